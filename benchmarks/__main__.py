@@ -1,0 +1,26 @@
+"""Shell: `python -m benchmarks <benchmark>`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchmarks import point_reads
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="motorlite against its peers")
+    commands = parser.add_subparsers(required=True, metavar="benchmark")
+    reads = commands.add_parser(
+        "point-reads",
+        help="find_one by _id; exits 1 when motorlite is below 2.5 times PyMongo Async, or behind mongojet, "
+        "at 50 tasks, or when motorlite or PyMongo Async could not be measured",
+    )
+    point_reads.add_arguments(reads)
+    reads.set_defaults(run=point_reads.run)
+    arguments = parser.parse_args()
+    return int(arguments.run(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

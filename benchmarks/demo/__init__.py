@@ -1,0 +1,1 @@
+"""Pure: `python -m benchmarks.demo` shows the driver with an overloaded server."""

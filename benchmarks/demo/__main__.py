@@ -1,0 +1,67 @@
+"""Shell: `python -m benchmarks.demo`: a local server, the README's quick start, an overload, a comparison."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import anyio
+from rich.console import Console
+from rich.syntax import Syntax
+
+from benchmarks.demo.acts import play
+from benchmarks.demo.quick_start import aimed_at, quick_start
+from motorlite.testing import LocalServer, ServerNotFound
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PIPED_WIDTH = 100
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.demo", description=__doc__)
+    parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio", help="default: asyncio")
+    arguments = parser.parse_args()
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=PIPED_WIDTH)
+    started = time.monotonic()
+    try:
+        with LocalServer.start(topology="replicaset", own=True) as server:
+            console.print(f"MongoDB {server.version} runs as a replica set at {server.uri}\n", soft_wrap=True)
+            if not _run_quick_start(server.uri, console):
+                return 1
+            surprises = anyio.run(partial(play, server.uri, console), backend=arguments.backend)
+    except ServerNotFound as error:
+        console.print(str(error), markup=False)
+        return 1
+    for surprise in surprises:
+        console.print(f"unexpected error: {surprise}", style="red", markup=False)
+    console.print(f"[dim]{time.monotonic() - started:.0f} seconds in all[/dim]")
+    return 1 if surprises else 0
+
+
+def _run_quick_start(uri: str, console: Console) -> bool:
+    program = quick_start((ROOT / "README.md").read_text(encoding="utf-8"))
+    console.rule("[bold]The quick start of the README", align="left")
+    console.print(Syntax(program.strip(), "python", background_color="default"))
+    done = subprocess.run(
+        [sys.executable, "-c", aimed_at(program, uri)],
+        cwd=ROOT,
+        env={**os.environ, "MONGODB_URI": uri},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    console.print("\nIt prints:", style="dim")
+    console.print(done.stdout + done.stderr, markup=False)
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Shell: the two parts of the demo: survive an overload, and compare with other policies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from benchmarks.demo import tables
+from benchmarks.demo.display import Display
+from benchmarks.demo.load import Watch, prepare, run_load
+from benchmarks.demo.overload import APP_NAME, limited, reject
+from benchmarks.demo.scenario import (
+    CAPACITY,
+    COLLECTION,
+    COMPARISON_LOAD,
+    DATABASE,
+    OVERLOADED_CAPACITY,
+    OVERLOADS,
+    PHASES,
+    POLICIES,
+    RETRIES,
+    SURVIVAL_LOAD,
+    capacity,
+)
+from benchmarks.demo.tally import Tally
+from motorlite import AsyncMongoClient
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from benchmarks.demo.load import Items
+    from benchmarks.demo.scenario import Policy
+
+    Client = AsyncMongoClient[dict[str, Any]]
+
+FRAMES_PER_SECOND = 4
+
+
+async def play(uri: str, console: Console) -> list[str]:
+    """Both parts; returns the errors that nobody had ordered."""
+    client: Client = AsyncMongoClient(uri)
+    async with client as control:
+        await prepare(_items(control))
+        return [*await survive(uri, control, console), *await compare(uri, control, console)]
+
+
+async def survive(uri: str, control: Client, console: Console) -> list[str]:
+    """The default policy while the server rejects a fixed share of all commands."""
+    load = SURVIVAL_LOAD
+    console.rule("[bold]The server rejects 60 % of all commands", align="left")
+    console.print(
+        f"{load.tasks} tasks send {load.rate:.0f} requests a second. Goodput is what was served in that second; "
+        "p50 and p99 are the times that served requests took.\n"
+    )
+    tally = Tally()
+    async with _client(uri, tally) as client, anyio.create_task_group() as group:
+        group.start_soon(run_load, _items(client), tally, load)
+        try:
+            await _show_seconds(client, control, tally, console)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await reject(control, 0.0)
+    tally.end_second()
+    total = tally.total
+    console.print(
+        f"\n{total.served:,} of {total.requests:,} requests were served, with {total.attempts:,} attempts. A "
+        f"request fails when all its {RETRIES + 1} attempts are rejected: {0.6 ** (RETRIES + 1):.1%} of those made "
+        f"during the overload. Without retries it would be 60 %.\n"
+    )
+    return tally.surprises
+
+
+async def _show_seconds(client: Client, control: Client, tally: Tally, console: Console) -> None:
+    start = anyio.current_time()
+    number = 0
+    with Display(console, tables.SECONDS) as display:
+        for phase in PHASES:
+            await reject(control, phase.rejected)
+            for number in range(number + 1, number + 1 + phase.seconds):
+                for frame in range(1, FRAMES_PER_SECOND + 1):
+                    await anyio.sleep_until(start + number - 1 + frame / FRAMES_PER_SECOND)
+                    tokens = client.stats().tokens
+                    display.running(tables.second_row(number, phase.name, tally.now, tokens))
+                display.finished(tables.second_row(number, phase.name, tally.end_second(), tokens))
+
+
+async def compare(uri: str, control: Client, console: Console) -> list[str]:
+    """All policies, one after the other, on the same load and the same server."""
+    load = COMPARISON_LOAD
+    times = " and ".join(f"from second {begin:g} to {end:g}" for begin, end in OVERLOADS)
+    console.rule("[bold]The same load with other policies", align="left")
+    console.print(
+        f"{load.tasks} tasks send {load.rate:.0f} requests a second for {load.seconds} seconds. The server admits "
+        f"{CAPACITY:.0f} attempts a second, {times} only {OVERLOADED_CAPACITY:.0f}, and rejects the others.\n"
+    )
+    surprises: list[str] = []
+    with Display(console, tables.POLICIES) as display:
+        for policy in POLICIES:
+            tally = Tally()
+            await _measure(uri, control, policy, tally, display)
+            display.finished(tables.policy_row(policy, tally, load.seconds))
+            surprises += tally.surprises
+    console.print(
+        "\nPer request: attempts that the server saw for each request; peak/s: those of its worst second. To "
+        "reject costs this server nothing; a real one pays for every attempt, which is how a storm of retries "
+        "keeps it down. No policy serves more than the server admits: when an overload outlasts the backoff, "
+        "the tokens run out, and the driver stops retrying."
+    )
+    return surprises
+
+
+async def _measure(uri: str, control: Client, policy: Policy, tally: Tally, display: Display) -> None:
+    """Run the load under one policy, until its last request is done."""
+    start = anyio.current_time()
+
+    async def tick() -> None:
+        second = 0
+        while True:
+            second += 1
+            await anyio.sleep_until(start + second)
+            tally.end_second()
+            display.running(tables.policy_row(policy, tally, min(second, COMPARISON_LOAD.seconds)))
+
+    async with _client(uri, tally, **policy.options) as client, anyio.create_task_group() as group:
+        group.start_soon(tick)
+        async with limited(control, capacity):
+            await run_load(_items(client), tally, COMPARISON_LOAD, policy.application_retries)
+        group.cancel_scope.cancel()
+    tally.end_second()
+
+
+def _client(uri: str, tally: Tally, **options: Any) -> Client:
+    return AsyncMongoClient(uri, appName=APP_NAME, event_listeners=[Watch(tally)], **options)
+
+
+def _items(client: Client) -> Items:
+    return client[DATABASE][COLLECTION]

@@ -1,0 +1,99 @@
+"""Pure: the loads, the phases of the server and the policies of the demo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+DATABASE = "demo"
+COLLECTION = "items"
+TASKS = 200
+RETRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Tasks that each send one request per interval (seconds), one after the other.
+
+    Request k of a task is due at a fixed time, whatever became of the earlier ones; a late task catches up. Every
+    policy thus gets the same requests.
+    """
+
+    interval: float
+    seconds: int
+    tasks: int = TASKS
+
+    @property
+    def requests_per_task(self) -> int:
+        return int(self.seconds / self.interval)
+
+    @property
+    def rate(self) -> float:
+        return self.tasks / self.interval
+
+    def due(self, task: int, request: int) -> float:
+        """Seconds after the start; the tasks are spread evenly over the interval."""
+        return self.interval * (request + task / self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A time (seconds) in which the server rejects a share of all commands."""
+
+    name: str
+    seconds: int
+    rejected: float
+
+
+PHASES = (
+    Phase("healthy", 2, 0.0),
+    Phase("rejects 60 %", 10, 0.6),
+    Phase("recovered", 4, 0.0),
+)
+# 100 requests a second: at 60 % a request costs the token bucket 0.73 tokens on average, so that a full one (1000)
+# lasts for 13 seconds.
+SURVIVAL_LOAD = Load(interval=2.0, seconds=sum(phase.seconds for phase in PHASES))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How an application deals with rejected requests."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    # Retries in a loop of the application, at once.
+    application_retries: int = 0
+
+
+_NO_RETRIES = {"maxAdaptiveRetries": 0, "retryReads": False, "retryWrites": False}
+POLICIES = (
+    Policy("motorlite's default"),
+    Policy("no retries", _NO_RETRIES),
+    Policy("immediate retries", _NO_RETRIES, application_retries=RETRIES),
+)
+
+COMPARISON_LOAD = Load(interval=0.5, seconds=6)
+CAPACITY = 800.0  # attempts per second that the server admits
+OVERLOADED_CAPACITY = 160.0  # 40 % of the load: without any retry 60 % are rejected
+OVERLOADS = ((1.0, 2.0), (3.5, 4.5))  # from and to, in seconds
+
+
+def capacity(elapsed: float) -> float:
+    """Attempts per second that the server admits at this time of the comparison."""
+    overloaded = any(begin <= elapsed < end for begin, end in OVERLOADS)
+    return OVERLOADED_CAPACITY if overloaded else CAPACITY
+
+
+class Allowance:
+    """Whole attempts out of a rate: what is left of one is kept for the next time."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = 0.0
+
+    def attempts(self, rate: float, seconds: float) -> int:
+        exact = rate * seconds + self._rest
+        whole = int(exact)
+        self._rest = exact - whole
+        return whole

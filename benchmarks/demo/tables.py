@@ -1,0 +1,101 @@
+"""Pure: what the demo shows, as tables for a terminal and as lines for a file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.demo.scenario import Policy
+    from benchmarks.demo.tally import Counts, Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Columns with fixed widths, so that lines that are written one by one stand below each other."""
+
+    head: tuple[str, ...]
+    widths: tuple[int, ...]
+    left: int  # the column that is set to the left
+
+    def line(self, cells: Sequence[str]) -> str:
+        return " ".join(
+            cell.ljust(width) if column == self.left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, self.widths, strict=True))
+        ).rstrip()
+
+    def table(self, rows: Sequence[Row]) -> Table:
+        table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold underline")
+        for column, (name, width) in enumerate(zip(self.head, self.widths, strict=True)):
+            table.add_column(
+                name, justify="left" if column == self.left else "right", min_width=width, no_wrap=True
+            )
+        for row in rows:
+            table.add_row(*row.cells, style=row.style)
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of one line, and its colour where there is one."""
+
+    cells: tuple[str, ...]
+    style: str = ""
+
+
+SECONDS = Layout(
+    head=("second", "server", "goodput", "attempts", "retries", "errors", "tokens", "p50 ms", "p99 ms"),
+    widths=(6, 12, 7, 8, 7, 6, 6, 7, 7),
+    left=1,
+)
+POLICIES = Layout(
+    head=("policy", "goodput/s", "errors", "attempts", "per request", "peak/s", "p50 ms", "p99 ms"),
+    widths=(19, 9, 6, 8, 11, 6, 6, 6),
+    left=0,
+)
+
+
+def second_row(number: int, server: str, counts: Counts, tokens: float) -> Row:
+    """What one second of the first part was like."""
+    cells = (
+        str(number),
+        server,
+        str(counts.served),
+        str(counts.attempts),
+        str(counts.retries),
+        str(counts.failed),
+        f"{tokens:.0f}",
+        milliseconds(counts.latency(0.50)),
+        milliseconds(counts.latency(0.99)),
+    )
+    return Row(cells, "red" if counts.failed else "yellow" if counts.retries else "green")
+
+
+def policy_row(policy: Policy, tally: Tally, seconds: float) -> Row:
+    """What a policy made of its load within so many seconds."""
+    total = tally.total
+    return Row(
+        (
+            policy.name,
+            f"{total.served / seconds:,.0f}",
+            f"{total.error_share:.1%}",
+            f"{total.attempts:,}",
+            f"{total.amplification:.2f}",
+            f"{tally.peak_attempts:,}",
+            milliseconds(total.latency(0.50)),
+            milliseconds(total.latency(0.99)),
+        )
+    )
+
+
+def milliseconds(seconds: float) -> str:
+    """With one decimal below 10; a dash for NaN, that is, when there was nothing to measure."""
+    if math.isnan(seconds):
+        return "-"
+    value = seconds * 1e3
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"

@@ -1,0 +1,69 @@
+"""Shell: the parent's side of the processes of the arms."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class ArmFailedError(Exception):
+    """The process of an arm reported an error, ended or did not answer in time."""
+
+
+class Worker:
+    """One arm in its own process."""
+
+    def __init__(self, arm: str, uri: str) -> None:
+        self.arm = arm
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", arm, uri],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def run(self, *, limit: float, **request: Any) -> dict[str, Any]:
+        """Have one round run; `limit` is in seconds.
+
+        Raises:
+            ArmFailedError: With what the process said, if it said something.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        watchdog = threading.Timer(limit, self._process.kill)
+        watchdog.start()
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = self._process.stdout.readline()
+        finally:
+            watchdog.cancel()
+        if not line:
+            raise ArmFailedError(f"ended without an answer (limit {limit:.0f} s)")
+        reply: dict[str, Any] = json.loads(line)
+        if "error" in reply:
+            raise ArmFailedError(str(reply["error"]))
+        return reply
+
+    def close(self) -> None:
+        """End the process and wait for it."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    continue  # it has ended already
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

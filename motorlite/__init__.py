@@ -1,0 +1,1 @@
+"""Pure: the public names of motorlite, an async MongoDB driver for asyncio and trio."""

@@ -1,0 +1,93 @@
+"""Shell: cursors of aggregations, on a collection and on a database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from motorlite._api import validation
+from motorlite._api.command_cursor import AsyncCommandCursor
+from motorlite._api.cursor_limits import CursorLimits
+from motorlite._api.server_cursor import GetMoreOptions
+from motorlite._execution.operation import WRITABLE
+from motorlite._operations.aggregate import Aggregate, AggregateWrite, has_write_stage
+from motorlite.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from motorlite._api.core import CoreLike
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.settings import Settings
+    from motorlite.deadline import Deadline
+
+# The wire version of MongoDB 5.0, whose secondaries take pipelines that write.
+_WRITES_ON_SECONDARIES = 13
+
+# The server's names of the options that the operation has arguments for.
+_ARGUMENTS = {
+    "allowDiskUse": "allow_disk_use",
+    "batchSize": "batch_size",
+    "bypassDocumentValidation": "bypass_document_validation",
+    "collation": "collation",
+    "hint": "hint",
+    "let": "let",
+    "comment": "comment",
+    "maxTimeMS": "max_time_ms",
+}
+
+
+def aggregation(
+    core: CoreLike,
+    settings: Settings,
+    names: tuple[str, str | None],
+    pipeline: Any,
+    session: AsyncClientSession | None,
+    options: dict[str, Any],
+) -> AsyncCommandCursor[Any]:
+    """The cursor of a pipeline; `options` are checked and have the server's names.
+
+    Raises:
+        TypeError: The pipeline is not a list of mappings.
+        ConfigurationError: The timeout's mode does not go with the rest.
+    """
+    stages = validation.converted("pipeline", pipeline, validation.mappings)
+    is_write = has_write_stage(stages)
+    mode = options.pop("timeoutMode", None)
+    if is_write and mode == "iteration":
+        allowed = "'cursorLifetime', because the pipeline has $out or $merge"
+        raise ConfigurationError(validation.wrong("timeoutMode", mode, allowed))
+    limits = CursorLimits(settings.timeout, options.pop("timeoutMS", None), mode)
+    max_await_time_ms = options.pop("maxAwaitTimeMS", None)
+    get_more = GetMoreOptions(
+        batch_size=options.get("batchSize", 0),
+        comment=options.get("comment"),
+        is_await_data=max_await_time_ms is not None,
+        max_await_time_ms=max_await_time_ms,
+        read_preference=settings.read_preference,
+    )
+    keywords = {_ARGUMENTS[name]: value for name, value in options.items() if name in _ARGUMENTS}
+    rest = {name: value for name, value in options.items() if name not in _ARGUMENTS}
+
+    def make(deadline: Deadline) -> Aggregate:
+        given = dict(keywords)
+        if deadline.is_set:
+            given.pop("max_time_ms", None)
+        given |= {
+            "read_preference": settings.read_preference,
+            "selector": settings.read_preference,
+            "read_concern": settings.read_concern,
+            "codec_options": settings.codec_options,
+            "time_limit": limits.time_limit,
+            "options": rest,
+        }
+        if not is_write:
+            return Aggregate(*names, stages, **given)
+        if not _may_write_on_secondaries(core):
+            given["selector"], given["read_preference"] = WRITABLE, None
+        return AggregateWrite(*names, stages, write_concern=settings.write_concern, **given)
+
+    return AsyncCommandCursor(core, session, limits, settings.codec_options, get_more, make)
+
+
+def _may_write_on_secondaries(core: CoreLike) -> bool:
+    """Whether all servers are known to forward $out and $merge (CRUD specification, read preferences)."""
+    servers = core.topology_description.server_descriptions().values()
+    return bool(servers) and all(server.max_wire_version >= _WRITES_ON_SECONDARIES for server in servers)

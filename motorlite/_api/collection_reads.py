@@ -1,0 +1,270 @@
+"""Shell: the reads of a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack
+
+from motorlite._api import method_options, validation
+from motorlite._api.aggregation import aggregation
+from motorlite._api.collection_base import CollectionBase
+from motorlite._api.cursor import AsyncCursor
+from motorlite._api.find_options import FIND_ONE_CHECKS, find_arguments
+from motorlite._api.limits import deadline
+from motorlite._api.typings import DocumentT
+from motorlite._operations.aggregate import CountDocuments, count_pipeline
+from motorlite._operations.count import Count
+from motorlite._operations.distinct import Distinct
+from motorlite._operations.find import FindOne
+from motorlite.arguments import fields_document, hint_value
+
+if TYPE_CHECKING:
+    from motorlite._api.command_cursor import AsyncCommandCursor
+    from motorlite._api.find_options import FindOneOptions, FindOptions
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.typings import Filter, Projection
+    from motorlite.arguments import Hint, Pipeline
+    from motorlite.deadline import Deadline
+
+
+class CollectionReads(CollectionBase[DocumentT]):
+    """find, aggregate, distinct and the counts."""
+
+    __slots__ = ()
+
+    def find(
+        self,
+        filter: Filter | None = None,
+        projection: Projection | None = None,
+        skip: int = 0,
+        limit: int = 0,
+        **options: Unpack[FindOptions],
+    ) -> AsyncCursor[DocumentT]:
+        """The documents that match, as a cursor; the query runs at its first step.
+
+        Args:
+            filter: A query; None matches everything.
+            projection: Which fields: a mapping, or names to include.
+            skip: How many matches to pass over.
+            limit: How many documents at most; 0 for all, negative for a single batch.
+            options: See `FindOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message says what is allowed.
+            ConfigurationError: `timeoutMode` does not go with the rest.
+
+        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
+        (retryable read); getMore for overload errors only.
+
+        Source: find, getMore and killCursors specification; CRUD specification.
+        """
+        given: dict[str, Any] = {**options}
+        if skip:
+            given["skip"] = skip
+        if limit:
+            given["limit"] = limit
+        return AsyncCursor(self, self._core, self._settings, self._names, filter, projection, given)
+
+    async def find_one(
+        self,
+        filter: Any = None,
+        projection: Projection | None = None,
+        **options: Unpack[FindOneOptions],
+    ) -> DocumentT | None:
+        """The first document that matches, or None.
+
+        Args:
+            filter: A query, or the value of `_id`; None matches everything.
+            projection: Which fields: a mapping, or names to include.
+            options: See `FindOneOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message says what is allowed.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+
+        Source: CRUD specification.
+        """
+        if options or projection is not None:
+            return await self._find_one(filter, projection, {**options})
+        core = self._core
+        core.enter()
+        settings = self._settings
+        preference = settings.read_preference
+        operation = FindOne(
+            self._database_name,
+            self._name,
+            filter if type(filter) is dict else _filter(filter),
+            selector=preference,
+            read_preference=preference,
+            codec_options=settings.codec_options,
+            read_concern=settings.read_concern,
+        )
+        found: DocumentT | None = await core.executor.execute(
+            operation, None, deadline(core, settings.timeout)
+        )
+        return found
+
+    async def _find_one(
+        self, filter: Any, projection: Projection | None, options: dict[str, Any]
+    ) -> DocumentT | None:
+        query = validation.checked("find_one", options, FIND_ONE_CHECKS)
+        session, limit = self._begin(query.pop("session", None), query.pop("timeoutMS", None))
+        operation = FindOne(
+            *self._names,
+            _filter(filter),
+            projection=None if projection is None else fields_document(projection),
+            **find_arguments(self._settings, query, limit),
+        )
+        found: DocumentT | None = await self._core.executor.execute(operation, session, limit)
+        return found
+
+    def aggregate(
+        self,
+        pipeline: Pipeline,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Unpack[method_options.AggregateOptions],
+    ) -> AsyncCommandCursor[DocumentT]:
+        """The documents that a pipeline makes, as a cursor; it runs at the cursor's first step.
+
+        Also a pipeline with $out or $merge runs only then: ``await`` the cursor.
+
+        Args:
+            pipeline: The stages.
+            session: The session to use.
+            let: Variables for the pipeline.
+            comment: Shown in the server's log and profile.
+            options: See `AggregateOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message says what is allowed.
+            ConfigurationError: `timeoutMode` does not go with the rest.
+
+        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after a
+        network error or a failover (retryable read); getMore for overload errors only.
+
+        Source: CRUD specification.
+        """
+        given = validation.checked("aggregate", options, method_options.AGGREGATE_CHECKS)
+        if let is not None:
+            given["let"] = validation.converted("let", let, validation.mapping)
+        if comment is not None:
+            given["comment"] = comment
+        return aggregation(self._core, self._settings, self._names, pipeline, session, given)
+
+    async def distinct(
+        self,
+        key: str,
+        filter: Filter | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        hint: Hint | None = None,
+        **options: Unpack[method_options.DistinctOptions],
+    ) -> list[Any]:
+        """The different values of a field.
+
+        Args:
+            key: The name of the field.
+            filter: Which documents; None for all.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            hint: The index to use (MongoDB 7.1 and later).
+            options: See `DistinctOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message says what is allowed.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+
+        Source: CRUD specification.
+        """
+        validation.converted("key", key, validation.text)
+        if filter is not None:
+            validation.converted("filter", filter, validation.mapping)
+        given = validation.checked("distinct", options, method_options.DISTINCT_CHECKS)
+        state, limit = self._begin(session, given.pop("timeoutMS", None))
+        operation = Distinct(
+            *self._names,
+            key,
+            filter,
+            comment=comment,
+            hint=hint_value(hint),
+            **self._read_arguments(given, limit),
+        )
+        values: list[Any] = await self._core.executor.execute(operation, state, limit)
+        return values
+
+    async def count_documents(
+        self,
+        filter: Filter,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[method_options.CountOptions],
+    ) -> int:
+        """How many documents match, counted one by one or in an index.
+
+        Args:
+            filter: A query; it cannot use $where, $near and $nearSphere.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `CountOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message says what is allowed.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+
+        Source: CRUD specification.
+        """
+        validation.converted("filter", filter, validation.mapping)
+        given = validation.checked("count_documents", options, method_options.COUNT_CHECKS)
+        state, limit = self._begin(session, given.pop("timeoutMS", None))
+        pipeline = count_pipeline(filter, given.pop("skip", 0), given.pop("limit", 0))
+        operation = CountDocuments(
+            *self._names, pipeline, comment=comment, **self._read_arguments(given, limit)
+        )
+        found: int = await self._core.executor.execute(operation, state, limit)
+        return found
+
+    async def estimated_document_count(
+        self,
+        comment: Any = None,
+        **options: Unpack[method_options.EstimateOptions],
+    ) -> int:
+        """How many documents there are, from the collection's metadata; it may be wrong after a crash.
+
+        Args:
+            comment: Shown in the server's log and profile.
+            options: See `EstimateOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message says what is allowed.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+
+        Source: CRUD specification.
+        """
+        given = validation.checked("estimated_document_count", options, method_options.ESTIMATE_CHECKS)
+        state, limit = self._begin(given.pop("session", None), given.pop("timeoutMS", None))
+        operation = Count(*self._names, comment=comment, **self._read_arguments(given, limit))
+        found: int = await self._core.executor.execute(operation, state, limit)
+        return found
+
+    def _read_arguments(self, given: dict[str, Any], limit: Deadline) -> dict[str, Any]:
+        """`given` and the settings as keyword arguments of a reading operation."""
+        if "maxTimeMS" in given:
+            given["max_time_ms"] = given.pop("maxTimeMS")
+        return find_arguments(self._settings, given, limit)
+
+
+def _filter(filter: Any) -> Any:
+    """The query of `find_one`: anything but a mapping is the value of an `_id`."""
+    if filter is None:
+        return {}
+    return filter if isinstance(filter, Mapping) else {"_id": filter}

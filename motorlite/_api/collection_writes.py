@@ -1,0 +1,460 @@
+"""Shell: the writes of a collection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
+
+from motorlite._api.bulk import BulkWrite
+from motorlite._api.collection_base import CollectionBase
+from motorlite._api.limits import deadline
+from motorlite._api.session import state_of
+from motorlite._api.typings import DocumentT
+from motorlite._api.validation import boolean, converted
+from motorlite._operations.bulk_runs import insert_run, ordered_runs, unordered_runs
+from motorlite._operations.delete import Delete
+from motorlite._operations.insert import Insert
+from motorlite._operations.statements import delete_statement, replace_statement, update_statement
+from motorlite._operations.update import Update
+from motorlite.arguments import check_document, collation_document, hint_value
+from motorlite.requests import InsertOne
+from motorlite.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.typings import Filter
+    from motorlite._operations.bulk_runs import Run
+    from motorlite.arguments import Hint, Pipeline
+    from motorlite.requests import DeleteMany, DeleteOne, ReplaceOne, UpdateMany, UpdateOne
+
+
+class CollectionWrites(CollectionBase[DocumentT]):
+    """insert, update, replace, delete and bulk_write."""
+
+    __slots__ = ()
+
+    async def insert_one(
+        self,
+        document: DocumentT | RawBSONDocument,
+        bypass_document_validation: bool | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> InsertOneResult:
+        """Insert a document.
+
+        Args:
+            document: The document; without an `_id` it gets one (not a RawBSONDocument).
+            bypass_document_validation: Insert it even if the collection's validator would refuse it.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError: `document` is not a mutable mapping.
+            DuplicateKeyError: There is such a document already.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
+        write).
+
+        Source: CRUD specification.
+        """
+        if type(document) is not dict:
+            check_document("document", document)
+        inserted_id = _identify(document)
+        core = self._core
+        core.enter()
+        settings = self._settings
+        write_concern = settings.write_concern
+        operation = Insert(
+            self._database_name,
+            self._name,
+            document,
+            codec_options=settings.codec_options,
+            write_concern=write_concern,
+            bypass_document_validation=bypass_document_validation,
+            comment=comment,
+        )
+        state = None if session is None else state_of(session, core, write_concern.acknowledged)
+        await core.executor.execute(operation, state, deadline(core, settings.timeout, timeoutMS))
+        return InsertOneResult(inserted_id, write_concern.acknowledged)
+
+    async def insert_many(
+        self,
+        documents: Iterable[DocumentT | RawBSONDocument],
+        ordered: bool = True,
+        bypass_document_validation: bool | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> InsertManyResult:
+        """Insert documents, in as many commands as the server's limits require.
+
+        Args:
+            documents: The documents; those without an `_id` get one (not a RawBSONDocument).
+            ordered: Stop at the first error; otherwise try all.
+            bypass_document_validation: Insert them even if the collection's validator would refuse them.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of all commands together; 0 for no limit.
+
+        Raises:
+            TypeError: `documents` is not an iterable of mutable mappings.
+            InvalidOperation: There are no documents.
+            BulkWriteError: Some could not be inserted; `details` says which.
+            PyMongoError: A command failed as a whole.
+
+        Retries: each command for overload errors (up to 5, with backoff), and once after a network error or a
+        failover (retryable write).
+
+        Source: CRUD specification.
+        """
+        if isinstance(documents, dict | str | bytes):
+            raise TypeError(f"documents={documents!r} is wrong; allowed: a list of documents")
+        found: list[Any] = list(documents)
+        inserted_ids = []
+        for document in found:
+            check_document("documents", document)
+            inserted_id = _identify(document)
+            if inserted_id is not None or not isinstance(document, RawBSONDocument):
+                inserted_ids.append(inserted_id)
+        options = {"bypass_document_validation": bypass_document_validation, "comment": comment}
+        details = await self._execute_runs([insert_run(found)], ordered, session, timeoutMS, options)
+        return InsertManyResult(inserted_ids, details is not None)
+
+    async def bulk_write(
+        self,
+        requests: Sequence[
+            InsertOne[DocumentT] | UpdateOne | UpdateMany | ReplaceOne[DocumentT] | DeleteOne | DeleteMany
+        ],
+        ordered: bool = True,
+        bypass_document_validation: bool | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        let: Mapping[str, Any] | None = None,
+        timeoutMS: float | None = None,
+    ) -> BulkWriteResult:
+        """Execute write requests, in as few commands as order and the server's limits allow.
+
+        Args:
+            requests: InsertOne, UpdateOne, UpdateMany, ReplaceOne, DeleteOne and DeleteMany.
+            ordered: Execute them in order and stop at the first error; otherwise try all, in any order.
+            bypass_document_validation: Write documents that the collection's validator would refuse.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            let: Variables for aggregation expressions in filters and updates (MongoDB 5.0 and later).
+            timeoutMS: The limit of all commands together; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: A request is wrong.
+            InvalidOperation: There are no requests.
+            BulkWriteError: Some failed; `details` has counts and errors by the index of the request.
+            PyMongoError: A command failed as a whole.
+
+        Retries: each command for overload errors (up to 5, with backoff), and once after a network error or a
+        failover (retryable write) unless it has an UpdateMany or a DeleteMany, which may affect several documents.
+
+        Source: CRUD specification.
+        """
+        converted("ordered", ordered, boolean)
+        runs = ordered_runs(requests) if ordered else unordered_runs(requests)
+        for request in requests:
+            if isinstance(request, InsertOne):
+                check_document("document", request.document)
+                _identify(request.document)
+        options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
+        details = await self._execute_runs(runs, ordered, session, timeoutMS, options)
+        return BulkWriteResult(details or {}, details is not None)
+
+    async def _execute_runs(
+        self,
+        runs: Sequence[Run],
+        ordered: bool,
+        session: AsyncClientSession | None,
+        timeout_ms: float | None,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any] | None:
+        converted("ordered", ordered, boolean)
+        state, limit = self._begin(session, timeout_ms, self._settings.write_concern.acknowledged)
+        bulk = BulkWrite(
+            self._core, self._settings, self._names, limit, is_ordered=ordered, options=options
+        )
+        return await bulk.execute(runs, state)
+
+    async def update_one(
+        self,
+        filter: Filter,
+        update: Mapping[str, Any] | Pipeline,
+        upsert: bool = False,
+        bypass_document_validation: bool | None = None,
+        collation: Any = None,
+        array_filters: Sequence[Mapping[str, Any]] | None = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        sort: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> UpdateResult:
+        """Update the first document that matches.
+
+        Args:
+            filter: A query.
+            update: Update operators, or a list of stages.
+            upsert: Insert a document when none matches.
+            bypass_document_validation: Write a document that the collection's validator would refuse.
+            collation: A Collation or its document.
+            array_filters: Which elements of arrays are updated.
+            hint: The index to use, by name or by keys.
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            sort: Which match is the first (MongoDB 8.0 and later).
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
+        write).
+
+        Source: CRUD specification.
+        """
+        statement = update_statement(
+            filter,
+            update,
+            upsert=converted("upsert", upsert, boolean),
+            collation=collation_document(collation),
+            array_filters=array_filters,
+            hint=hint_value(hint),
+            sort=sort,
+        )
+        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
+
+    async def update_many(
+        self,
+        filter: Filter,
+        update: Mapping[str, Any] | Pipeline,
+        upsert: bool = False,
+        array_filters: Sequence[Mapping[str, Any]] | None = None,
+        bypass_document_validation: bool | None = None,
+        collation: Any = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> UpdateResult:
+        """Update all documents that match.
+
+        Args:
+            filter: A query.
+            update: Update operators, or a list of stages.
+            upsert: Insert a document when none matches.
+            array_filters: Which elements of arrays are updated.
+            bypass_document_validation: Write documents that the collection's validator would refuse.
+            collation: A Collation or its document.
+            hint: The index to use, by name or by keys.
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect several
+        documents.
+
+        Source: CRUD specification.
+        """
+        statement = update_statement(
+            filter,
+            update,
+            multi=True,
+            upsert=converted("upsert", upsert, boolean),
+            collation=collation_document(collation),
+            array_filters=array_filters,
+            hint=hint_value(hint),
+        )
+        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
+
+    async def replace_one(
+        self,
+        filter: Filter,
+        replacement: Mapping[str, Any],
+        upsert: bool = False,
+        bypass_document_validation: bool | None = None,
+        collation: Any = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        sort: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> UpdateResult:
+        """Replace the first document that matches.
+
+        Args:
+            filter: A query.
+            replacement: The new document.
+            upsert: Insert it when none matches.
+            bypass_document_validation: Write a document that the collection's validator would refuse.
+            collation: A Collation or its document.
+            hint: The index to use, by name or by keys.
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            sort: Which match is the first (MongoDB 8.0 and later).
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
+        write).
+
+        Source: CRUD specification.
+        """
+        statement = replace_statement(
+            filter,
+            replacement,
+            upsert=converted("upsert", upsert, boolean),
+            collation=collation_document(collation),
+            hint=hint_value(hint),
+            sort=sort,
+        )
+        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
+
+    async def _update(
+        self,
+        statement: dict[str, Any],
+        bypass_document_validation: bool | None,
+        session: AsyncClientSession | None,
+        let: Mapping[str, Any] | None,
+        comment: Any,
+        timeout_ms: float | None,
+    ) -> UpdateResult:
+        settings = self._settings
+        acknowledged = settings.write_concern.acknowledged
+        state, limit = self._begin(session, timeout_ms, acknowledged)
+        operation = Update(
+            self._database_name,
+            self._name,
+            statement,
+            codec_options=settings.codec_options,
+            write_concern=settings.write_concern,
+            bypass_document_validation=bypass_document_validation,
+            let=let,
+            comment=comment,
+        )
+        return UpdateResult(await self._core.executor.execute(operation, state, limit), acknowledged)
+
+    async def delete_one(
+        self,
+        filter: Filter,
+        collation: Any = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> DeleteResult:
+        """Delete the first document that matches.
+
+        Args:
+            filter: A query.
+            collation: A Collation or its document.
+            hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
+        write).
+
+        Source: CRUD specification.
+        """
+        statement = delete_statement(
+            filter, collation=collation_document(collation), hint=hint_value(hint)
+        )
+        return await self._delete(statement, session, let, comment, timeoutMS)
+
+    async def delete_many(
+        self,
+        filter: Filter,
+        collation: Any = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> DeleteResult:
+        """Delete all documents that match.
+
+        Args:
+            filter: A query.
+            collation: A Collation or its document.
+            hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect several
+        documents.
+
+        Source: CRUD specification.
+        """
+        statement = delete_statement(
+            filter, multi=True, collation=collation_document(collation), hint=hint_value(hint)
+        )
+        return await self._delete(statement, session, let, comment, timeoutMS)
+
+    async def _delete(
+        self,
+        statement: dict[str, Any],
+        session: AsyncClientSession | None,
+        let: Mapping[str, Any] | None,
+        comment: Any,
+        timeout_ms: float | None,
+    ) -> DeleteResult:
+        settings = self._settings
+        acknowledged = settings.write_concern.acknowledged
+        state, limit = self._begin(session, timeout_ms, acknowledged)
+        operation = Delete(
+            self._database_name,
+            self._name,
+            statement,
+            codec_options=settings.codec_options,
+            write_concern=settings.write_concern,
+            let=let,
+            comment=comment,
+        )
+        return DeleteResult(await self._core.executor.execute(operation, state, limit), acknowledged)
+
+
+def _identify(document: Any) -> Any:
+    """The `_id` of a document, which gets one if it has none; None for a RawBSONDocument, which cannot."""
+    if isinstance(document, RawBSONDocument):
+        return None
+    if "_id" not in document:
+        document["_id"] = ObjectId()
+    return document["_id"]

@@ -1,0 +1,321 @@
+"""Shell: the composition root: puts one client's machinery together and binds it to the running event loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from bson.objectid import ObjectId
+
+from motorlite._api.publishing import Publishers, make_publishers
+from motorlite._execution.executor import Executor
+from motorlite._execution.retry import RetrySettings
+from motorlite._execution.session import SessionPool
+from motorlite._execution.token_bucket import TokenBucket
+from motorlite._net import current, randomness
+from motorlite._net.platform_facts import read_environment, read_platform_facts
+from motorlite._net.tls import make_context
+from motorlite._operations.end_sessions import EndSessions, session_batches
+from motorlite._pool.auth.scram import KeyCache
+from motorlite._pool.establish import Establisher, HandshakeSettings
+from motorlite._pool.handshake import server_api_fields
+from motorlite._pool.metadata import ENVIRONMENT_VARIABLES, client_metadata
+from motorlite._pool.pool import Pool
+from motorlite._pool.state import PoolOptions
+from motorlite._topology.monitor import MonitorSettings
+from motorlite._topology.topology import Topology, TopologySettings
+from motorlite._topology.topology_description import TopologyDescription
+from motorlite.deadline import Deadline
+from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
+from motorlite.read_preferences import ReadPreference
+from motorlite.retry import OverloadRetry
+from motorlite.stats import ClientStats, ServerStats
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+    from motorlite._net.runtime import Connector, Host, Runtime
+    from motorlite._pool.establish import EstablishmentError
+    from motorlite.options import ClientOptions
+    from motorlite.values import Address, Document
+
+# How long the farewell to the server may take, seconds.
+_FAREWELL = 1.0
+
+
+def _connector(runtime: Runtime, tls: ssl.SSLContext | None) -> Connector:
+    return partial(runtime.connect, tls=tls)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where a client gets its event loop, its connections and its randomness from."""
+
+    runtime: Callable[[], Runtime] = current.current_runtime
+    connector: Callable[[Runtime, ssl.SSLContext | None], Connector] = _connector
+    jitter: Callable[[], float] = randomness.jitter
+    below: Callable[[int], int] = randomness.below
+    nonce: Callable[[], bytes] = randomness.nonce
+    min_heartbeat_interval: float = 0.5
+
+
+REAL = World()
+
+
+def overload_policy(options: ClientOptions) -> OverloadRetry:
+    """The preset, with the single options that were set on top of it."""
+    preset: OverloadRetry | None = options.overload_policy
+    explicit = options.explicit
+    return (OverloadRetry() if preset is None else preset).with_options(
+        options.max_adaptive_retries if "maxAdaptiveRetries" in explicit else None,
+        options.adaptive_retries if "adaptiveRetries" in explicit else None,
+        options.enable_overload_retargeting if "enableOverloadRetargeting" in explicit else None,
+    )
+
+
+class Core:
+    """One client's machinery. Cheap to make; everything that needs an event loop is made by the first `enter`."""
+
+    def __init__(self, options: ClientOptions, world: World = REAL) -> None:
+        if options.srv is not None:
+            raise ConfigurationError("mongodb+srv:// connection strings are not supported yet; name the hosts")
+        self.options = options
+        self.policy = overload_policy(options)
+        self.sessions = SessionPool(randomness.session_id)
+        self._world = world
+        self._publishers: Publishers = make_publishers(options.event_listeners)
+        self._is_closed = False
+        self._runtime: Runtime | None = None
+        self._fork_generation = current.fork_generation
+        # Set by the first `enter`.
+        self._host: Host
+        self.topology: Topology
+        self.executor: Executor
+        self.now: Callable[[], float]
+        self.scope_deadline: Callable[[], float]
+
+    # --- binding ---
+
+    def enter(self) -> None:
+        """Bind to the running event loop at the first call, make sure of it at the others.
+
+        Raises:
+            InvalidOperation: no event loop is running, it is another one, the process was forked, or the client was
+                closed.
+        """
+        runtime = self._runtime
+        if runtime is None or self._is_closed or self._fork_generation != current.fork_generation:
+            self._enter_first()
+        elif not runtime.is_current():
+            self._refuse()
+
+    def _enter_first(self) -> None:
+        if self._is_closed:
+            raise InvalidOperation("the client is closed")
+        if self._fork_generation != current.fork_generation:
+            raise InvalidOperation("the client was made before a fork; make a new one in the child process")
+        if self._runtime is None:
+            self._bind(self._world.runtime())
+
+    def _refuse(self) -> None:
+        raise InvalidOperation(
+            "the client is bound to the event loop of its first operation and cannot be used from another one; "
+            "make a client for each event loop (in tests: a fixture with the scope of the loop)"
+        )
+
+    def _bind(self, runtime: Runtime) -> None:
+        options, world, publishers = self.options, self._world, self._publishers
+        tls = make_context(options.tls) if options.tls is not None else None
+        metadata = self._metadata(runtime)
+        is_faas = "name" in metadata().get("env", {})
+        host = runtime.host("motorlite client", self._host_ended)
+        settings = HandshakeSettings(
+            metadata,
+            load_balanced=options.load_balanced,
+            backpressure=self.policy.handshake,
+            server_api=options.server_api,
+            credentials=options.credentials,
+            key_cache=KeyCache(),
+            nonce=world.nonce,
+        )
+        establisher = Establisher(runtime, world.connector(runtime, tls), settings)
+        pool_options = _pool_options(options)
+
+        def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
+            return Pool(
+                address,
+                pool_options,
+                runtime=runtime,
+                host=host,
+                establisher=establisher,
+                on_error=on_error,
+                publish=publishers.pool,
+            )
+
+        mode = options.server_monitoring_mode
+        self.topology = Topology(
+            ObjectId(),
+            _initial_description(options),
+            TopologySettings(
+                server_selection_timeout=options.server_selection_timeout,
+                local_threshold=options.local_threshold,
+                load_balanced=options.load_balanced,
+            ),
+            MonitorSettings(
+                heartbeat_frequency=options.heartbeat_frequency,
+                connect_timeout=options.connect_timeout or 0.0,
+                streaming=mode == "stream" or (mode == "auto" and not is_faas),
+                server_api=options.server_api,
+                min_heartbeat_interval=world.min_heartbeat_interval,
+            ),
+            runtime=runtime,
+            host=host,
+            establisher=establisher,
+            make_pool=make_pool,
+            below=world.below,
+            publish=publishers.topology,
+        )
+        self.executor = self._executor(runtime)
+        self.now = runtime.now
+        self.scope_deadline = runtime.scope_deadline
+        self._host = host
+        self._runtime = runtime
+
+    def _executor(self, runtime: Runtime) -> Executor:
+        options, policy = self.options, self.policy
+        bucket = TokenBucket(policy.token_capacity) if policy.is_budgeted else None
+        return Executor(
+            self.topology,
+            self.sessions,
+            RetrySettings(
+                policy,
+                bucket,
+                self._world.jitter,
+                retry_reads=options.retry_reads,
+                retry_writes=options.retry_writes,
+            ),
+            now=runtime.now,
+            sleep=runtime.sleep,
+            server_selection_timeout=options.server_selection_timeout,
+            socket_timeout=options.socket_timeout,
+            api_declaration=server_api_fields(options.server_api) or None,
+            publish_command=self._publishers.command,
+            publish_retry=self._publishers.retry,
+        )
+
+    def _metadata(self, runtime: Runtime) -> Callable[[], Document]:
+        platform = read_platform_facts(runtime.name)
+        environment = read_environment(ENVIRONMENT_VARIABLES)
+        document = client_metadata(
+            app_name=self.options.app_name,
+            driver_info=self.options.driver_info,
+            environment=environment,
+            platform=platform,
+        )
+        return lambda: document
+
+    # --- use ---
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether an operation was executed already."""
+        return self._runtime is not None
+
+    @property
+    def topology_description(self) -> TopologyDescription:
+        """What is known of the deployment at this moment."""
+        return self.topology.description if self._runtime is not None else _initial_description(self.options)
+
+    def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """Run `async_fn` in the background; does nothing when the loop or the client is gone."""
+        if self._runtime is not None and not self._is_closed and self._runtime.is_current():
+            self._host.spawn(async_fn, *args)
+
+    async def close(self) -> None:
+        """End all server sessions, close all connections and stop all background work."""
+        if self._is_closed:
+            return
+        if self._runtime is None:
+            self._is_closed = True
+            return
+        if not self._runtime.is_current():
+            self._refuse()
+        try:
+            await self._end_sessions()
+        finally:
+            self._is_closed = True
+            self.topology.close()
+            await self._host.close()
+
+    async def _end_sessions(self) -> None:
+        """Driver sessions specification, "endSessions": best effort, errors are ignored."""
+        ids = self.sessions.drain()
+        if not ids or not self.topology.description.has_known_servers:
+            return
+        deadline = Deadline(self.now() + _FAREWELL, inf, _FAREWELL)
+        for batch in session_batches(ids):
+            operation = EndSessions(batch, selector=ReadPreference.PRIMARY_PREFERRED)
+            try:
+                await self.executor.execute(operation, None, deadline)
+            except PyMongoError:
+                return  # the sessions time out on the server by themselves
+
+    def _host_ended(self) -> None:
+        """The client was closed, or its event loop is ending: leave no socket open."""
+        self._is_closed = True
+        self.topology.close(now=True)
+
+    def stats(self) -> ClientStats:
+        """A snapshot of pools, budget and retries."""
+        if self._runtime is None:
+            return ClientStats({}, inf, inf, {}, {}, 0)
+        bucket = self.executor.bucket
+        return ClientStats(
+            servers={server.address: _server_stats(server) for server in self.topology.servers},
+            tokens=inf if bucket is None else bucket.tokens,
+            token_capacity=inf if bucket is None else bucket.capacity,
+            retries=dict(self.executor.retries),
+            refusals=dict(self.executor.refusals),
+            sessions=len(self.sessions),
+        )
+
+
+def _server_stats(server: Any) -> ServerStats:
+    state = server.pool.state
+    description = server.description
+    return ServerStats(
+        server_type=description.server_type_name,
+        round_trip_time=description.round_trip_time,
+        min_round_trip_time=description.min_round_trip_time,
+        in_use=len(state.in_use),
+        idle=len(state.idle),
+        connecting=len(state.connecting),
+        waiting=len(state.queue),
+        connections_created=state.created,
+        generation=state.generation,
+        operations=server.operation_count,
+    )
+
+
+def _initial_description(options: ClientOptions) -> TopologyDescription:
+    return TopologyDescription.initial(
+        options.seeds,
+        direct_connection=bool(options.direct_connection),
+        replica_set=options.replica_set,
+        load_balanced=options.load_balanced,
+    )
+
+
+def _pool_options(options: ClientOptions) -> PoolOptions:
+    return PoolOptions(
+        max_size=options.max_pool_size,
+        min_size=options.min_pool_size,
+        max_connecting=options.max_connecting,
+        max_idle_time=options.max_idle_time,
+        # With timeoutMS it is ignored ("Validation and Overrides").
+        wait_queue_timeout=options.wait_queue_timeout if options.timeout is None else None,
+        connect_timeout=options.connect_timeout or 0.0,
+    )

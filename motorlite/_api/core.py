@@ -1,0 +1,95 @@
+"""Pure: what the API needs of the machinery below, as protocols; the composition root provides it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Mapping
+
+    from motorlite._execution.operation import Operation
+    from motorlite._execution.session import Session, SessionPool
+    from motorlite.deadline import Deadline
+    from motorlite.values import Address
+
+
+class ServerLike(Protocol):
+    """What is known of one server.
+
+    Attributes:
+        address: Where it is.
+        server_type_name: As the server discovery specification names it (RSPrimary, Mongos ...).
+        max_wire_version: 0 while the server is unknown.
+    """
+
+    address: Address
+    server_type_name: str
+    max_wire_version: int
+
+
+class TopologyLike(Protocol):
+    """What is known of the deployment.
+
+    Attributes:
+        topology_type_name: As the server discovery specification names it (ReplicaSetWithPrimary ...).
+    """
+
+    topology_type_name: str
+
+    def server_descriptions(self) -> Mapping[Address, Any]:
+        """All servers by address."""
+
+    @property
+    def known_servers(self) -> Collection[Any]:
+        """The servers that are available."""
+
+
+class ExecutorLike(Protocol):
+    """The one way in which an operation reaches a server."""
+
+    async def execute(
+        self,
+        operation: Operation,
+        session: Session | None,
+        deadline: Deadline,
+        operation_id: int | None = None,
+    ) -> Any:
+        """What the operation's `parse` makes of the reply; None for an unacknowledged write."""
+
+    def release(self, session: Session) -> None:
+        """Give the server session of `session` back to the pool."""
+
+
+class CoreLike(Protocol):
+    """One client's machinery, bound to an event loop at its first use."""
+
+    @property
+    def executor(self) -> ExecutorLike:
+        """Usable after `enter`."""
+
+    @property
+    def sessions(self) -> SessionPool:
+        """The server sessions of this client that are not in use."""
+
+    @property
+    def topology_description(self) -> Any:
+        """A `TopologyLike`."""
+
+    def enter(self) -> None:
+        """Bind to the running event loop; called first by each operation.
+
+        Raises:
+            InvalidOperation: Another loop is running than before, the process was forked, or the client is closed.
+        """
+
+    def now(self) -> float:
+        """The event loop's time, seconds."""
+
+    def scope_deadline(self) -> float:
+        """The deadline of the cancel scope that the caller is in, or infinity."""
+
+    def new_operation_id(self) -> int:
+        """An operation id for several commands that belong together."""
+
+    def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """Run `async_fn` in the background; does nothing when the loop or the client is gone."""

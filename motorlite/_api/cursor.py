@@ -1,0 +1,329 @@
+"""Shell: the cursor of a query, with its chained setters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from bson.code import Code
+
+from motorlite import arguments
+from motorlite._api import validation
+from motorlite._api.constants import CursorType
+from motorlite._api.cursor_base import CursorBase
+from motorlite._api.cursor_limits import CursorLimits
+from motorlite._api.find_options import FIND_CHECKS, find_arguments, hint_value, sort_document
+from motorlite._api.limits import deadline
+from motorlite._api.server_cursor import GetMoreOptions
+from motorlite._api.session import state_of
+from motorlite._api.typings import DocumentT
+from motorlite._operations.distinct import Distinct
+from motorlite._operations.find import Find
+from motorlite._operations.run_command import RunCommand
+from motorlite.errors import InvalidOperation, OperationFailure
+from motorlite.values import ServerFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite._api.core import CoreLike
+    from motorlite._api.settings import Settings
+    from motorlite._api.typings import Filter, Projection
+    from motorlite.deadline import Deadline
+
+# The bits of PyMongo's `add_option`, from the old wire protocol, and the options that they are now.
+_FLAGS = {8: "oplog_replay", 16: "no_cursor_timeout", 128: "allow_partial_results"}
+_TAILABLE_FLAGS = CursorType.TAILABLE_AWAIT
+
+# explain wraps a find command as the newest server would get it; the server refuses what it does not know.
+_NEWEST = ServerFacts(("", None), max_wire_version=1 << 30)
+
+# What `distinct` shares with the query.
+_DISTINCT_OPTIONS = ("collation", "comment", "hint", "max_time_ms")
+
+
+class AsyncCursor(CursorBase[DocumentT]):
+    """The documents that match a query, made by `AsyncCollection.find`.
+
+    The query runs at the first step: iterate over the cursor, call `to_list`, or ``await`` the cursor, which runs
+    the query and returns the cursor. Before that, the setters change the query and can be chained. Use
+    ``async with``, or `close`, when you may not read to the end.
+    """
+
+    __slots__ = ("_collection", "_filter", "_is_empty", "_names", "_projection", "_query", "_settings", "_timeouts")
+
+    def __init__(
+        self,
+        collection: Any,
+        core: CoreLike,
+        settings: Settings,
+        names: tuple[str, str],
+        filter: Filter | None,
+        projection: Projection | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._collection = collection
+        self._settings = settings
+        # Of the database and of the collection.
+        self._names = names
+        self._filter = {} if filter is None else validation.converted("filter", filter, validation.mapping)
+        self._projection = None if projection is None else arguments.fields_document(projection)
+        query = validation.checked("find", options, FIND_CHECKS) if options else {}
+        session = query.pop("session", None)
+        # What CursorLimits is made of, for a clone.
+        self._timeouts = (query.pop("timeoutMS", None), query.pop("timeoutMode", None))
+        get_more = GetMoreOptions(
+            max_await_time_ms=query.pop("max_await_time_ms", None), read_preference=settings.read_preference
+        )
+        # The options of the query, checked, by the names of PyMongo's keyword arguments.
+        self._query: dict[str, Any] = query
+        # A slice without elements: nothing is asked of the server.
+        self._is_empty = False
+        super().__init__(core, session, self._make_limits(), settings.codec_options, get_more)
+
+    def _make_limits(self) -> CursorLimits:
+        kind = self._query.get("cursor_type", CursorType.NON_TAILABLE)
+        timeout_ms, mode = self._timeouts
+        return CursorLimits(
+            self._settings.timeout,
+            timeout_ms,
+            mode,
+            is_tailable=kind != CursorType.NON_TAILABLE,
+            is_await_data=kind == CursorType.TAILABLE_AWAIT,
+        )
+
+    # --- running the query ---
+
+    def _first_operation(self, deadline: Deadline) -> Find:
+        query = dict(self._query)
+        kind = query.pop("cursor_type", CursorType.NON_TAILABLE)
+        is_tailable, is_await_data = kind != CursorType.NON_TAILABLE, kind == CursorType.TAILABLE_AWAIT
+        get_more = self._get_more
+        get_more.batch_size = query.get("batch_size", 0)
+        get_more.limit = max(query.get("limit", 0), 0)
+        get_more.comment = query.get("comment")
+        get_more.is_await_data = is_await_data
+        self._stops_on_empty_batch = is_tailable
+        return Find(
+            *self._names,
+            self._filter,
+            projection=self._projection,
+            tailable=is_tailable,
+            await_data=is_await_data,
+            time_limit=self._limits.time_limit,
+            **find_arguments(self._settings, query, deadline),
+        )
+
+    async def _fill(self) -> bool:
+        return not self._is_empty and await super()._fill()
+
+    async def _fetch(self, is_patient: bool) -> bool:
+        try:
+            return await super()._fetch(is_patient)
+        except OperationFailure:
+            # A tailable cursor dies when the capped collection has overwritten its position.
+            if not self._stops_on_empty_batch or self.cursor_id:
+                raise
+            return False
+
+    async def explain(self, timeoutMS: float | None = None) -> Mapping[str, Any]:
+        """The server's plan for this query, from the explain command.
+
+        Args:
+            timeoutMS: The limit of the operation; 0 for no limit.
+
+        Retries: overload errors only (up to 5, with backoff).
+        """
+        core = self._core
+        core.enter()
+        session = state_of(self._session, core)
+        limit = deadline(core, self._settings.timeout, timeout_ms=timeoutMS)
+        find = self._first_operation(limit).command(_NEWEST).document
+        preference = self._settings.read_preference
+        operation = RunCommand(
+            self._names[0], {"explain": find}, selector=preference, read_preference=preference
+        )
+        plan: Mapping[str, Any] = await core.executor.execute(operation, session, limit)
+        return plan
+
+    async def distinct(self, key: str, timeoutMS: float | None = None) -> list[Any]:
+        """The different values of a field among the documents that the query matches; skip and limit do not count.
+
+        Args:
+            key: The name of the field.
+            timeoutMS: The limit of the operation; 0 for no limit.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        """
+        validation.converted("key", key, validation.text)
+        core = self._core
+        core.enter()
+        session = state_of(self._session, core)
+        limit = deadline(core, self._settings.timeout, timeout_ms=timeoutMS)
+        query = {name: value for name, value in self._query.items() if name in _DISTINCT_OPTIONS}
+        operation = Distinct(
+            *self._names, key, self._filter, **find_arguments(self._settings, query, limit)
+        )
+        values: list[Any] = await core.executor.execute(operation, session, limit)
+        return values
+
+    # --- copies ---
+
+    def clone(self) -> Self:
+        """A cursor with the same query that has not run yet."""
+        timeout_ms, mode = self._timeouts
+        options = {
+            **self._query,
+            "session": self._session,
+            "max_await_time_ms": self._get_more.max_await_time_ms,
+            "timeoutMS": timeout_ms,
+            "timeoutMode": mode,
+        }
+        made = type(self)(
+            self._collection, self._core, self._settings, self._names, self._filter, self._projection, options
+        )
+        made._is_empty = self._is_empty
+        return made
+
+    async def rewind(self) -> Self:
+        """Close the cursor and let its query run again at the next step.
+
+        Retries: killCursors for overload errors (up to 5, with backoff).
+        """
+        await self.close()
+        self._cursor = None
+        self._is_closed = False
+        self._limits = self._make_limits()
+        return self
+
+    @property
+    def collection(self) -> Any:
+        """The AsyncCollection that made this cursor."""
+        return self._collection
+
+    # --- setters ---
+
+    def _check_not_started(self) -> None:
+        if self._cursor is not None or self._is_closed:
+            raise InvalidOperation("a query cannot be changed after it has run; use clone()")
+
+    def _set(self, name: str, value: Any) -> Self:
+        """Set an option of the query; None removes it."""
+        self._check_not_started()
+        self._query.pop(name, None)
+        if value is not None:
+            self._query[name] = validation.converted(name, value, FIND_CHECKS[name])
+        return self
+
+    def __getitem__(self, index: slice) -> Self:
+        """``cursor[10:20]``: skip 10 documents and return at most 10.
+
+        Raises:
+            IndexError: The slice has a step, a negative bound, or ends before it starts.
+            TypeError: Not a slice.
+            InvalidOperation: The query has already run.
+        """
+        self._check_not_started()
+        if not isinstance(index, slice):
+            raise TypeError(f"a cursor is not a sequence, so {index!r} is wrong; use skip({index!r}).limit(-1).next()")
+        start, stop = index.start or 0, index.stop
+        if index.step is not None or start < 0 or (stop is not None and stop < start):
+            raise IndexError(f"{index!r} is wrong; allowed: a start of at least 0, a stop not before it, and no step")
+        self._is_empty = stop == start
+        self._set("skip", start)
+        return self._set("limit", None if stop is None else stop - start)
+
+    def skip(self, skip: int) -> Self:
+        """Set how many matches to pass over."""
+        return self._set("skip", skip)
+
+    def limit(self, limit: int) -> Self:
+        """Set how many documents to return at most: 0 for all, negative for a single batch."""
+        self._is_empty = False
+        return self._set("limit", limit)
+
+    def batch_size(self, batch_size: int) -> Self:
+        """Set how many documents a batch has; 0 leaves it to the server."""
+        return self._set("batch_size", batch_size)
+
+    def sort(
+        self, key_or_list: arguments.Hint, direction: int | str | Mapping[str, Any] | None = None
+    ) -> Self:
+        """Set the order: a field and a direction, or a list of (field, direction) pairs."""
+        self._check_not_started()
+        keys: Any = key_or_list if direction is None else [(key_or_list, direction)]
+        self._query["sort"] = validation.converted("sort", keys, sort_document)
+        return self
+
+    def hint(self, index: arguments.Hint | None) -> Self:
+        """Set the index to use, by name or by keys; None lets the server choose."""
+        self._check_not_started()
+        self._query.pop("hint", None)
+        if index is not None:
+            self._query["hint"] = validation.converted("index", index, hint_value)
+        return self
+
+    def comment(self, comment: Any) -> Self:
+        """Set a comment for the server's log and profile."""
+        return self._set("comment", comment)
+
+    def max_time_ms(self, max_time_ms: float | None) -> Self:
+        """Set the server's time for the query, milliseconds; ignored when a timeout is set."""
+        return self._set("max_time_ms", max_time_ms)
+
+    def max_await_time_ms(self, max_await_time_ms: float | None) -> Self:
+        """Set how long the server waits for new documents, milliseconds (`CursorType.TAILABLE_AWAIT`)."""
+        self._check_not_started()
+        if max_await_time_ms is not None:
+            validation.converted("max_await_time_ms", max_await_time_ms, validation.milliseconds)
+        self._get_more.max_await_time_ms = max_await_time_ms
+        return self
+
+    def collation(self, collation: Any) -> Self:
+        """Set the collation: a Collation or its document."""
+        return self._set("collation", collation)
+
+    def min(self, spec: arguments.IndexKeys) -> Self:
+        """Set the inclusive lower bound of the index in `hint`."""
+        return self._set("min", spec)
+
+    def max(self, spec: arguments.IndexKeys) -> Self:
+        """Set the exclusive upper bound of the index in `hint`."""
+        return self._set("max", spec)
+
+    def max_scan(self, max_scan: int | None) -> Self:
+        """Set how many documents to look at; no server that motorlite supports knows it any more."""
+        return self._set("max_scan", max_scan)
+
+    def allow_disk_use(self, allow_disk_use: bool) -> Self:
+        """Set whether a sort may use temporary files (MongoDB 4.4 and later)."""
+        return self._set("allow_disk_use", allow_disk_use)
+
+    def where(self, code: str | Code) -> Self:
+        """Add a JavaScript expression that documents must satisfy."""
+        self._check_not_started()
+        validation.instance("code", code, str, "a string or bson.code.Code")
+        self._filter = {**self._filter, "$where": code if isinstance(code, Code) else Code(code)}
+        return self
+
+    async def add_option(self, mask: int) -> Self:
+        """Set flags by their number in the old wire protocol; better use the options of `find`."""
+        return self._set_flags(mask, True)
+
+    def remove_option(self, mask: int) -> Self:
+        """Clear flags by their number in the old wire protocol."""
+        return self._set_flags(mask, False)
+
+    def _set_flags(self, mask: int, is_set: bool) -> Self:
+        self._check_not_started()
+        validation.converted("mask", mask, validation.count)
+        for bit, name in _FLAGS.items():
+            if mask & bit:
+                self._set(name, is_set)
+        tailable = mask & _TAILABLE_FLAGS
+        if tailable:
+            kind = self._query.get("cursor_type", CursorType.NON_TAILABLE)
+            kind = kind | tailable if is_set else kind & ~tailable
+            # Waiting for data makes sense only for a tailable cursor.
+            self._set("cursor_type", kind if kind & CursorType.TAILABLE else CursorType.NON_TAILABLE)
+            self._limits = self._make_limits()
+        return self

@@ -1,0 +1,123 @@
+"""Shell: how `timeoutMS` applies to the steps of a cursor (client-side operations timeout, "Cursors")."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, get_args
+
+from motorlite._api import limits
+from motorlite._api.typings import TimeoutMode
+from motorlite._api.validation import wrong
+from motorlite._execution.operation import TimeLimit
+from motorlite.deadline import NO_DEADLINE
+from motorlite.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from motorlite._api.core import CoreLike
+    from motorlite.deadline import Deadline
+
+_MODES = get_args(TimeoutMode)
+
+
+class CursorLimits:
+    """Deadlines of one cursor: of the command that opens it, of each step of the iteration, and of its close.
+
+    Args:
+        inherited: Seconds, from client, database or collection.
+        timeout_ms: What the caller asked for, or None.
+        mode: Whether it limits the cursor's whole life or each step; None for the default.
+        is_tailable: A tailable cursor lives forever, so that only its steps can be limited.
+        is_await_data: The server waits for new data.
+
+    Raises:
+        ValueError: `mode` or `timeout_ms` has a wrong value.
+        ConfigurationError: `mode` is set without a timeout, or to cursorLifetime for a tailable cursor.
+    """
+
+    __slots__ = (
+        "_first",
+        "_inherited",
+        "_is_await_data",
+        "_is_by_iteration",
+        "_is_tailable",
+        "_mode",
+        "_timeout_ms",
+    )
+
+    def __init__(
+        self,
+        inherited: float | None,
+        timeout_ms: float | None,
+        mode: TimeoutMode | None,
+        *,
+        is_tailable: bool = False,
+        is_await_data: bool = False,
+    ) -> None:
+        if timeout_ms is not None:
+            limits.duration_from_ms(timeout_ms)
+        if mode is not None and mode not in _MODES:
+            raise ValueError(wrong("timeoutMode", mode, " or ".join(map(repr, _MODES))))
+        if is_tailable and mode == "cursorLifetime":
+            raise ConfigurationError(
+                wrong("timeoutMode", mode, "'iteration', because the cursor is tailable")
+            )
+        if mode is not None and not limits.is_timeout_set(inherited, timeout_ms):
+            raise ConfigurationError(wrong("timeoutMode", mode, "None, because timeoutMS is not set"))
+        self._inherited = inherited
+        self._timeout_ms = timeout_ms
+        self._mode = mode
+        self._is_tailable = is_tailable
+        self._is_await_data = is_await_data
+        self._is_by_iteration = is_tailable or mode == "iteration"
+        # The deadline of the command that opened the cursor.
+        self._first = NO_DEADLINE
+
+    def copy(self) -> CursorLimits:
+        """The same for another cursor, which is not open."""
+        return CursorLimits(
+            self._inherited,
+            self._timeout_ms,
+            self._mode,
+            is_tailable=self._is_tailable,
+            is_await_data=self._is_await_data,
+        )
+
+    @property
+    def is_by_iteration(self) -> bool:
+        """Whether each step of the iteration has the whole time."""
+        return self._is_by_iteration
+
+    @property
+    def time_limit(self) -> TimeLimit:
+        """Whether the command that opens the cursor may carry maxTimeMS, which would limit the cursor's life."""
+        return TimeLimit.OMIT if self._is_by_iteration and not self._is_await_data else TimeLimit.SEND
+
+    def open(self, core: CoreLike, max_await_time_ms: float | None = None) -> Deadline:
+        """The deadline of the command that opens the cursor.
+
+        Raises:
+            ConfigurationError: The server would wait for data longer than `timeoutMS` allows.
+        """
+        first = limits.deadline(core, self._inherited, self._timeout_ms)
+        if max_await_time_ms is not None and max_await_time_ms >= first.timeout * 1000:
+            allowed = f"less than timeoutMS, which is {first.timeout * 1000:g}"
+            raise ConfigurationError(wrong("maxAwaitTimeMS", max_await_time_ms, allowed))
+        self._first = first
+        return first
+
+    def step(self, core: CoreLike) -> Deadline:
+        """The deadline of one step of the iteration, which may take several getMore commands."""
+        if self._is_by_iteration and self._first.timeout != inf:
+            return limits.refreshed(core, self._first.timeout)
+        return limits.continued(core, self._first)
+
+    def close(self, core: CoreLike, timeout_ms: float | None = None) -> Deadline:
+        """The deadline of killCursors: refreshed, so that an expired cursor is closed on the server as well."""
+        return limits.for_close(core, self._first.timeout, timeout_ms)
+
+
+def await_time(max_await_time_ms: float | None, deadline: Deadline, now: float) -> Any:
+    """The `maxTimeMS` of a getMore on an awaitData cursor: no longer than what remains of the step."""
+    if max_await_time_ms is None or not deadline.is_set:
+        return max_await_time_ms
+    return max(1, int(min(max_await_time_ms, (deadline.expires_at - now) * 1000)))

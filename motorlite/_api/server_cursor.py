@@ -1,0 +1,260 @@
+"""Shell: a cursor that is open on a server: its batch, its getMore commands and its end."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic
+
+from motorlite._api.cursor_limits import await_time
+from motorlite._api.session import state_of
+from motorlite._api.typings import DocumentT
+from motorlite._operations.get_more import GetMore
+from motorlite._operations.kill_cursors import KillCursors
+from motorlite.errors import SYSTEM_OVERLOADED, InvalidOperation, OperationFailure, PyMongoError
+
+if TYPE_CHECKING:
+    from bson.codec_options import CodecOptions
+
+    from motorlite._api.core import CoreLike
+    from motorlite._api.cursor_limits import CursorLimits
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._execution.operation import CursorReply
+    from motorlite._execution.session import Session
+    from motorlite.deadline import Deadline
+    from motorlite.read_preferences import _ServerMode
+    from motorlite.values import Address
+
+# CursorNotFound, CursorKilled, QueryPlanKilled: the server has no such cursor any more.
+_CLOSED_ON_SERVER = frozenset({43, 237, 175})
+
+
+class GetMoreOptions:
+    """What the getMore commands of a cursor carry; setters of the cursor may change it."""
+
+    __slots__ = ("batch_size", "comment", "is_await_data", "limit", "max_await_time_ms", "read_preference")
+
+    def __init__(
+        self,
+        *,
+        batch_size: int = 0,
+        comment: Any = None,
+        is_await_data: bool = False,
+        limit: int = 0,
+        max_await_time_ms: float | None = None,
+        read_preference: _ServerMode | None = None,
+    ) -> None:
+        # 0: the server decides.
+        self.batch_size = batch_size
+        self.comment = comment
+        self.is_await_data = is_await_data
+        # How many documents the cursor returns in all; 0: no limit.
+        self.limit = limit
+        self.max_await_time_ms = max_await_time_ms
+        self.read_preference = read_preference
+
+
+class ServerCursor(Generic[DocumentT]):
+    """A cursor on a server. It is killed there by `close`, or in the background when nobody refers to it any more."""
+
+    __slots__ = (
+        "_codec_options",
+        "_core",
+        "_explicit_session",
+        "_failure",
+        "_implicit_session",
+        "_is_closed",
+        "_is_reading",
+        "_limits",
+        "_namespace",
+        "address",
+        "cursor_id",
+        "documents",
+        "options",
+        "retrieved",
+    )
+
+    def __init__(
+        self,
+        core: CoreLike,
+        reply: CursorReply,
+        session: AsyncClientSession | None,
+        limits: CursorLimits,
+        codec_options: CodecOptions[Any],
+        options: GetMoreOptions,
+    ) -> None:
+        self._core = core
+        self._explicit_session = session
+        self._implicit_session: Session | None = reply.session
+        self._limits = limits
+        self._codec_options = codec_options
+        self.options = options
+        self._namespace = reply.namespace
+        # A getMore after which the position of the server's cursor is not known.
+        self._failure: BaseException | None = None
+        self._is_closed = False
+        self._is_reading = False
+        # The executor has set it; a reply without it has no cursor on a server either.
+        self.address: Address = reply.address or ("", None)
+        # 0: the server has closed it.
+        self.cursor_id = 0
+        # The documents that are here and were not handed out.
+        self.documents: deque[DocumentT] = deque()
+        self.retrieved = 0
+        self._learn(reply)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server may have more documents."""
+        return self.cursor_id != 0 and self._failure is None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all documents that the limit allows have been retrieved, while the server keeps the cursor."""
+        return self.cursor_id != 0 and 0 < self.options.limit <= self.retrieved
+
+    def _learn(self, reply: CursorReply) -> None:
+        if self._is_closed:
+            return  # by another task, while this reply was under way
+        self.documents.extend(reply.documents)
+        self.retrieved += len(reply.documents)
+        self.cursor_id = reply.cursor_id
+        if not self.cursor_id:
+            self._release_session()
+
+    def _release_session(self) -> None:
+        session, self._implicit_session = self._implicit_session, None
+        if session is not None:
+            self._core.executor.release(session)
+
+    def _batch_size(self) -> int:
+        size, limit = self.options.batch_size, self.options.limit
+        if not limit:
+            return size
+        remaining = limit - self.retrieved
+        return remaining if not size or size > remaining else size
+
+    async def fetch(self, deadline: Deadline) -> None:
+        """Get the next batch (one getMore, retried only for overload errors).
+
+        Raises:
+            InvalidOperation: Another task is reading from this cursor, or an earlier getMore failed in a way that
+                makes it unknown which documents come next.
+        """
+        if self._is_closed:
+            return
+        if self._failure is not None:
+            message = (
+                "the cursor cannot continue: a getMore failed or was cancelled, so documents may be missing"
+            )
+            raise InvalidOperation(message) from self._failure
+        if self._is_reading:
+            raise InvalidOperation(
+                "two tasks are reading from the same cursor; give each its own, or take turns"
+            )
+        core = self._core
+        core.enter()
+        session = self._implicit_session or state_of(self._explicit_session, core)
+        self._is_reading = True
+        try:
+            reply = await core.executor.execute(self._get_more(deadline), session, deadline)
+        except BaseException as error:
+            self._learn_failure(error)
+            raise
+        finally:
+            self._is_reading = False
+        self._learn(reply)
+
+    def _get_more(self, deadline: Deadline) -> GetMore:
+        options = self.options
+        database, _, collection = self._namespace.partition(".")
+        await_ms = None
+        if options.is_await_data:
+            await_ms = await_time(options.max_await_time_ms, deadline, self._core.now())
+        return GetMore(
+            database,
+            collection,
+            self.cursor_id,
+            address=self.address,
+            read_preference=options.read_preference,
+            batch_size=self._batch_size(),
+            max_await_time_ms=await_ms,
+            is_await_data=options.is_await_data,
+            comment=options.comment,
+            codec_options=self._codec_options,
+        )
+
+    def _learn_failure(self, error: BaseException) -> None:
+        if isinstance(error, OperationFailure) and error.code in _CLOSED_ON_SERVER:
+            self.cursor_id = 0
+            self._release_session()
+        elif not (isinstance(error, PyMongoError) and _was_not_executed(error)):
+            self._failure = error
+
+    async def close(self, timeout_ms: float | None = None) -> None:
+        """Kill the cursor on the server, if it is open there, and give the implicit session back."""
+        self._is_closed = True
+        cursor_id, self.cursor_id = self.cursor_id, 0
+        session, self._implicit_session = self._implicit_session, None
+        if not cursor_id:
+            if session is not None:
+                self._core.executor.release(session)
+            return
+        kill = _Kill(self._core, self._kill_operation(cursor_id), session, self._limits)
+        try:
+            await kill.run(self._explicit_session, timeout_ms)
+        except BaseException:
+            # Cancelled: the cursor is killed all the same.
+            self._core.spawn(kill.run, None, timeout_ms)
+            raise
+
+    def _kill_operation(self, cursor_id: int) -> KillCursors:
+        database, _, collection = self._namespace.partition(".")
+        return KillCursors(database, collection, [cursor_id], address=self.address)
+
+    def __del__(self) -> None:
+        if self.cursor_id:
+            kill = _Kill(
+                self._core, self._kill_operation(self.cursor_id), self._implicit_session, self._limits
+            )
+            self._core.spawn(kill.run, None, None)
+        else:
+            self._release_session()
+
+
+class _Kill:
+    """One killCursors command, which outlives its cursor."""
+
+    __slots__ = ("_core", "_limits", "_operation", "_session")
+
+    def __init__(
+        self,
+        core: CoreLike,
+        operation: KillCursors,
+        implicit_session: Session | None,
+        limits: CursorLimits,
+    ) -> None:
+        self._core = core
+        self._operation = operation
+        self._session = implicit_session
+        self._limits = limits
+
+    async def run(self, explicit_session: AsyncClientSession | None, timeout_ms: float | None) -> None:
+        core = self._core
+        session = self._session
+        if session is None and explicit_session is not None and not explicit_session.has_ended:
+            session = state_of(explicit_session, core)
+        deadline = self._limits.close(core, timeout_ms)
+        # Best effort: the server closes an abandoned cursor by itself, later.
+        with suppress(PyMongoError):
+            core.enter()
+            await core.executor.execute(self._operation, session, deadline)
+        # Not when cancelled: then this runs once more, in the background.
+        if self._session is not None:
+            core.executor.release(self._session)
+            self._session = None
+
+
+def _was_not_executed(error: PyMongoError) -> bool:
+    """Whether a failed getMore did not move the cursor: it reached no server, or was shed by an overloaded one."""
+    return not error.reached_server or error.has_error_label(SYSTEM_OVERLOADED)

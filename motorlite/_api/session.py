@@ -1,0 +1,157 @@
+"""Shell: explicit sessions (driver sessions and causal consistency specifications)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from bson.timestamp import Timestamp
+
+from motorlite._api.validation import boolean, converted, instance, wrong
+from motorlite._execution.session import Session, newest_cluster_time
+from motorlite.errors import ConfigurationError, InvalidOperation
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from motorlite._api.core import CoreLike
+
+
+class SessionOptions:
+    """What a session was started with.
+
+    Attributes:
+        causal_consistency: Whether reads observe the session's earlier operations.
+    """
+
+    __slots__ = ("causal_consistency",)
+
+    def __init__(self, causal_consistency: bool | None = None) -> None:
+        if causal_consistency is not None:
+            converted("causal_consistency", causal_consistency, boolean)
+        self.causal_consistency = causal_consistency is None or causal_consistency
+
+
+class AsyncClientSession:
+    """A logical session: pass it as `session=` to the operations that belong together.
+
+    Made by `AsyncMongoClient.start_session`; use it in ``async with``, or call `end_session`. Operations of one
+    session must not run at the same time.
+    """
+
+    __slots__ = ("_client", "_core", "_has_ended", "_options", "_state")
+
+    def __init__(self, client: Any, core: CoreLike, options: SessionOptions) -> None:
+        self._client = client
+        self._core = core
+        self._options = options
+        self._state = Session(is_implicit=False, is_causally_consistent=options.causal_consistency)
+        self._has_ended = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.end_session()
+
+    @property
+    def client(self) -> Any:
+        """The client that started this session."""
+        return self._client
+
+    @property
+    def options(self) -> SessionOptions:
+        """What the session was started with."""
+        return self._options
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether `end_session` was called."""
+        return self._has_ended
+
+    @property
+    def session_id(self) -> Mapping[str, Any]:
+        """The `lsid` document of the session.
+
+        Raises:
+            InvalidOperation: The session has ended.
+        """
+        self._check_open()
+        state = self._state
+        if state.server_session is None:
+            self._core.enter()
+            # Without the server's session timeout any pooled session will do: one that has expired is made anew.
+            state.server_session = self._core.sessions.acquire(self._core.now(), None)
+        return state.server_session.lsid
+
+    @property
+    def cluster_time(self) -> Mapping[str, Any] | None:
+        """The newest `$clusterTime` that the session has seen."""
+        return self._state.cluster_time
+
+    @property
+    def operation_time(self) -> Timestamp | None:
+        """The `operationTime` of the session's last operation."""
+        return self._state.operation_time
+
+    def advance_cluster_time(self, cluster_time: Mapping[str, Any]) -> None:
+        """Move `cluster_time` forward, to that of another session.
+
+        Raises:
+            TypeError: Not a mapping.
+            ValueError: Not a `$clusterTime` document.
+        """
+        allowed = "a $clusterTime document, which has a Timestamp as clusterTime"
+        instance("cluster_time", cluster_time, Mapping, allowed)
+        if not isinstance(cluster_time.get("clusterTime"), Timestamp):
+            raise ValueError(wrong("cluster_time", cluster_time, allowed))
+        self._state.cluster_time = newest_cluster_time(self._state.cluster_time, cluster_time)
+
+    def advance_operation_time(self, operation_time: Timestamp) -> None:
+        """Move `operation_time` forward, to that of another session.
+
+        Raises:
+            TypeError: Not a Timestamp.
+        """
+        instance("operation_time", operation_time, Timestamp)
+        known = self._state.operation_time
+        if known is None or operation_time > known:
+            self._state.operation_time = operation_time
+
+    async def end_session(self) -> None:
+        """End the session. It sends nothing: the server session goes back to the client's pool, once."""
+        if not self._has_ended:
+            self._has_ended = True
+            if self._state.server_session is not None:
+                self._core.executor.release(self._state)
+
+    def _check_open(self) -> None:
+        if self._has_ended:
+            raise InvalidOperation("the session has ended")
+
+    def _for_operation(self, core: CoreLike) -> Session:
+        """The session's state, for an operation of the client with this core."""
+        if core is not self._core:
+            raise InvalidOperation("a session can only be used with the client that started it")
+        self._check_open()
+        return self._state
+
+
+def state_of(
+    session: AsyncClientSession | None, core: CoreLike, is_acknowledged: bool = True
+) -> Session | None:
+    """What the executor needs of a caller's `session`.
+
+    Raises:
+        TypeError: `session` is no AsyncClientSession.
+        InvalidOperation: It has ended or belongs to another client.
+        ConfigurationError: It is used for an unacknowledged write (driver sessions specification).
+    """
+    if session is None:
+        return None
+    instance("session", session, AsyncClientSession, "an AsyncClientSession of this client, or None")
+    if not is_acknowledged:
+        raise ConfigurationError("an explicit session cannot be used for an unacknowledged write (w=0)")
+    return session._for_operation(core)

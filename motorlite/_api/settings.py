@@ -1,0 +1,136 @@
+"""Shell: the settings that client, database and collection hand down to each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from bson.codec_options import CodecOptions
+
+from motorlite._api.limits import deadline, duration_from_ms
+from motorlite._api.session import state_of
+from motorlite._api.typings import DocumentT
+from motorlite._api.validation import instance
+from motorlite.concerns import ReadConcern, WriteConcern
+from motorlite.read_preferences import _ServerMode
+
+if TYPE_CHECKING:
+    from motorlite._api.core import CoreLike
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._execution.session import Session
+    from motorlite.deadline import Deadline
+
+
+class Settings:
+    """Codec options, preference, concerns and timeout of a client, database or collection. Never changed."""
+
+    __slots__ = ("codec_options", "read_concern", "read_preference", "timeout", "write_concern")
+
+    def __init__(
+        self,
+        codec_options: CodecOptions[Any],
+        read_preference: _ServerMode,
+        write_concern: WriteConcern,
+        read_concern: ReadConcern,
+        timeout: float | None,
+    ) -> None:
+        self.codec_options = codec_options
+        self.read_preference = read_preference
+        self.write_concern = write_concern
+        self.read_concern = read_concern
+        # Seconds; None: timeoutMS was set nowhere, infinity: it was set to 0.
+        self.timeout = timeout
+
+    def derive(
+        self,
+        codec_options: CodecOptions[Any] | None,
+        read_preference: _ServerMode | None,
+        write_concern: WriteConcern | None,
+        read_concern: ReadConcern | None,
+        timeout_ms: float | None,
+    ) -> Settings:
+        """These settings with everything replaced that is not None.
+
+        Raises:
+            TypeError: One of them has the wrong type.
+            ValueError: `timeout_ms` is negative.
+        """
+        if codec_options is None:
+            codec_options = self.codec_options
+        else:
+            instance("codec_options", codec_options, CodecOptions)
+        if read_preference is None:
+            read_preference = self.read_preference
+        else:
+            instance(
+                "read_preference",
+                read_preference,
+                _ServerMode,
+                "a read preference (ReadPreference.NEAREST ...)",
+            )
+        if write_concern is None:
+            write_concern = self.write_concern
+        else:
+            instance("write_concern", write_concern, WriteConcern)
+        if read_concern is None:
+            read_concern = self.read_concern
+        else:
+            instance("read_concern", read_concern, ReadConcern)
+        timeout = self.timeout if timeout_ms is None else duration_from_ms(timeout_ms)
+        return Settings(codec_options, read_preference, write_concern, read_concern, timeout)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Settings):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # concerns and preferences compare by value and are not hashable
+
+
+class Configured(Generic[DocumentT]):
+    """What client, database and collection have in common: the machinery and the settings."""
+
+    __slots__ = ("__weakref__", "_core", "_settings")
+
+    def __init__(self, core: CoreLike, settings: Settings) -> None:
+        self._core = core
+        self._settings = settings
+
+    @property
+    def codec_options(self) -> CodecOptions[DocumentT]:
+        """How documents are encoded and decoded."""
+        return self._settings.codec_options
+
+    @property
+    def read_preference(self) -> _ServerMode:
+        """Which servers read."""
+        return self._settings.read_preference
+
+    @property
+    def write_concern(self) -> WriteConcern:
+        """Which acknowledgement writes wait for."""
+        return self._settings.write_concern
+
+    @property
+    def read_concern(self) -> ReadConcern:
+        """Which isolation reads ask for."""
+        return self._settings.read_concern
+
+    @property
+    def timeoutMS(self) -> float | None:
+        """The limit of each operation in milliseconds; 0 is no limit, None is not set."""
+        timeout = self._settings.timeout
+        if timeout is None:
+            return None
+        return 0 if timeout == float("inf") else timeout * 1000
+
+    def _begin(
+        self,
+        session: AsyncClientSession | None,
+        timeout_ms: float | None,
+        is_acknowledged: bool = True,
+    ) -> tuple[Session | None, Deadline]:
+        """Session and deadline of an operation that starts now."""
+        core = self._core
+        core.enter()
+        state = None if session is None else state_of(session, core, is_acknowledged)
+        return state, deadline(core, self._settings.timeout, timeout_ms)

@@ -1,0 +1,86 @@
+"""Pure: adds to a command what every command carries: session, transaction number, cluster time, limits, API version."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from motorlite.errors import ExecutionTimeout
+from motorlite._execution.operation import TimeLimit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite._execution.operation import Operation
+    from motorlite._execution.session import ServerSession, Session
+    from motorlite.deadline import Deadline
+    from motorlite.values import Document, ServerFacts
+
+_PRIMARY = 0
+_PRIMARY_PREFERRED = {"mode": "primaryPreferred"}
+
+
+def add_time_limit(
+    document: Document, operation: Operation, deadline: Deadline, now: float, min_round_trip_time: float
+) -> None:
+    """Append maxTimeMS from the deadline (client-side operations timeout, "Command Execution").
+
+    Raises:
+        ExecutionTimeout: less is left of the operation's own deadline than the way to the server and back takes.
+    """
+    if operation.time_limit is TimeLimit.OMIT:
+        if deadline.expires_at - now <= 0:
+            raise _no_time_left()
+        return
+    if deadline.expires_at != inf:
+        milliseconds = int((deadline.expires_at - now - min_round_trip_time) * 1000)
+        if milliseconds <= 0:
+            raise _no_time_left()
+        document["maxTimeMS"] = milliseconds
+    if deadline.scope_expires_at != inf and not operation.creates_cursor:
+        # Only a hint to the server: the scope itself ends the operation here.
+        milliseconds = max(1, int((deadline.scope_expires_at - now - min_round_trip_time) * 1000))
+        document["maxTimeMS"] = min(milliseconds, document.get("maxTimeMS") or milliseconds)
+
+
+def _no_time_left() -> ExecutionTimeout:
+    error = ExecutionTimeout("the time limit of the operation was used up before the command was sent", 50)
+    error.phase = "before sending"
+    return error
+
+
+def add_session(
+    document: Document,
+    operation: Operation,
+    server_session: ServerSession,
+    session: Session | None,
+    transaction_number: int | None,
+) -> None:
+    """Append lsid, txnNumber and, for a causally consistent session, afterClusterTime."""
+    document["lsid"] = server_session.lsid
+    if transaction_number is not None:
+        document["txnNumber"] = transaction_number
+    if session is not None and session.is_causally_consistent and operation.supports_read_concern:
+        if session.operation_time is not None:
+            concern = document.get("readConcern") or {}
+            document["readConcern"] = {**concern, "afterClusterTime": session.operation_time}
+
+
+def add_read_preference(document: Document, operation: Operation, facts: ServerFacts, *, is_direct: bool) -> None:
+    """Append $readPreference (server selection specification, "Passing read preference to mongos...").
+
+    `is_direct`: the topology is a single server; then a replica set member must be told that reading is meant.
+    """
+    preference = operation.read_preference
+    if preference is None or facts.is_standalone:
+        return
+    if preference.mode != _PRIMARY:
+        document["$readPreference"] = preference.document
+    elif is_direct and not facts.is_mongos:
+        document["$readPreference"] = _PRIMARY_PREFERRED
+
+
+def add_api_version(document: Document, declaration: Mapping[str, Any]) -> None:
+    """Append the declared API version (versioned API specification); a user's own fields are kept."""
+    for key, value in declaration.items():
+        document.setdefault(key, value)

@@ -1,0 +1,167 @@
+"""Pure: the decision after a failed attempt: once more, or not and with which error.
+
+Theory of operation. One `Retry` belongs to one operation, from its first error on; operations that succeed at once
+never make one. Every rule about retries is an input to `after`: the labels of client backpressure, retryable reads,
+retryable writes, the deadline and the token bucket. The order of the checks is fixed: may it be retried at all, are
+attempts left, does the delay fit, is there a token; so that nothing is taken for a retry that is not made.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from motorlite._execution import backoff, classify
+from motorlite._execution.operation import Kind
+from motorlite.errors import SYSTEM_OVERLOADED
+from motorlite.retry import RetryReason, RetryRefusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._execution.operation import Operation
+    from motorlite._execution.token_bucket import TokenBucket
+    from motorlite.deadline import Deadline
+    from motorlite.errors import PyMongoError
+    from motorlite.retry import OverloadRetry
+
+_BY_LABEL = (RetryReason.OVERLOAD, RetryReason.LABEL)
+
+
+class RetrySettings:
+    """What a client was configured with."""
+
+    __slots__ = ("bucket", "jitter", "policy", "retry_reads", "retry_writes")
+
+    def __init__(
+        self,
+        policy: OverloadRetry,
+        bucket: TokenBucket | None,
+        jitter: Callable[[], float],
+        *,
+        retry_reads: bool,
+        retry_writes: bool,
+    ) -> None:
+        self.policy = policy
+        # None: retries are not budgeted.
+        self.bucket = bucket
+        # A random number in [0, 1).
+        self.jitter = jitter
+        self.retry_reads = retry_reads
+        self.retry_writes = retry_writes
+
+    def allows(self, kind: Kind) -> bool:
+        """Whether operations of this kind may be retried at all; runCommand needs both options."""
+        if kind is Kind.READ:
+            return self.retry_reads
+        if kind is Kind.WRITE:
+            return self.retry_writes
+        return self.retry_reads and self.retry_writes
+
+
+class Again:
+    """Decision: try once more after `delay` seconds."""
+
+    __slots__ = ("delay", "deprioritize", "reason")
+
+    refusal = None
+
+    def __init__(self, reason: RetryReason, delay: float, *, deprioritize: bool) -> None:
+        self.reason = reason
+        self.delay = delay
+        # Whether the server that failed is to be avoided.
+        self.deprioritize = deprioritize
+
+
+class Raise:
+    """Decision: the operation fails with `error`, which is not always the newest."""
+
+    __slots__ = ("error", "reason", "refusal")
+
+    delay = 0.0
+    deprioritize = False
+
+    def __init__(self, error: PyMongoError, reason: RetryReason, refusal: RetryRefusal) -> None:
+        self.error = error
+        self.reason = reason
+        self.refusal = refusal
+
+
+class Retry:
+    """The retry state of one operation."""
+
+    __slots__ = ("_errors", "_operation", "_ordinary_retries", "_reasons", "_settings", "_was_overloaded")
+
+    def __init__(self, settings: RetrySettings, operation: Operation) -> None:
+        self._settings = settings
+        self._operation = operation
+        # All errors of the operation so far, oldest first.
+        self._errors: list[PyMongoError] = []
+        # Why each retry was made.
+        self._reasons: list[RetryReason] = []
+        # How many of them the retryable reads and writes specifications made.
+        self._ordinary_retries = 0
+        # An overload error was among them: all retries together are capped then, with or without timeoutMS.
+        self._was_overloaded = False
+
+    @property
+    def retries(self) -> int:
+        """How many retries were decided on."""
+        return len(self._reasons)
+
+    def after(
+        self, error: PyMongoError, deadline: Deadline, now: float, *, ordinary: bool, is_sharded: bool = False
+    ) -> Again | Raise:
+        """What follows the failed attempt.
+
+        `ordinary`: whether the retryable reads or writes specification applies on the server that failed;
+        `is_sharded`: whether it is a mongos, which is avoided by the retry whatever the error was.
+        """
+        self._errors.append(error)
+        settings, policy = self._settings, self._settings.policy
+        is_overload = error.has_error_label(SYSTEM_OVERLOADED)
+        if self._reasons and not is_overload and settings.bucket is not None:
+            settings.bucket.retry_failed_otherwise()
+        self._was_overloaded = self._was_overloaded or is_overload
+        reason = classify.reason(error, self._operation, policy, ordinary=ordinary)
+        if reason is RetryReason.NONE:
+            return self._refuse(reason, RetryRefusal.NOT_RETRYABLE)
+        if not settings.allows(self._operation.kind):
+            return self._refuse(reason, RetryRefusal.DISABLED)
+        if not self._has_attempts_left(reason, deadline):
+            return self._refuse(reason, RetryRefusal.ATTEMPTS)
+        delay = 0.0
+        if is_overload:
+            delay = backoff.delay(policy, self.retries, settings.jitter(), error)
+        if now + delay >= deadline.earliest():
+            if now + delay >= deadline.expires_at:
+                self._errors[-1].phase = self._errors[-1].phase or "backoff"
+            return self._refuse(reason, RetryRefusal.DEADLINE)
+        if reason in _BY_LABEL and settings.bucket is not None and not settings.bucket.take():
+            return self._refuse(reason, RetryRefusal.TOKENS)
+        self._reasons.append(reason)
+        if reason not in _BY_LABEL:
+            self._ordinary_retries += 1
+        return Again(reason, delay, deprioritize=is_sharded or (is_overload and policy.retargets))
+
+    def _has_attempts_left(self, reason: RetryReason, deadline: Deadline) -> bool:
+        if reason in _BY_LABEL or self._was_overloaded:
+            return self.retries < self._settings.policy.max_retries
+        # With timeoutMS as often as there is time (client-side operations timeout, "Retryability").
+        return self._ordinary_retries < (inf if deadline.is_set else 1)
+
+    def _refuse(self, reason: RetryReason, refusal: RetryRefusal) -> Raise:
+        error = classify.to_raise(self._errors, self._operation)
+        error.attempts = len(self._errors)
+        error.retry_reasons = tuple(str(made) for made in self._reasons)
+        error.retry_refusal = str(refusal)
+        newest = self._errors[-1]
+        if newest is not error and newest.phase is not None:
+            # The time was used up by a retry, which is told although the error is that of an earlier attempt.
+            error.phase = newest.phase
+        return Raise(error, reason, refusal)
+
+    def succeeded(self) -> None:
+        """The newest retry succeeded."""
+        if self._settings.bucket is not None:
+            self._settings.bucket.retry_succeeded()

@@ -1,0 +1,114 @@
+"""Pure: server sessions, their pool, and the state of a session as the executor sees it.
+
+Driver sessions specification. Identifiers are made by the caller (`new_id`): this module has no randomness and is
+told the time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from bson.binary import Binary
+    from bson.timestamp import Timestamp
+
+# A server session is not used in the last minute of its life (specification, "Algorithm to acquire...").
+_LAST_MINUTE = 60.0
+
+
+class ServerSession:
+    """One server session: its id, its transaction number, and when it was last used."""
+
+    __slots__ = ("is_dirty", "last_use", "lsid", "transaction_number")
+
+    def __init__(self, identifier: Binary) -> None:
+        self.lsid: dict[str, Any] = {"id": identifier}
+        # Grows by one for each retryable write; kept when the session returns to the pool.
+        self.transaction_number = 0
+        # Loop time of the last command; a new session has not been seen by the server yet.
+        self.last_use = float("-inf")
+        # A network error (or an abandoned reply) happened on it: the server may still be busy with it.
+        self.is_dirty = False
+
+
+class Session:
+    """What the executor needs of a session, implicit or explicit."""
+
+    __slots__ = (
+        "cluster_time",
+        "is_causally_consistent",
+        "is_implicit",
+        "operation_time",
+        "server_session",
+        "snapshot_time",
+    )
+
+    def __init__(self, *, is_implicit: bool, is_causally_consistent: bool = False) -> None:
+        self.is_implicit = is_implicit
+        self.is_causally_consistent = is_causally_consistent
+        # Taken from the pool at the first command, after check-out (so that waiting operations hold no session).
+        self.server_session: ServerSession | None = None
+        self.cluster_time: Mapping[str, Any] | None = None
+        self.operation_time: Timestamp | None = None
+        self.snapshot_time: Timestamp | None = None
+
+    def advance(self, reply: Mapping[str, Any]) -> None:
+        """Learn operationTime and $clusterTime from a reply (causal consistency specification)."""
+        operation_time = reply.get("operationTime")
+        if operation_time is not None and (self.operation_time is None or operation_time > self.operation_time):
+            self.operation_time = operation_time
+        self.cluster_time = newest_cluster_time(self.cluster_time, reply.get("$clusterTime"))
+
+
+def newest_cluster_time(
+    one: Mapping[str, Any] | None,
+    other: Mapping[str, Any] | None,
+) -> Mapping[str, Any] | None:
+    """The greater of two $clusterTime documents."""
+    if one is None or other is None:
+        return one or other
+    return other if other["clusterTime"] > one["clusterTime"] else one
+
+
+class SessionPool:
+    """Server sessions for reuse, last in first out (specification, "Server Session Pool")."""
+
+    __slots__ = ("_free", "_new_id")
+
+    def __init__(self, new_id: Callable[[], Binary]) -> None:
+        self._new_id = new_id
+        self._free: deque[ServerSession] = deque()
+
+    def __len__(self) -> int:
+        return len(self._free)
+
+    def acquire(self, now: float, timeout_minutes: int | None) -> ServerSession:
+        """A session that will not time out on the server within the next minute; a new one when there is none."""
+        free = self._free
+        while free:
+            session = free.pop()
+            if timeout_minutes is None or now - session.last_use < timeout_minutes * 60 - _LAST_MINUTE:
+                return session
+        return ServerSession(self._new_id())
+
+    def release(self, session: ServerSession, now: float, timeout_minutes: int | None) -> None:
+        """Give a session back, unless it is dirty, unused or about to time out."""
+        free = self._free
+        if timeout_minutes is not None:
+            limit = timeout_minutes * 60 - _LAST_MINUTE
+            while free and now - free[0].last_use >= limit:
+                free.popleft()
+            if now - session.last_use >= limit:
+                return
+        if not session.is_dirty:
+            free.append(session)
+
+    def drain(self) -> list[dict[str, Any]]:
+        """Take all session ids out, for endSessions."""
+        ids = [session.lsid for session in self._free if session.last_use != float("-inf")]
+        self._free.clear()
+        return ids

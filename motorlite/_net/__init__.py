@@ -1,0 +1,1 @@
+"""Pure: the only home of the event loops, sockets, clocks and randomness."""

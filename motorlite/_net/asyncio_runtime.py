@@ -1,0 +1,193 @@
+"""Net: the runtime on asyncio and on event loops that speak its interface (uvloop)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import sys
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from motorlite._net.asyncio_stream import AsyncioStream
+from motorlite._net.failures import connecting
+from motorlite._net.runtime import WaitTimeout
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+    from motorlite._net.runtime import Framer
+    from motorlite.values import Address
+
+T = TypeVar("T")
+_logger = logging.getLogger("motorlite.client")
+
+
+class AsyncioWaiter:
+    """A one-shot waiter on a future."""
+
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._future: asyncio.Future[Any] = loop.create_future()
+
+    def offer(self, value: Any) -> bool:
+        if self._future.done():
+            return False
+        self._future.set_result(value)
+        return True
+
+    def take_back(self) -> Any | None:
+        # A task can be cancelled after its future got a result and before it ran again.
+        future = self._future
+        if future.done() and not future.cancelled() and future.exception() is None:
+            return future.result()
+        return None
+
+    async def wait(self, until: float) -> Any:
+        if until == inf:
+            return await self._future
+        timer = self._loop.call_at(until, self._expire)
+        try:
+            return await self._future
+        finally:
+            timer.cancel()
+
+    def _expire(self) -> None:
+        if not self._future.done():
+            self._future.set_exception(WaitTimeout())
+
+
+class AsyncioHost:
+    """One asyncio.TaskGroup inside one task, so that the loop's own shutdown ends everything in order."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
+        self._loop = loop
+        self._group: asyncio.TaskGroup | None = None
+        # What was spawned before the host task first ran.
+        self._early: list[_AsyncioTask] = []
+        self._stop = asyncio.Event()
+        self._is_closed = False
+        self._task = loop.create_task(self._main(), name=name, context=contextvars.Context())
+
+    async def _main(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for task in self._early:
+                    task.start(group)
+                self._early.clear()
+                await self._stop.wait()
+                self._is_closed = True
+                raise _Stop
+        except* _Stop:
+            pass
+        finally:
+            self._is_closed = True
+            self._on_end()
+
+    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> _AsyncioTask:
+        task = _AsyncioTask(function, args)
+        if self._is_closed:
+            return task
+        if self._group is None:
+            self._early.append(task)
+        else:
+            task.start(self._group)
+        return task
+
+    async def close(self) -> None:
+        self._stop.set()
+        await asyncio.wait([self._task])
+
+
+class _Stop(Exception):
+    """Makes the task group cancel its tasks."""
+
+
+class _AsyncioTask:
+    __slots__ = ("_args", "_function", "_is_cancelled", "_task")
+
+    def __init__(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
+        self._function = function
+        self._args = args
+        self._task: asyncio.Task[None] | None = None
+        self._is_cancelled = False
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        if not self._is_cancelled:
+            self._task = group.create_task(self._run(), context=contextvars.Context())
+
+    async def _run(self) -> None:
+        try:
+            await self._function(*self._args)
+        except Exception:
+            _logger.exception("background task %s failed", self._function)
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+class AsyncioRuntime:
+    """The running asyncio event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.name = "uvloop" if type(self._loop).__module__.startswith("uvloop") else "asyncio"
+        self.now: Callable[[], float] = self._loop.time
+
+    def is_current(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    def scope_deadline(self) -> float:
+        # Asking anyio costs 1.3 µs; where its asyncio backend was never loaded, no scope of it can be around us.
+        if "anyio._backends._asyncio" not in sys.modules:
+            return inf
+        return anyio.current_effective_deadline()
+
+    def waiter(self) -> AsyncioWaiter:
+        return AsyncioWaiter(self._loop)
+
+    def host(self, name: str, on_end: Callable[[], None]) -> AsyncioHost:
+        return AsyncioHost(self._loop, name, on_end)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def connect(
+        self,
+        address: Address,
+        framer: Framer,
+        until: float,
+        tls: ssl.SSLContext | None,
+    ) -> AsyncioStream:
+        host, port = address
+        loop = self._loop
+
+        def protocol() -> AsyncioStream:
+            return AsyncioStream(address, framer, loop)
+
+        with connecting(address):
+            async with asyncio.timeout_at(until if until != inf else None):
+                if port is None:
+                    _, stream = await loop.create_unix_connection(
+                        protocol, host, ssl=tls, server_hostname=host if tls else None
+                    )
+                else:
+                    _, stream = await loop.create_connection(
+                        protocol, host, port, ssl=tls, server_hostname=host if tls else None
+                    )
+        return stream
+
+    async def run_in_thread(self, function: Callable[[], T]) -> T:
+        return await asyncio.to_thread(function)

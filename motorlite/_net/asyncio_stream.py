@@ -1,0 +1,224 @@
+"""Net: a framed stream on asyncio (and uvloop), as one native BufferedProtocol without tasks or locks.
+
+The hot path is one `write` and one future per request. A time limit costs a comparison: each stream keeps one loop
+timer that is armed for the earliest limit it has seen and looks at the current limit when it fires, instead of one
+timer (1.6 µs to make and cancel) per request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from motorlite._net.failures import describe
+from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
+from motorlite.values import format_address
+
+if TYPE_CHECKING:
+    from motorlite._net.runtime import Framer
+    from motorlite.values import Address
+
+# call_at may run a callback up to the clock's resolution early.
+_EARLY: Final = 0.001
+
+
+class _Socket(Protocol):
+    def setsockopt(self, level: int, optname: int, value: int, /) -> None: ...
+
+
+class AsyncioStream(asyncio.BufferedProtocol):
+    """A FrameStream that is also the transport's protocol."""
+
+    __slots__ = (
+        "_address",
+        "_armed_for",
+        "_can_write",
+        "_closed_waiter",
+        "_error",
+        "_frames",
+        "_framer",
+        "_loop",
+        "_timer",
+        "_transport",
+        "_until",
+        "_waiter",
+        "is_closed",
+    )
+
+    def __init__(self, address: Address, framer: Framer, loop: asyncio.AbstractEventLoop) -> None:
+        self._address = address
+        self._framer = framer
+        self._loop = loop
+        self._transport: asyncio.Transport
+        self.is_closed = False
+        # Why the stream is closed, to be raised by whoever uses it next.
+        self._error: PyMongoError | None = None
+        # The future of the task that waits for a message, and its time limit.
+        self._waiter: asyncio.Future[Any] | None = None
+        self._until = inf
+        # The one timer, and the loop time that it is armed for (infinity: not armed).
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_for = inf
+        # Messages that arrived while nobody waited: exhaust replies, or the reply of an abandoned request.
+        self._frames: deque[bytes | bytearray] = deque()
+        # None, or the future of a `send` that waits until the transport's buffer has drained.
+        self._can_write: asyncio.Future[None] | None = None
+
+    # --- asyncio.BufferedProtocol ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # create_connection makes a Transport
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
+            enable_keepalive(sock)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._framer.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        framer = self._framer
+        try:
+            framer.received(nbytes)
+            while (frame := framer.next_frame()) is not None:
+                waiter = self._waiter
+                if waiter is not None and not waiter.done():
+                    waiter.set_result(frame)
+                else:
+                    self._frames.append(frame)
+        except PyMongoError as error:
+            self._fail(error)
+            self._transport.abort()
+
+    def eof_received(self) -> bool:
+        self._fail(AutoReconnect(f"{format_address(self._address)}: the server closed the connection"))
+        return False  # the transport closes itself
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = describe(exc) if exc is not None else "the connection is closed"
+        self._fail(AutoReconnect(f"{format_address(self._address)}: {reason}"))
+
+    def pause_writing(self) -> None:
+        self._can_write = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        waiter, self._can_write = self._can_write, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _fail(self, error: PyMongoError) -> None:
+        """The stream is of no more use; the first reason is the one that is told."""
+        self.is_closed = True
+        if self._error is None:
+            self._error = error
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for waiter in (self._waiter, self._can_write):
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(self._closed_error())
+
+    def _closed_error(self) -> PyMongoError:
+        """A new exception each time: a raised one keeps the traceback and the context of its raiser."""
+        first = self._error
+        assert first is not None
+        return type(first)(str(first))
+
+    # --- FrameStream ---
+
+    @property
+    def has_unsent(self) -> bool:
+        return not self.is_closed and self._transport.get_write_buffer_size() > 0
+
+    async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
+        if self.is_closed:
+            raise self._closed_error()
+        waiter = self._waiter = self._loop.create_future()
+        self._transport.write(data)
+        if until < self._armed_for:
+            self._arm(until)
+        self._until = until
+        try:
+            return await waiter  # type: ignore[no-any-return]  # the future of a frame
+        except BaseException:
+            self._keep(waiter)
+            raise
+        finally:
+            self._waiter = None
+
+    async def receive(self, until: float) -> bytes | bytearray:
+        if self._frames:
+            return self._frames.popleft()
+        if self.is_closed:
+            raise self._closed_error()
+        waiter = self._waiter = self._loop.create_future()
+        if until < self._armed_for:
+            self._arm(until)
+        self._until = until
+        try:
+            return await waiter  # type: ignore[no-any-return]  # the future of a frame
+        except BaseException:
+            self._keep(waiter)
+            raise
+        finally:
+            self._waiter = None
+
+    def _keep(self, waiter: asyncio.Future[Any]) -> None:
+        """The task was cancelled in the same turn of the loop in which its message came: do not lose the message."""
+        if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+            self._frames.appendleft(waiter.result())
+
+    async def send(self, data: bytes, until: float) -> None:
+        if self.is_closed:
+            raise self._closed_error()
+        self._transport.write(data)
+        if self._can_write is not None:
+            waiter = self._can_write
+            timer = self._loop.call_at(until, self._expire, waiter) if until != inf else None
+            try:
+                await waiter
+            finally:
+                if timer is not None:
+                    timer.cancel()
+
+    def is_healthy(self) -> bool:
+        # The loop tells of a close as soon as it runs; whatever arrived unasked is a sign of a peer gone wrong.
+        return not self.is_closed and not self._frames and self._framer.is_empty and not self._transport.is_closing()
+
+    def abort(self) -> None:
+        self._fail(AutoReconnect(f"{format_address(self._address)}: the connection was closed by this client"))
+        self._transport.abort()
+
+    # --- time limits ---
+
+    def _arm(self, until: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_for = until
+        self._timer = self._loop.call_at(until, self._check_limit)
+
+    def _check_limit(self) -> None:
+        self._timer = None
+        self._armed_for = inf
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        if self._until - self._loop.time() > _EARLY:
+            self._arm(self._until)
+        else:
+            self._expire(waiter)
+
+    def _expire(self, waiter: asyncio.Future[Any]) -> None:
+        if not waiter.done():
+            waiter.set_exception(NetworkTimeout(f"{format_address(self._address)}: no reply in time"))
+
+
+def enable_keepalive(sock: _Socket) -> None:
+    """Find dead peers within minutes rather than hours; the values are those that MongoDB recommends to drivers."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 120), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 9)):
+        option = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,45 @@
+"""Net: which event loop is running, and whether this process is still the one that it was started in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from motorlite._net.asyncio_runtime import AsyncioRuntime
+from motorlite.errors import InvalidOperation
+
+if TYPE_CHECKING:
+    from motorlite._net.runtime import Runtime
+
+# Grows in every forked child: sockets and loops of the parent must not be used there.
+fork_generation = 0
+
+
+def _after_fork() -> None:
+    global fork_generation
+    fork_generation += 1
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def current_runtime() -> Runtime:
+    """The runtime of the running event loop.
+
+    Raises:
+        InvalidOperation: no asyncio or trio event loop is running.
+    """
+    if "trio" in sys.modules:
+        import trio
+
+        if trio.lowlevel.in_trio_run():
+            from motorlite._net.trio_runtime import TrioRuntime
+
+            return TrioRuntime()
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise InvalidOperation("motorlite needs a running asyncio or trio event loop") from None
+    return AsyncioRuntime()

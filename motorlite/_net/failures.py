@@ -1,0 +1,49 @@
+"""Net: turns what sockets, TLS and name resolution raise into motorlite's errors; nothing foreign leaves `_net`."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from motorlite.errors import AutoReconnect, CertificateError, NameResolutionError, NetworkTimeout
+from motorlite.values import format_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from motorlite.errors import PyMongoError
+    from motorlite.values import Address
+
+# OpenSSL reasons that mean "closed in the middle", which an overloaded server does, not "misconfigured".
+_CLOSED = ("UNEXPECTED_EOF_WHILE_READING", "CONNECTION_RESET")
+
+
+def connect_error(address: Address, error: BaseException) -> PyMongoError:
+    """The motorlite error for `error`, which was raised while a stream to `address` was opened."""
+    where = format_address(address)
+    if isinstance(error, socket.gaierror):
+        return NameResolutionError(f"{where}: the host name cannot be resolved: {error}")
+    if isinstance(error, ssl.SSLError) and not isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+        if error.reason not in _CLOSED:
+            return CertificateError(f"{where}: TLS failed: {error}")
+    elif isinstance(error, ssl.CertificateError):
+        return CertificateError(f"{where}: TLS failed: {error}")
+    if isinstance(error, TimeoutError):
+        return NetworkTimeout(f"{where}: the connection was not established in time")
+    return AutoReconnect(f"{where}: {describe(error)}")
+
+
+def describe(error: BaseException) -> str:
+    """`error` in one readable phrase; some carry no text of their own."""
+    return str(error) or type(error).__name__
+
+
+@contextmanager
+def connecting(address: Address) -> Iterator[None]:
+    """Translate what the block raises while it opens a stream to `address`."""
+    try:
+        yield
+    except (OSError, UnicodeError) as error:  # ssl.SSLError, gaierror and TimeoutError are OSErrors
+        raise connect_error(address, error) from error

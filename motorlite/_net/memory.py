@@ -1,0 +1,112 @@
+"""Net: a framed stream whose peer is a Python callable, for tests in virtual time."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from motorlite._net.runtime import WaitTimeout
+from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
+from motorlite.values import format_address
+
+if TYPE_CHECKING:
+    from motorlite._net.runtime import Framer, Runtime, Waiter
+    from motorlite.values import Address
+
+
+class Peer(Protocol):
+    """The other end."""
+
+    def data_received(self, stream: MemoryStream, data: bytes) -> None:
+        """The client wrote `data`."""
+        ...
+
+    def client_closed(self, stream: MemoryStream) -> None:
+        """The client closed its end."""
+        ...
+
+
+class MemoryStream:
+    """A FrameStream without a socket. The peer answers with `deliver` and `close`, at once or later."""
+
+    def __init__(self, runtime: Runtime, address: Address, framer: Framer, peer: Peer) -> None:
+        self._runtime = runtime
+        self._address = address
+        self._framer = framer
+        self._peer = peer
+        self._frames: deque[bytes | bytearray] = deque()
+        self._waiter: Waiter | None = None
+        self._error: PyMongoError | None = None
+        # The peer sets it to stop reading: the client's next write then hangs half-way.
+        self.is_stalled = False
+        self.has_unsent = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._error is not None
+
+    async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
+        await self.send(data, until)
+        return await self.receive(until)
+
+    async def receive(self, until: float) -> bytes | bytearray:
+        while not self._frames:
+            self._check_open()
+            await self._wait(until)
+        return self._frames.popleft()
+
+    async def send(self, data: bytes, until: float) -> None:
+        self._check_open()
+        self.has_unsent = True
+        while self.is_stalled:
+            await self._wait(until)
+            self._check_open()
+        self.has_unsent = False
+        self._peer.data_received(self, data)
+
+    async def _wait(self, until: float) -> None:
+        waiter = self._waiter = self._runtime.waiter()
+        try:
+            await waiter.wait(until)
+        except WaitTimeout:
+            raise NetworkTimeout(f"{format_address(self._address)}: no reply in time") from None
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None:
+            self._waiter.offer(True)
+
+    def _check_open(self) -> None:
+        if self._error is not None:
+            raise type(self._error)(str(self._error))
+
+    def is_healthy(self) -> bool:
+        return self._error is None and not self._frames and self._framer.is_empty
+
+    def abort(self) -> None:
+        if self._error is None:
+            self._error = AutoReconnect(f"{format_address(self._address)}: the connection was closed by this client")
+            self._peer.client_closed(self)
+            self._wake()
+
+    # --- the peer's side ---
+
+    def deliver(self, data: bytes) -> None:
+        """The peer sends `data`, any split of messages."""
+        try:
+            self._frames.extend(self._framer.feed(data))
+        except PyMongoError as error:
+            self._error = error
+        self._wake()
+
+    def close(self) -> None:
+        """The peer closes the stream."""
+        if self._error is None:
+            self._error = AutoReconnect(f"{format_address(self._address)}: the server closed the connection")
+            self._wake()
+
+    def resume(self) -> None:
+        """The peer reads again."""
+        self.is_stalled = False
+        self._wake()

@@ -1,0 +1,189 @@
+"""Net: the runtime on trio."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import trio
+
+from motorlite._net.asyncio_stream import enable_keepalive
+from motorlite._net.failures import connecting
+from motorlite._net.runtime import WaitTimeout
+from motorlite._net.trio_stream import TrioStream
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+    from motorlite._net.runtime import Framer
+    from motorlite.values import Address
+
+T = TypeVar("T")
+_logger = logging.getLogger("motorlite.client")
+_NOTHING = object()
+
+
+class TrioWaiter:
+    """A one-shot waiter; a value that was accepted is always received, since trio cannot cancel a woken task."""
+
+    __slots__ = ("_is_over", "_task", "_value")
+
+    def __init__(self) -> None:
+        self._value: Any = _NOTHING
+        self._task: trio.lowlevel.Task | None = None
+        self._is_over = False
+
+    def offer(self, value: Any) -> bool:
+        if self._is_over or self._value is not _NOTHING:
+            return False
+        self._value = value
+        if self._task is not None:
+            trio.lowlevel.reschedule(self._task)
+            self._task = None
+        return True
+
+    def take_back(self) -> Any | None:
+        # Accepted before `wait` began, and `wait` was never reached.
+        return None if self._value is _NOTHING else self._value
+
+    async def wait(self, until: float) -> Any:
+        if self._value is not _NOTHING:
+            return self._value
+        self._task = trio.lowlevel.current_task()
+        with trio.CancelScope(deadline=until):
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        if self._value is _NOTHING:
+            raise WaitTimeout
+        return self._value
+
+    def _abort(self, _raise_cancel: Any) -> trio.lowlevel.Abort:
+        self._task = None
+        self._is_over = True
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+class TrioHost:
+    """One nursery inside a system task, which outlives the task that made the client."""
+
+    def __init__(self, name: str, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
+        self._nursery: trio.Nursery | None = None
+        # What was spawned before the host task first ran.
+        self._early: list[_TrioTask] = []
+        self._scope = trio.CancelScope()
+        self._ended = trio.Event()
+        self._is_closed = False
+        trio.lowlevel.spawn_system_task(self._main, name=name, context=contextvars.Context())
+
+    async def _main(self) -> None:
+        # Nothing may escape a system task, or trio ends the program.
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    for task in self._early:
+                        nursery.start_soon(task.run)
+                    self._early.clear()
+                    await trio.sleep_forever()
+        finally:
+            self._is_closed = True
+            self._ended.set()
+            self._on_end()
+
+    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> _TrioTask:
+        task = _TrioTask(function, args)
+        if self._is_closed:
+            return task
+        if self._nursery is None:
+            self._early.append(task)
+        else:
+            contextvars.Context().run(self._nursery.start_soon, task.run)
+        return task
+
+    async def close(self) -> None:
+        self._is_closed = True
+        self._scope.cancel()
+        await self._ended.wait()
+
+
+class _TrioTask:
+    __slots__ = ("_args", "_function", "_scope")
+
+    def __init__(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
+        self._function = function
+        self._args = args
+        self._scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        with self._scope:
+            try:
+                await self._function(*self._args)
+            except Exception:
+                _logger.exception("background task %s failed", self._function)
+
+    def cancel(self) -> None:
+        self._scope.cancel()
+
+
+class TrioRuntime:
+    """The running trio event loop."""
+
+    name = "trio"
+
+    def __init__(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        self.now: Callable[[], float] = trio.current_time
+
+    def is_current(self) -> bool:
+        try:
+            return trio.lowlevel.current_trio_token() is self._token
+        except RuntimeError:
+            return False
+
+    def scope_deadline(self) -> float:
+        return trio.current_effective_deadline()
+
+    def waiter(self) -> TrioWaiter:
+        return TrioWaiter()
+
+    def host(self, name: str, on_end: Callable[[], None]) -> TrioHost:
+        return TrioHost(name, on_end)
+
+    async def sleep(self, seconds: float) -> None:
+        await trio.sleep(seconds)
+
+    async def connect(
+        self,
+        address: Address,
+        framer: Framer,
+        until: float,
+        tls: ssl.SSLContext | None,
+    ) -> TrioStream:
+        host, port = address
+        with connecting(address):
+            with trio.CancelScope(deadline=until) as scope:
+                if port is None:
+                    stream = await trio.open_unix_socket(host)
+                else:
+                    stream = await trio.open_tcp_stream(host, port)
+                    enable_keepalive(stream.socket)
+                if tls is None:
+                    return TrioStream(address, framer, stream.socket, None)
+                secured = trio.SSLStream(stream, tls, server_hostname=host, https_compatible=True)
+                try:
+                    await secured.do_handshake()
+                except BaseException as error:
+                    stream.socket.close()
+                    if isinstance(error, trio.BrokenResourceError) and isinstance(error.__cause__, OSError):
+                        raise error.__cause__ from error
+                    raise
+                return TrioStream(address, framer, stream.socket, secured)
+            if scope.cancelled_caught:
+                raise TimeoutError("timed out")
+        raise AssertionError  # `connecting` translates the timeout
+
+    async def run_in_thread(self, function: Callable[[], T]) -> T:
+        return await trio.to_thread.run_sync(function)

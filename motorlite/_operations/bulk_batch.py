@@ -1,0 +1,216 @@
+"""Pure: one command of a bulk write, with as many statements of a run as the server takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import bson
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
+
+from motorlite._execution.operation import Command, DocumentSequence, Kind, Operation
+from motorlite._operations.common import (
+    UPSERTED,
+    V4_4,
+    V8_0,
+    add_write_concern,
+    check_needs,
+    check_write_concern,
+    is_acknowledged,
+)
+from motorlite._operations.statements import is_multi, statement_needs, unacknowledged_needs
+from motorlite.errors import RETRYABLE_WRITE_CODES, DocumentTooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bson.codec_options import CodecOptions
+
+    from motorlite._execution.operation import Document, ServerFacts
+    from motorlite._operations.bulk_runs import Run
+    from motorlite.concerns import WriteConcern
+
+# By how much a statement of an update or delete may be larger than a document (write commands specification,
+# "Request Size Limits").
+STATEMENT_ALLOWANCE: Final = 16 * 1024
+# For what the executor adds to the command after the batch is made: lsid, txnNumber, $clusterTime,
+# $readPreference, readConcern, API version, maxTimeMS. About 500 bytes in practice.
+DECORATION_ALLOWANCE: Final = 16 * 1024
+# Header, flags, kind of the body; kind and size of the sequence, and the zero byte of its name; checksum.
+_ENVELOPE: Final = 16 + 4 + 1 + 1 + 4 + 1 + 4
+
+
+class BulkBatch(Operation):
+    """The statements of `run` from `start` on, as many as fit; `count` says how many after the first attempt.
+
+    The first call of `command` chooses them by the limits of that server and encodes them; retries send the
+    same ones, whatever the limits of the next server are. `parse` returns the reply with its errors, for
+    `BulkResult.merge`; only a write concern error that may be retried is raised, and the reply is then in
+    `reply`.
+
+    Retry: retryable write, unless a statement of the batch may change several documents or the batch is not
+    acknowledged. Known only after `command`; before, `is_retryable` speaks of the first statement.
+    """
+
+    __slots__ = (
+        "_collection",
+        "_options",
+        "_ordered",
+        "_run",
+        "_sequence",
+        "_start",
+        "_write_concern",
+        "count",
+        "is_acknowledged",
+        "is_retryable",
+        "reply",
+    )
+
+    kind = Kind.WRITE
+    # The identifier of the document sequence.
+    _field: ClassVar[str]
+    _takes_let: ClassVar[bool] = True
+    _takes_bypass: ClassVar[bool] = True
+    # Bytes by which a statement may exceed the limit for documents.
+    _allowance: ClassVar[int] = STATEMENT_ALLOWANCE
+
+    def __init__(
+        self,
+        database: str,
+        collection: str,
+        run: Run,
+        start: int = 0,
+        *,
+        ordered: bool = True,
+        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        write_concern: WriteConcern | None = None,
+        bypass_document_validation: bool | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+    ) -> None:
+        super().__init__(database, codec_options=codec_options)
+        self._collection = collection
+        self._run = run
+        self._start = start
+        self._ordered = ordered
+        self._write_concern = write_concern
+        self._options: Document = {}
+        if let is not None and self._takes_let:
+            self._options["let"] = let
+        if comment is not None:
+            self._options["comment"] = comment
+        if bypass_document_validation is not None and self._takes_bypass:
+            self._options["bypassDocumentValidation"] = bypass_document_validation
+        self._sequence: DocumentSequence | None = None
+        self.count = 0
+        self.is_acknowledged = is_acknowledged(write_concern)
+        self.is_retryable = self.is_acknowledged and not is_multi(run.statements[start])
+        # The newest reply, also when `parse` raised.
+        self.reply: Document | None = None
+
+    def command(self, facts: ServerFacts) -> Command:
+        document: Document = {self.name: self._collection, "ordered": self._ordered, **self._options}
+        add_write_concern(document, self._write_concern)
+        if self._sequence is None:
+            self._sequence = self._take(document, facts)
+        if facts.max_wire_version < V8_0:
+            self._check_options(facts)
+        return Command(self.name, document, (self._sequence,))
+
+    def parse(self, reply: Document) -> Document:
+        self.reply = reply
+        error = reply.get("writeConcernError")
+        if error is not None and (reply.get("errorLabels") or error.get("code") in RETRYABLE_WRITE_CODES):
+            check_write_concern(reply)
+        return reply
+
+    def _take(self, document: Document, facts: ServerFacts) -> DocumentSequence:
+        """Encode statements up to the limits of the server."""
+        options = self.codec_options
+        body = len(bson.encode(document, codec_options=options))
+        room = facts.max_message_size - _ENVELOPE - len(self._field) - body - DECORATION_ALLOWANCE
+        largest = min(facts.max_bson_object_size + self._allowance, room)
+        statements, start = self._run.statements, self._start
+        encoded: list[bytes] = []
+        for position in range(start, min(start + facts.max_write_batch_size, len(statements))):
+            try:
+                data = bson.encode(statements[position], codec_options=options)
+            except Exception as error:
+                error.add_note(f"in {self.name} {self._run.indexes[position]} of the bulk write")
+                raise
+            if len(data) > largest and not encoded:
+                raise DocumentTooLarge(
+                    f"{self.name} {self._run.indexes[position]} of the bulk write has {len(data)} bytes; "
+                    f"the server takes at most {largest}"
+                )
+            # What is too large becomes the first of the next batch, so that what precedes it is written.
+            if len(data) > largest or len(data) > room:
+                break
+            room -= len(data)
+            encoded.append(data)
+        self.count = len(encoded)
+        self.is_retryable = self.is_acknowledged and not any(map(is_multi, self._taken()))
+        return DocumentSequence(self._field, encoded)
+
+    def _taken(self) -> list[Any]:
+        return list(self._run.statements[self._start : self._start + self.count])
+
+    def _check_options(self, facts: ServerFacts) -> None:
+        """Refuse what a server older than 8.0 does not know and would not refuse itself."""
+        if not self.is_acknowledged:
+            check_needs(
+                unacknowledged_needs(let=self._options.get("let"), comment=self._options.get("comment")),
+                facts,
+            )
+        if self.name != "insert" and (facts.max_wire_version < V4_4 or not self.is_acknowledged):
+            for statement in self._taken():
+                check_needs(statement_needs(statement, acknowledged=self.is_acknowledged), facts)
+
+
+class InsertBatch(BulkBatch):
+    """Documents to insert.
+
+    Retry: retryable write; not when it is not acknowledged.
+    """
+
+    __slots__ = ()
+
+    name = "insert"
+    _field = "documents"
+    _takes_let = False
+    _allowance = 0
+
+    def _taken(self) -> list[Any]:
+        return []  # a document is not a statement: its fields mean nothing
+
+
+class UpdateBatch(BulkBatch):
+    """Update statements.
+
+    Retry: retryable write, unless a statement of the batch has `multi` or the batch is not acknowledged.
+    """
+
+    __slots__ = ()
+
+    name = "update"
+    document_fields = UPSERTED
+    _field = "updates"
+
+
+class DeleteBatch(BulkBatch):
+    """Delete statements.
+
+    Retry: retryable write, unless a statement of the batch has a limit of 0 or the batch is not acknowledged.
+    """
+
+    __slots__ = ()
+
+    name = "delete"
+    _field = "deletes"
+    _takes_bypass = False
+
+
+BATCHES: Final[dict[str, type[BulkBatch]]] = {
+    "insert": InsertBatch,
+    "update": UpdateBatch,
+    "delete": DeleteBatch,
+}

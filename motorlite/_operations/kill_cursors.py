@@ -1,0 +1,44 @@
+"""Pure: the killCursors command (find, getMore and killCursors specification)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bson.int64 import Int64
+
+from motorlite._execution.operation import Command, Kind, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from motorlite._execution.operation import Address, ServerFacts
+    from motorlite.read_preferences import _ServerMode
+
+
+class KillCursors(Operation):
+    """Close cursors on the server that has them; `parse` returns the reply.
+
+    Retry: never by the retryable reads specification; overload errors by the overload policy, as a read.
+    """
+
+    __slots__ = ("_collection", "_cursor_ids")
+
+    name = "killCursors"
+    kind = Kind.READ
+    is_idempotent = True
+
+    def __init__(
+        self,
+        database: str,
+        collection: str,
+        cursor_ids: Iterable[int],
+        *,
+        address: Address,
+        read_preference: _ServerMode | None = None,
+    ) -> None:
+        super().__init__(database, selector=address, read_preference=read_preference)
+        self._collection = collection
+        self._cursor_ids = [Int64(cursor_id) for cursor_id in cursor_ids]
+
+    def command(self, facts: ServerFacts) -> Command:
+        return Command(self.name, {"killCursors": self._collection, "cursors": self._cursor_ids})

@@ -1,0 +1,172 @@
+"""Pure: the statements of update and delete commands, with the CRUD specification's validation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from motorlite._operations.common import V4_4, V5_0, V8_0
+from motorlite.arguments import check_list, check_mapping, check_replacement, check_update
+from motorlite.requests import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from motorlite._execution.operation import Document
+    from motorlite._operations.common import Needs
+    from motorlite.arguments import Pipeline
+
+
+def update_statement(
+    filter: Mapping[str, Any],
+    update: Mapping[str, Any] | Pipeline,
+    *,
+    multi: bool = False,
+    upsert: bool | None = None,
+    collation: Mapping[str, Any] | None = None,
+    array_filters: Sequence[Mapping[str, Any]] | None = None,
+    hint: str | Mapping[str, Any] | None = None,
+    sort: Mapping[str, Any] | None = None,
+) -> Document:
+    """One entry of `updates`, for updateOne and updateMany.
+
+    Raises:
+        TypeError: The filter or the update is of a wrong type.
+        ValueError: The update is empty or does not begin with an operator.
+    """
+    check_update(update)
+    statement = _statement(filter, update, upsert, collation, hint, sort)
+    if multi:
+        statement["multi"] = True
+    if array_filters is not None:
+        check_list("array_filters", array_filters)
+        statement["arrayFilters"] = array_filters
+    return statement
+
+
+def replace_statement(
+    filter: Mapping[str, Any],
+    replacement: Mapping[str, Any],
+    *,
+    upsert: bool | None = None,
+    collation: Mapping[str, Any] | None = None,
+    hint: str | Mapping[str, Any] | None = None,
+    sort: Mapping[str, Any] | None = None,
+) -> Document:
+    """One entry of `updates`, for replaceOne.
+
+    Raises:
+        TypeError: The filter or the replacement is of a wrong type.
+        ValueError: The replacement begins with an operator.
+    """
+    check_replacement(replacement)
+    return _statement(filter, replacement, upsert, collation, hint, sort)
+
+
+def delete_statement(
+    filter: Mapping[str, Any],
+    *,
+    multi: bool = False,
+    collation: Mapping[str, Any] | None = None,
+    hint: str | Mapping[str, Any] | None = None,
+) -> Document:
+    """One entry of `deletes`, for deleteOne and deleteMany.
+
+    Raises:
+        TypeError: The filter is not a mapping.
+    """
+    check_mapping("filter", filter)
+    statement: Document = {"q": filter, "limit": 0 if multi else 1}
+    if collation is not None:
+        statement["collation"] = collation
+    if hint is not None:
+        statement["hint"] = hint
+    return statement
+
+
+def _statement(
+    filter: Mapping[str, Any],
+    change: Any,
+    upsert: bool | None,
+    collation: Mapping[str, Any] | None,
+    hint: str | Mapping[str, Any] | None,
+    sort: Mapping[str, Any] | None,
+) -> Document:
+    check_mapping("filter", filter)
+    statement: Document = {"q": filter, "u": change}
+    if upsert:
+        statement["upsert"] = True
+    if collation is not None:
+        statement["collation"] = collation
+    if hint is not None:
+        statement["hint"] = hint
+    if sort is not None:
+        check_mapping("sort", sort)
+        statement["sort"] = sort
+    return statement
+
+
+def is_multi(statement: Mapping[str, Any]) -> bool:
+    """Whether a statement may change several documents, so that it is no retryable write."""
+    return statement.get("multi", False) or statement.get("limit") == 0
+
+
+def statement_needs(statement: Mapping[str, Any], *, acknowledged: bool) -> Needs:
+    """What a server must be to be sent this statement.
+
+    An option that the server does not know is its own to refuse; only for a write that it does not answer
+    must the client do it (CRUD specification, "Why are client-side errors raised...").
+    """
+    if "limit" in statement:
+        return (("hint of a delete", V4_4),) if "hint" in statement else ()
+    if not acknowledged and "sort" in statement:
+        return (("sort of an unacknowledged update", V8_0),)
+    return ()
+
+
+def unacknowledged_needs(*, let: object = None, comment: object = None) -> Needs:
+    """What a server must be to be sent these options in a write that it does not answer."""
+    needs: Needs = ()
+    if let is not None:
+        needs += (("let of an unacknowledged write", V5_0),)
+    if comment is not None:
+        needs += (("comment of an unacknowledged write", V4_4),)
+    return needs
+
+
+def statement_of(request: object) -> tuple[str, Any]:
+    """The command that a request of `bulk_write` needs, and its statement (for an insert, the document).
+
+    Raises:
+        TypeError: Not a request, or an argument of it is of a wrong type.
+        ValueError: An update or a replacement is not one.
+    """
+    if isinstance(request, InsertOne):
+        return "insert", request.document
+    if isinstance(request, (UpdateOne, UpdateMany)):
+        return "update", update_statement(
+            request.filter,
+            request.update,
+            multi=isinstance(request, UpdateMany),
+            upsert=request.upsert,
+            collation=request.collation,
+            array_filters=request.array_filters,
+            hint=request.hint,
+            sort=request.sort,
+        )
+    if isinstance(request, ReplaceOne):
+        return "update", replace_statement(
+            request.filter,
+            request.replacement,
+            upsert=request.upsert,
+            collation=request.collation,
+            hint=request.hint,
+            sort=request.sort,
+        )
+    if isinstance(request, (DeleteOne, DeleteMany)):
+        return "delete", delete_statement(
+            request.filter,
+            multi=isinstance(request, DeleteMany),
+            collation=request.collation,
+            hint=request.hint,
+        )
+    raise TypeError(f"not a write request: {request!r}")

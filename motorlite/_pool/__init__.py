@@ -1,0 +1,1 @@
+"""Pure: connections, their establishment and their pool."""

@@ -1,0 +1,86 @@
+"""Pure: what an authentication conversation asks of the shell, and the SASL replies that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from motorlite.errors import ConfigurationError, OperationFailure, ProtocolError, error_from_reply
+
+if TYPE_CHECKING:
+    from motorlite.values import Document
+
+
+class RunCommand:
+    """Send `document` to `database` and answer with the reply, whether it says ok or not.
+
+    The document is never compressed and never published in full: it holds what the password was made into.
+    """
+
+    __slots__ = ("database", "document")
+
+    def __init__(self, database: str, document: Document) -> None:
+        self.database = database
+        self.document = document
+
+    def __repr__(self) -> str:
+        return f"<RunCommand {next(iter(self.document))} on {self.database!r}>"
+
+
+class Compute:
+    """Call `function`, which takes a while, away from the event loop, and answer with what it returns."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self.function = function
+
+    def __repr__(self) -> str:
+        # The function is bound to the password.
+        return "<Compute>"
+
+
+Request: TypeAlias = RunCommand | Compute
+Conversation: TypeAlias = Generator[Request, Any, None]
+"""Ends when the connection is authenticated; otherwise raises what the attempt failed with."""
+
+
+class SaslReply:
+    """One server message of a SASL conversation."""
+
+    __slots__ = ("conversation_id", "is_done", "payload")
+
+    def __init__(self, mechanism: str, reply: Mapping[str, Any]) -> None:
+        conversation_id, is_done, payload = (
+            reply.get(name) for name in ("conversationId", "done", "payload")
+        )
+        if not isinstance(is_done, bool) or not isinstance(payload, bytes) or conversation_id is None:
+            found = ", ".join(f"{name} ({type(value).__name__})" for name, value in reply.items())
+            raise ProtocolError(
+                f"{mechanism}: the server's reply must have conversationId, done (a boolean) and payload "
+                f"(binary), but has {found}"
+            )
+        self.conversation_id: Any = conversation_id
+        self.is_done = is_done
+        self.payload = payload
+
+
+def run(database: str, document: Document) -> Generator[Request, Any, Mapping[str, Any]]:
+    """Send a command and return its reply; a refusal is raised."""
+    reply: Mapping[str, Any] = yield RunCommand(database, document)
+    if not reply.get("ok"):
+        raise error_from_reply(reply)
+    return reply
+
+
+def violation(mechanism: str, problem: str) -> OperationFailure:
+    """The server failed to authenticate itself, or tried to weaken the conversation."""
+    return OperationFailure(f"{mechanism} authentication failed: {problem}")
+
+
+def encode(text: str, what: str) -> bytes:
+    """`text` as UTF-8; the error does not carry it."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"{what} cannot be encoded as UTF-8") from None

@@ -1,0 +1,183 @@
+"""Shell: opens connections: socket, TLS, handshake, authentication (pooling specification, "Establishing").
+
+A network error up to the end of hello is what an overloaded server looks like, so it carries the labels
+SystemOverloadedError and RetryableError; name resolution, certificates and the authentication step do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from motorlite._pool.auth import mechanisms
+from motorlite._pool.auth.conversation import RunCommand
+from motorlite._pool.connection import Connection
+from motorlite._pool.handshake import hello_document, parse_hello, server_api_fields
+from motorlite._wire.frames import FrameReader
+from motorlite.errors import (
+    RETRYABLE,
+    SYSTEM_OVERLOADED,
+    AutoReconnect,
+    CertificateError,
+    NameResolutionError,
+    NotPrimaryError,
+    PyMongoError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from motorlite._net.runtime import Connector, Runtime
+    from motorlite._pool.auth.mechanisms import Authentication
+    from motorlite._pool.auth.scram import KeyCache
+    from motorlite.options import Credentials
+    from motorlite.server_api import ServerApi
+    from motorlite.values import Address, Document
+
+
+class HandshakeSettings:
+    """What a client tells every server about itself."""
+
+    __slots__ = (
+        "backpressure",
+        "compressors",
+        "credentials",
+        "key_cache",
+        "load_balanced",
+        "metadata",
+        "nonce",
+        "server_api",
+    )
+
+    def __init__(
+        self,
+        metadata: Callable[[], Document],
+        *,
+        load_balanced: bool = False,
+        compressors: Sequence[str] = (),
+        backpressure: bool | str = True,
+        server_api: ServerApi | None = None,
+        credentials: Credentials | None = None,
+        key_cache: KeyCache | None = None,
+        nonce: Callable[[], bytes] | None = None,
+    ) -> None:
+        # Called for each handshake, since applications may append to it.
+        self.metadata = metadata
+        self.load_balanced = load_balanced
+        self.compressors = compressors
+        # True, or "2" for the preset of the later revision (client backpressure, "Handshake changes").
+        self.backpressure = backpressure
+        self.server_api = server_api
+        self.credentials = credentials
+        self.key_cache = key_cache
+        # Fresh random bytes for one authentication; needed with credentials.
+        self.nonce = nonce
+
+
+class EstablishmentError(Exception):
+    """Why a connection was not established, and how far it came. Never leaves the shells."""
+
+    def __init__(self, error: PyMongoError, *, during_authentication: bool, max_wire_version: int) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.during_authentication = during_authentication
+        self.max_wire_version = max_wire_version
+
+
+class Establisher:
+    """Opens the connections of one client."""
+
+    def __init__(self, runtime: Runtime, connect: Connector, settings: HandshakeSettings) -> None:
+        self._runtime = runtime
+        self._connect = connect
+        self._settings = settings
+
+    async def open(
+        self, address: Address, connection_id: int, generation: int, until: float, *, authenticate: bool
+    ) -> Connection:
+        """A connection that is ready for commands, or for a monitor when `authenticate` is False.
+
+        Raises:
+            EstablishmentError: with the error that the operation which wanted the connection gets.
+        """
+        framer = FrameReader()
+        connection: Connection | None = None
+        authentication: Authentication | None = None
+        try:
+            if authenticate:
+                authentication = self._authentication()
+            stream = await self._connect(address, framer, until)
+            connection = Connection(address, connection_id, generation, stream, framer)
+            await self._hello(connection, authentication, until)
+        except PyMongoError as error:
+            _close(connection)
+            error.address = address
+            if _may_be_overload(error):
+                error._add_error_label(SYSTEM_OVERLOADED)
+                error._add_error_label(RETRYABLE)
+            raise EstablishmentError(error, during_authentication=False, max_wire_version=0) from error
+        except BaseException:
+            _close(connection)
+            raise
+        try:
+            if authentication is not None:
+                await self._authenticate(connection, authentication, until)
+        except PyMongoError as error:
+            connection.close()
+            error.address = address
+            raise EstablishmentError(
+                error, during_authentication=True, max_wire_version=connection.facts.max_wire_version
+            ) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _authentication(self) -> Authentication | None:
+        settings = self._settings
+        if settings.credentials is None or settings.key_cache is None or settings.nonce is None:
+            return None
+        return mechanisms.start(settings.credentials, settings.nonce(), settings.key_cache)
+
+    async def _hello(self, connection: Connection, authentication: Authentication | None, until: float) -> None:
+        settings = self._settings
+        document = hello_document(
+            metadata=settings.metadata(),
+            load_balanced=settings.load_balanced,
+            compressors=settings.compressors,
+            backpressure=settings.backpressure,
+            server_api=settings.server_api,
+            sasl_supported_mechs=authentication.sasl_supported_mechs() if authentication else None,
+            speculative_authenticate=authentication.speculative_document() if authentication else None,
+        )
+        reply, _ = await connection.command("admin", document, until)
+        connection.learn(parse_hello(connection.address, reply, settings.load_balanced))
+
+    async def _authenticate(
+        self, connection: Connection, authentication: Authentication, until: float
+    ) -> None:
+        conversation = authentication.conversation(connection.handshake)
+        if conversation is None:
+            return
+        answer: Any = None
+        while True:
+            try:
+                request = conversation.send(answer)
+            except StopIteration:
+                return
+            if isinstance(request, RunCommand):
+                document = {**request.document, **server_api_fields(self._settings.server_api)}
+                answer, _ = await connection.command(request.database, document, until)
+            else:
+                answer = await self._runtime.run_in_thread(request.function)
+
+
+def _may_be_overload(error: PyMongoError) -> bool:
+    """Whether the server may have refused for lack of room: the socket failed, nothing was answered."""
+    return isinstance(error, AutoReconnect) and not isinstance(
+        error, (NameResolutionError, CertificateError, NotPrimaryError)
+    )
+
+
+def _close(connection: Connection | None) -> None:
+    if connection is not None:
+        connection.close()

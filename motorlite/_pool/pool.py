@@ -1,0 +1,297 @@
+"""Shell: a connection pool: performs what `state.PoolState` decides, and publishes what happens.
+
+Checking out an idle connection (`check_out_now`) and checking one in are synchronous. Establishing is done in the
+background, bounded by connectTimeoutMS, so that an operation that is cancelled does not throw away a handshake.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from motorlite import monitoring as events
+from motorlite._net.runtime import WaitTimeout
+from motorlite._pool.connection import Connection
+from motorlite._pool.establish import EstablishmentError
+from motorlite._pool.queue import Request
+from motorlite._pool.state import Abandon, Close, Establish, Phase, PoolClosedError, PoolState
+from motorlite.errors import PoolClearedError, PyMongoError, WaitQueueTimeoutError
+from motorlite.values import format_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._net.runtime import BackgroundTask, Host, Runtime
+    from motorlite._pool.establish import Establisher
+    from motorlite._pool.state import Establishment, PoolOptions
+    from motorlite.deadline import Deadline
+    from motorlite.values import Address
+
+class Pool:
+    """The connections to one server."""
+
+    def __init__(
+        self,
+        address: Address,
+        options: PoolOptions,
+        *,
+        runtime: Runtime,
+        host: Host,
+        establisher: Establisher,
+        on_error: Callable[[EstablishmentError, int], None],
+        publish: Callable[[events.PoolEvent], None] | None,
+    ) -> None:
+        self.address = address
+        self.state = PoolState(address, options)
+        self._options = options
+        self._runtime = runtime
+        self._host = host
+        self._establisher = establisher
+        # Told of every connection that could not be established, with the generation it was meant for.
+        self._on_error = on_error
+        # None: nobody listens and nothing is logged.
+        self._publish = publish
+        # The background tasks by what they establish.
+        self._establishing: dict[Establishment, BackgroundTask] = {}
+        self._maintenance: BackgroundTask | None = None
+        if publish is not None:
+            publish(events.PoolCreatedEvent(address, _changed(options)))
+
+    # --- for operations ---
+
+    def check_out_now(self) -> Connection | None:
+        """A connection if one is idle and nobody waits; None: ask with `check_out`."""
+        state = self.state
+        connection = state.take(self._runtime.now())
+        if self._publish is not None and connection is not None:
+            self._publish(events.ConnectionCheckOutStartedEvent(self.address))
+        if state.effects:
+            self._perform()
+        if self._publish is not None and connection is not None:
+            self._publish(events.ConnectionCheckedOutEvent(self.address, connection.id, 0.0))
+        return connection
+
+    async def check_out(self, deadline: Deadline, until: float) -> Connection:
+        """A connection, as soon as it is this caller's turn.
+
+        `until` is the loop time at which server selection and check-out together must be done (server selection
+        specification); it and the deadline bound the wait, waitQueueTimeoutMS bounds it until a connection is being
+        established for the caller.
+
+        Raises:
+            WaitQueueTimeoutError: no connection in time.
+            PoolClearedError: the server failed meanwhile.
+            PoolClosedError: the pool was closed.
+            PyMongoError: why the connection that was being established for the caller failed.
+        """
+        started = self._runtime.now()
+        if self._publish is not None:
+            self._publish(events.ConnectionCheckOutStartedEvent(self.address))
+        request = Request(self._runtime.waiter())
+        self.state.enqueue(request, started)
+        self._perform()
+        try:
+            answer = await self._wait(request, started, min(until, deadline.expires_at))
+        except WaitTimeout:
+            raise self._timed_out(request, started) from None
+        except BaseException:
+            self._leave(request)
+            raise
+        if isinstance(answer, Connection):
+            if self._publish is not None:
+                duration = self._runtime.now() - started
+                self._publish(events.ConnectionCheckedOutEvent(self.address, answer.id, duration))
+            return answer
+        self._failed_check_out(answer, started)
+        raise answer
+
+    async def _wait(self, request: Request, started: float, until: float) -> Any:
+        waiter: Any = request.waiter
+        limit = self._options.wait_queue_timeout
+        if limit is None or started + limit >= until:
+            return await waiter.wait(until)
+        try:
+            return await waiter.wait(started + limit)
+        except WaitTimeout:
+            if request.establishment is None:
+                raise
+        # The queue is behind it; what is left is the handshake of its own connection.
+        again: Any = self._runtime.waiter()
+        request.waiter = again
+        return await again.wait(until)
+
+    def _leave(self, request: Request) -> None:
+        """The caller was cancelled: a connection that it was given meanwhile must not be lost."""
+        now = self._runtime.now()
+        waiter: Any = request.waiter
+        given = waiter.take_back()
+        if isinstance(given, Connection):
+            self.state.put(given, now)
+        else:
+            self.state.give_up(request, now)
+        self._perform()
+
+    def _timed_out(self, request: Request, started: float) -> WaitQueueTimeoutError:
+        state = self.state
+        now = self._runtime.now()
+        phase = "queue" if request.establishment is None else "connecting"
+        self.state.give_up(request, now)
+        self._perform()
+        error = WaitQueueTimeoutError(
+            f"no connection to {format_address(self.address)} became free within {now - started:.3f} s: "
+            f"{len(state.in_use)} in use, {len(state.idle)} idle, {len(state.connecting)} being established, "
+            f"{len(state.queue)} more operations waiting, maxPoolSize {self._options.max_size}"
+        )
+        error.phase = phase
+        error.address = self.address
+        self._failed_check_out(error, started)
+        return error
+
+    def _failed_check_out(self, error: PyMongoError, started: float) -> None:
+        error.address = self.address
+        if self._publish is None:
+            return
+        if isinstance(error, WaitQueueTimeoutError):
+            reason = events.ConnectionCheckOutFailedReason.TIMEOUT
+        elif isinstance(error, PoolClosedError):
+            reason = events.ConnectionCheckOutFailedReason.POOL_CLOSED
+        else:
+            reason = events.ConnectionCheckOutFailedReason.CONN_ERROR
+        duration = self._runtime.now() - started
+        self._publish(events.ConnectionCheckOutFailedEvent(self.address, reason, duration, error))
+
+    def check_in(self, connection: Connection) -> None:
+        """Give a connection back; a broken or stale one is closed."""
+        if self._publish is not None:
+            self._publish(events.ConnectionCheckedInEvent(self.address, connection.id))
+        state = self.state
+        state.put(connection, self._runtime.now())
+        if state.effects:
+            self._perform()
+
+    # --- for the topology ---
+
+    @property
+    def generation(self) -> int:
+        """The generation that new connections get."""
+        return self.state.generation
+
+    def ready(self) -> None:
+        """The server was found to be usable: allow connections."""
+        if not self.state.ready():
+            return
+        if self._publish is not None:
+            self._publish(events.PoolReadyEvent(self.address))
+        if self._maintenance is None and (self._options.min_size or self._options.max_idle_time is not None):
+            self._maintenance = self._host.spawn(self._maintain)
+
+    def clear(self, because: BaseException | None, *, interrupt_in_use: bool = False) -> None:
+        """The server failed: make all connections stale and wait for `ready`."""
+        tell = self.state.clear(because, interrupt_in_use=interrupt_in_use)
+        if tell and self._publish is not None:
+            self._publish(events.PoolClearedEvent(self.address, None, interrupt_in_use))
+        self._perform()
+
+    def close(self) -> None:
+        """Close the pool; connections in use are closed as they are checked in."""
+        if not self.state.close():
+            return
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+        self._perform()
+        if self._publish is not None:
+            self._publish(events.PoolClosedEvent(self.address))
+
+    def close_now(self) -> None:
+        """The event loop is ending: close every socket, also those in use."""
+        in_use = list(self.state.in_use)
+        self.close()
+        for connection in in_use:
+            connection.close()
+
+    # --- performing ---
+
+    def _perform(self) -> None:
+        effects = self.state.effects
+        while effects:
+            effect = effects.pop(0)
+            if isinstance(effect, Close):
+                self._close_connection(effect.connection, effect.reason)
+            elif isinstance(effect, Establish):
+                self._start_establishing(effect.establishment)
+            elif isinstance(effect, Abandon):
+                task = self._establishing.get(effect.establishment)
+                if task is not None:
+                    task.cancel()
+            else:
+                where = format_address(self.address)
+                message = f"Connection to {where} interrupted due to server monitor timeout"
+                effect.connection.interrupt(PoolClearedError(message))
+
+    def _close_connection(self, connection: Connection, reason: str) -> None:
+        connection.close()
+        if self._publish is not None:
+            self._publish(events.ConnectionClosedEvent(self.address, connection.id, reason))
+
+    def _start_establishing(self, establishment: Establishment) -> None:
+        if self._publish is not None:
+            self._publish(events.ConnectionCreatedEvent(self.address, establishment.connection_id))
+        self._establishing[establishment] = self._host.spawn(self._establish, establishment)
+
+    async def _establish(self, establishment: Establishment) -> None:
+        started = self._runtime.now()
+        connect_timeout = self._options.connect_timeout
+        until = started + connect_timeout if connect_timeout else inf
+        try:
+            connection = await self._establisher.open(
+                self.address, establishment.connection_id, establishment.generation, until, authenticate=True
+            )
+        except EstablishmentError as failure:
+            self._not_established(establishment, failure.error)
+            self._on_error(failure, establishment.generation)
+        except BaseException as error:
+            # Abandoned by `clear` or the end of the client, or a bug: either way nothing may stay behind.
+            abandoned = PoolClearedError(f"the connection attempt was abandoned: {error!r}")
+            self._not_established(establishment, abandoned)
+            raise
+        else:
+            now = self._runtime.now()
+            if self._publish is not None:
+                self._publish(events.ConnectionReadyEvent(self.address, connection.id, now - started))
+            self.state.established(establishment, connection, now)
+            self._perform()
+        finally:
+            self._establishing.pop(establishment, None)
+
+    def _not_established(self, establishment: Establishment, error: PyMongoError) -> None:
+        if self._publish is not None:
+            reason = events.ConnectionClosedReason.ERROR
+            self._publish(
+                events.ConnectionClosedEvent(self.address, establishment.connection_id, reason, error)
+            )
+        self.state.failed(establishment, error, self._runtime.now())
+        self._perform()
+
+    async def _maintain(self) -> None:
+        """Keep minPoolSize and maxIdleTimeMS while the pool is open."""
+        while self.state.phase is not Phase.CLOSED:
+            self.state.prune(self._runtime.now())
+            self.state.populate()
+            self._perform()
+            await self._runtime.sleep(self._options.maintenance_interval)
+
+
+def _changed(options: PoolOptions) -> dict[str, Any]:
+    """The options that differ from their defaults, under their public names and units."""
+    changed: dict[str, Any] = {}
+    if options.max_size != 100:
+        changed["maxPoolSize"] = options.max_size
+    if options.min_size:
+        changed["minPoolSize"] = options.min_size
+    if options.max_connecting != 2:
+        changed["maxConnecting"] = options.max_connecting
+    if options.max_idle_time is not None:
+        changed["maxIdleTimeMS"] = round(options.max_idle_time * 1000)
+    if options.wait_queue_timeout is not None:
+        changed["waitQueueTimeoutMS"] = round(options.wait_queue_timeout * 1000)
+    return changed

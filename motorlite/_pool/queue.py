@@ -1,0 +1,63 @@
+"""Pure: the wait queue of a pool: who asked for a connection first gets one first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from motorlite._pool.state import Establishment
+
+T = TypeVar("T")
+
+
+class Waiter(Protocol):
+    """Whoever waits for a request to be served; a shell's primitive."""
+
+    def offer(self, value: object) -> bool:
+        """False when nobody waits any more: then the giver keeps the value."""
+        ...
+
+
+class Request:
+    """One operation that waits for a connection."""
+
+    __slots__ = ("establishment", "waiter")
+
+    def __init__(self, waiter: Waiter) -> None:
+        self.waiter = waiter
+        # The connection that is being established because of this request, or None.
+        self.establishment: Establishment | None = None
+
+
+class WaitQueue(Generic[T]):
+    """First in, first out; a request that gave up leaves in constant time."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self) -> None:
+        self._items: dict[T, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items)
+
+    def push(self, item: T) -> None:
+        """Add `item` at the end."""
+        self._items[item] = None
+
+    def pop(self) -> T:
+        """Take the oldest item out."""
+        item = next(iter(self._items))
+        del self._items[item]
+        return item
+
+    def discard(self, item: T) -> bool:
+        """Take `item` out; False when it was not in."""
+        if item not in self._items:
+            return False
+        del self._items[item]
+        return True

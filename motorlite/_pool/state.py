@@ -1,0 +1,381 @@
+"""Pure: the pool of the connection monitoring and pooling specification, as one synchronous object.
+
+Theory of operation. Every change of state happens in one of the methods below, between two awaits of the shell, so no
+lock is needed. What must be done outside (establish a connection, close one, interrupt one) is appended to `effects`,
+which the shell performs afterwards. A connection is in exactly one place: `idle`, `in_use`, or not in the pool; a
+connection that is being established is an `Establishment` in `connecting`. The sum of the three is what maxPoolSize
+limits.
+
+Connections are established in the background, on behalf of the oldest request that has none under way: the request
+gets the first connection that becomes free, wherever it comes from, and a request that gives up does not waste the
+connection that it made the pool open. Should establishing fail, the request on whose behalf it was done gets the error.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from motorlite._pool.queue import Request, WaitQueue
+from motorlite.errors import InvalidOperation, PoolClearedError
+from motorlite.monitoring import ConnectionClosedReason
+from motorlite.values import format_address
+
+if TYPE_CHECKING:
+    from motorlite._pool.connection import Connection
+    from motorlite.errors import PyMongoError
+    from motorlite.values import Address
+
+# A connection that was idle for longer is asked whether its peer is still there; seconds.
+_ASK_AFTER: Final = 1.0
+
+
+class Phase(enum.Enum):
+    """The states of a pool."""
+
+    PAUSED = "paused"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+class PoolOptions:
+    """The settings of a pool; times in seconds."""
+
+    __slots__ = (
+        "connect_timeout",
+        "maintenance_interval",
+        "max_connecting",
+        "max_idle_time",
+        "max_size",
+        "min_size",
+        "wait_queue_timeout",
+    )
+
+    def __init__(
+        self,
+        *,
+        max_size: int = 100,
+        min_size: int = 0,
+        max_connecting: int = 2,
+        max_idle_time: float | None = None,
+        wait_queue_timeout: float | None = None,
+        connect_timeout: float = 20.0,
+        maintenance_interval: float = 1.0,
+    ) -> None:
+        # 0: no limit.
+        self.max_size = max_size
+        self.min_size = min_size
+        # How many connections may be under way at the same time.
+        self.max_connecting = max_connecting
+        # None: idle connections are kept for ever.
+        self.max_idle_time = max_idle_time
+        # None: an operation waits as long as its deadline allows.
+        self.wait_queue_timeout = wait_queue_timeout
+        self.connect_timeout = connect_timeout
+        self.maintenance_interval = maintenance_interval
+
+
+class Establishment:
+    """A connection that is being established."""
+
+    __slots__ = ("connection_id", "generation", "request")
+
+    def __init__(self, connection_id: int, generation: int, request: Request | None) -> None:
+        self.connection_id = connection_id
+        self.generation = generation
+        # On whose behalf; None for minPoolSize, or when that request was served otherwise.
+        self.request = request
+
+
+class Establish(NamedTuple):
+    """Effect: start establishing a connection."""
+
+    establishment: Establishment
+
+
+class Abandon(NamedTuple):
+    """Effect: stop establishing a connection, because the pool was cleared with interruption."""
+
+    establishment: Establishment
+
+
+class Close(NamedTuple):
+    """Effect: close a connection that has left the pool."""
+
+    connection: Connection
+    reason: str
+
+
+class Interrupt(NamedTuple):
+    """Effect: make the operation that is using this connection fail."""
+
+    connection: Connection
+
+
+Effect: TypeAlias = Establish | Abandon | Close | Interrupt
+
+
+class PoolState:
+    """The state of one pool."""
+
+    __slots__ = (
+        "_address",
+        "_last_id",
+        "_options",
+        "cleared_because",
+        "connecting",
+        "effects",
+        "generation",
+        "idle",
+        "in_use",
+        "phase",
+        "queue",
+    )
+
+    def __init__(self, address: Address, options: PoolOptions) -> None:
+        self._address = address
+        self._options = options
+        self.phase = Phase.PAUSED
+        # Grows with every clear; connections of an older generation are stale.
+        self.generation = 0
+        # Why the pool was last cleared, for the errors of those who find it paused.
+        self.cleared_because: BaseException | None = None
+        # The last one checked in is at the right end and is taken first, so that surplus connections become idle.
+        self.idle: deque[Connection] = deque()
+        self.in_use: set[Connection] = set()
+        # In the order in which they were started.
+        self.connecting: dict[Establishment, None] = {}
+        self.queue: WaitQueue[Request] = WaitQueue()
+        # What the shell has to do next.
+        self.effects: list[Effect] = []
+        self._last_id = 0
+
+    @property
+    def created(self) -> int:
+        """How many connections were started so far."""
+        return self._last_id
+
+    @property
+    def total(self) -> int:
+        """How many connections there are, those under way included."""
+        return len(self.idle) + len(self.in_use) + len(self.connecting)
+
+    # --- check-out and check-in ---
+
+    def take(self, now: float) -> Connection | None:
+        """An idle connection for an operation that need not wait, or None when it must ask with `enqueue`."""
+        if self.phase is not Phase.READY or self.queue:
+            return None
+        connection = self._next_idle(now)
+        if connection is not None:
+            self.in_use.add(connection)
+        return connection
+
+    def enqueue(self, request: Request, now: float) -> None:
+        """`request` waits; it is offered a connection or an error, now or later."""
+        if self.phase is not Phase.READY:
+            request.waiter.offer(self._refusal())
+            return
+        self.queue.push(request)
+        self._serve(now)
+
+    def give_up(self, request: Request, now: float) -> None:
+        """`request` waits no longer. What is being established for it goes to the next one."""
+        self.queue.discard(request)
+        self._release(request)
+        self._serve(now)
+
+    def put(self, connection: Connection, now: float) -> None:
+        """An operation is done with `connection`."""
+        if connection not in self.in_use:
+            raise InvalidOperation(f"connection {connection.id} was not checked out of this pool")
+        self.in_use.discard(connection)
+        connection.idle_since = now
+        reason = self._perished(connection, now)
+        if reason is not None:
+            self.effects.append(Close(connection, reason))
+        elif not self.queue:
+            self.idle.append(connection)
+            return
+        else:
+            self.idle.append(connection)
+        self._serve(now)
+
+    def _next_idle(self, now: float) -> Connection | None:
+        idle = self.idle
+        while idle:
+            connection = idle.pop()
+            reason = self._perished(connection, now)
+            if reason is None:
+                return connection
+            self.effects.append(Close(connection, reason))
+        return None
+
+    def _perished(self, connection: Connection, now: float) -> str | None:
+        """Why `connection` must not be used any more, or None."""
+        if connection.generation != self.generation:
+            return ConnectionClosedReason.STALE
+        if self.phase is Phase.CLOSED:
+            return ConnectionClosedReason.POOL_CLOSED
+        if connection.stream.is_closed:
+            return ConnectionClosedReason.ERROR
+        idle_for = now - connection.idle_since
+        limit = self._options.max_idle_time
+        if limit is not None and idle_for > limit:
+            return ConnectionClosedReason.IDLE
+        if idle_for > _ASK_AFTER and not connection.stream.is_healthy():
+            return ConnectionClosedReason.ERROR
+        return None
+
+    def _serve(self, now: float) -> None:
+        """Give connections to those who wait, oldest first; start establishing as many as are missing."""
+        queue = self.queue
+        while queue:
+            connection = self._next_idle(now)
+            if connection is None:
+                break
+            self._hand_out(connection)
+        if queue:
+            self._establish_for_waiting()
+
+    def _hand_out(self, connection: Connection) -> None:
+        while self.queue:
+            request = self.queue.pop()
+            self._release(request)
+            self.in_use.add(connection)
+            if request.waiter.offer(connection):
+                return
+            self.in_use.discard(connection)
+        self.idle.append(connection)
+
+    def _establish_for_waiting(self) -> None:
+        orphans = deque(item for item in self.connecting if item.request is None)
+        for request in self.queue:
+            if request.establishment is not None:
+                continue
+            if orphans:
+                establishment = orphans.popleft()
+                establishment.request = request
+            elif self._may_establish():
+                establishment = self._new_establishment(request)
+            else:
+                return
+            request.establishment = establishment
+
+    def _may_establish(self) -> bool:
+        options = self._options
+        return (
+            self.phase is Phase.READY
+            and len(self.connecting) < options.max_connecting
+            and (options.max_size == 0 or self.total < options.max_size)
+        )
+
+    def _new_establishment(self, request: Request | None) -> Establishment:
+        self._last_id += 1
+        establishment = Establishment(self._last_id, self.generation, request)
+        self.connecting[establishment] = None
+        self.effects.append(Establish(establishment))
+        return establishment
+
+    def _release(self, request: Request) -> None:
+        """`request` was served or gave up: what is being established for it belongs to nobody."""
+        if request.establishment is not None:
+            request.establishment.request = None
+            request.establishment = None
+
+    # --- establishment ---
+
+    def established(self, establishment: Establishment, connection: Connection, now: float) -> None:
+        """`establishment` has become `connection`."""
+        self.connecting.pop(establishment, None)
+        request = establishment.request
+        if request is not None:
+            self._release(request)
+        connection.idle_since = now
+        reason = self._perished(connection, now)
+        if reason is None:
+            self._hand_out(connection)
+        else:
+            self.effects.append(Close(connection, reason))
+        self._serve(now)
+
+    def failed(self, establishment: Establishment, error: PyMongoError, now: float) -> None:
+        """`establishment` came to nothing; whoever it was for gets `error`."""
+        self.connecting.pop(establishment, None)
+        request = establishment.request
+        if request is not None:
+            self._release(request)
+            if self.queue.discard(request):
+                request.waiter.offer(error)
+        self._serve(now)
+
+    def populate(self) -> None:
+        """Start connections until there are minPoolSize of them, as far as maxConnecting allows."""
+        while self.total < self._options.min_size and self._may_establish():
+            self._new_establishment(None)
+
+    def prune(self, now: float) -> None:
+        """Close idle connections that are stale, were idle for too long, or were closed by the server."""
+        kept = []
+        for connection in self.idle:
+            reason = self._perished(connection, now)
+            if reason is None:
+                kept.append(connection)
+            else:
+                self.effects.append(Close(connection, reason))
+        if len(kept) < len(self.idle):
+            self.idle = deque(kept)
+
+    # --- the life of the pool ---
+
+    def ready(self) -> bool:
+        """Allow connections. False when they were allowed already, or the pool is closed."""
+        if self.phase is not Phase.PAUSED:
+            return False
+        self.phase = Phase.READY
+        return True
+
+    def clear(self, because: BaseException | None, *, interrupt_in_use: bool = False) -> bool:
+        """Make every connection stale and pause. False when there was nothing to tell: paused before, or closed."""
+        if self.phase is Phase.CLOSED:
+            return False
+        was_ready = self.phase is Phase.READY
+        self.generation += 1
+        self.phase = Phase.PAUSED
+        self.cleared_because = because
+        self._refuse_all()
+        self.effects += [Close(connection, ConnectionClosedReason.STALE) for connection in self.idle]
+        self.idle.clear()
+        if interrupt_in_use:
+            self.effects += [Interrupt(connection) for connection in self.in_use]
+            self.effects += [Abandon(establishment) for establishment in self.connecting]
+        return was_ready
+
+    def close(self) -> bool:
+        """Close the pool for good. False when it is closed already."""
+        if self.phase is Phase.CLOSED:
+            return False
+        self.phase = Phase.CLOSED
+        self._refuse_all()
+        self.effects += [Close(connection, ConnectionClosedReason.POOL_CLOSED) for connection in self.idle]
+        self.idle.clear()
+        self.effects += [Abandon(establishment) for establishment in self.connecting]
+        return True
+
+    def _refuse_all(self) -> None:
+        while self.queue:
+            request = self.queue.pop()
+            self._release(request)
+            request.waiter.offer(self._refusal())
+
+    def _refusal(self) -> PyMongoError:
+        where = format_address(self._address)
+        if self.phase is Phase.CLOSED:
+            return PoolClosedError(f"the connection pool of {where} is closed")
+        because = f": {self.cleared_because}" if self.cleared_because is not None else ""
+        return PoolClearedError(f"the connection pool of {where} was cleared{because}")
+
+
+class PoolClosedError(InvalidOperation):
+    """The pool of a server was closed, because the server left the topology or the client was closed."""

@@ -1,0 +1,1 @@
+"""Pure: discovery, monitoring and selection of servers."""

@@ -1,0 +1,145 @@
+"""Pure: what an error says about the server it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from motorlite._topology.server_description import ServerDescription, ServerType, compare_topology_versions
+from motorlite.errors import (
+    NOT_PRIMARY_CODES,
+    SHUTDOWN_CODES,
+    SYSTEM_OVERLOADED,
+    AutoReconnect,
+    NetworkTimeout,
+    NotPrimaryError,
+    OperationFailure,
+    PoolClearedError,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WriteError,
+    error_code,
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class ErrorFacts:
+    """An error of an application's connection and the circumstances of it."""
+
+    error: PyMongoError
+    # Between opening the socket and the reply to hello.
+    during_handshake: bool = False
+    # Between the reply to hello and the connection's first operation.
+    during_authentication: bool = False
+    # The connection (or the attempt to make it) is older than the newest clear of its pool.
+    is_stale_generation: bool = False
+    # From the reply that is or contains the error; taken from the error itself when it has the whole reply.
+    topology_version: Mapping[str, Any] | None = None
+    # The mongos behind a load balancer that the connection leads to, once hello told.
+    service_id: object | None = None
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class ErrorEffect:
+    """What the topology has to do, in this order and without a pause in between."""
+
+    # Replaces the server's description; None leaves it.
+    description: ServerDescription | None = None
+    # With a load balancer: only the connections of the error's service.
+    clear_pool: bool = False
+    # Together with `clear_pool`: also connections that operations are using.
+    interrupt_in_use: bool = False
+    # Wake the server's monitor for a check as soon as possible.
+    request_check: bool = False
+    # Abort the monitor's running check and close its connection.
+    cancel_check: bool = False
+
+
+NO_EFFECT = ErrorEffect()
+
+
+def on_error(known: ServerDescription, facts: ErrorFacts) -> ErrorEffect:
+    """What an error of an operation, or of making a connection for one, does to its server.
+
+    Server discovery and monitoring specification, "Application errors"; load balancer specification, "Error
+    Handling".
+    """
+    error = facts.error
+    is_load_balancer = known.server_type is ServerType.LoadBalancer
+    topology_version = _topology_version(facts)
+    if facts.is_stale_generation or compare_topology_versions(known.topology_version, topology_version) >= 0:
+        return NO_EFFECT
+    if is_load_balancer and facts.service_id is None:
+        # Errors up to and including hello: nobody knows which mongos it was.
+        return NO_EFFECT
+    is_establishing = facts.during_handshake or facts.during_authentication
+    if is_state_change_error(error):
+        return ErrorEffect(
+            description=None
+            if is_load_balancer
+            else ServerDescription.unknown(known.address, error=error, topology_version=topology_version),
+            # "MongoDB Handshake errors": a connection that could not be established always clears.
+            clear_pool=is_establishing or error_code(error) in SHUTDOWN_CODES,
+            request_check=not is_load_balancer,
+        )
+    if is_establishing:
+        if error.has_error_label(SYSTEM_OVERLOADED):
+            # The server is there, it only has no room: the pool's other connections are good.
+            return NO_EFFECT
+    elif not is_network_error(error) or isinstance(error, NetworkTimeout):
+        # An answer, or a slow operation: neither says that the server is gone.
+        return NO_EFFECT
+    return ErrorEffect(
+        description=None if is_load_balancer else ServerDescription.unknown(known.address, error=error),
+        clear_pool=True,
+        cancel_check=not is_load_balancer,
+    )
+
+
+def on_check_error(known: ServerDescription, error: PyMongoError, *, now: float) -> ErrorEffect:
+    """What a failed check of a monitor does to its server.
+
+    Server monitoring specification, "Error handling". `request_check` means here: begin the next check
+    without sleeping, because one lost connection to a server that was there a moment ago proves little.
+    """
+    return ErrorEffect(
+        description=ServerDescription.unknown(known.address, error=error, last_update_time=now),
+        clear_pool=True,
+        interrupt_in_use=isinstance(error, NetworkTimeout),
+        request_check=known.is_server_type_known and is_network_error(error),
+    )
+
+
+def is_network_error(error: PyMongoError) -> bool:
+    """Whether reading from or writing to a socket failed (timeouts included)."""
+    return isinstance(error, AutoReconnect) and not isinstance(
+        error, NotPrimaryError | PoolClearedError | ServerSelectionTimeoutError
+    )
+
+
+def is_state_change_error(error: PyMongoError) -> bool:
+    """Whether the server said that it is not primary, is recovering or is shutting down.
+
+    By the code alone where there is one, else by the message. A write concern error counts, a write error
+    does not.
+    """
+    if isinstance(error, WriteError):
+        return False
+    code = error_code(error)
+    if code is not None:
+        return code in NOT_PRIMARY_CODES
+    if isinstance(error, NotPrimaryError):
+        return True
+    message = str(error.args[0]) if error.args else ""
+    return isinstance(error, OperationFailure) and (
+        "not master" in message or "node is recovering" in message
+    )
+
+
+def _topology_version(facts: ErrorFacts) -> Mapping[str, Any] | None:
+    if facts.topology_version is not None:
+        return facts.topology_version
+    details = getattr(facts.error, "details", None)
+    version = details.get("topologyVersion") if isinstance(details, Mapping) else None
+    return version if isinstance(version, Mapping) else None

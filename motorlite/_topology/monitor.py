@@ -1,0 +1,272 @@
+"""Shell: watches one server (server monitoring specification), by streaming where it can, else by polling.
+
+A monitor has a connection of its own, never takes part in operations, and knows no deadline but its own timeouts.
+While it streams, a second connection measures round-trip times.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from motorlite import monitoring as events
+from motorlite._net.runtime import WaitTimeout
+from motorlite._pool.establish import EstablishmentError
+from motorlite._pool.handshake import monitor_hello
+from motorlite._topology.round_trip import RoundTripTimes
+from motorlite._topology.server_description import ServerDescription
+from motorlite._wire.documents import decode_reply
+from motorlite._wire.op_msg import EXHAUST_ALLOWED
+from motorlite.errors import PyMongoError, error_from_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from motorlite._net.runtime import BackgroundTask, Host, Runtime, Waiter
+    from motorlite._pool.connection import Connection
+    from motorlite._pool.establish import Establisher
+    from motorlite.server_api import ServerApi
+    from motorlite.values import Address
+
+# Server discovery specification: never checked more often than this, seconds.
+MIN_HEARTBEAT_INTERVAL: Final = 0.5
+
+
+class MonitorSettings:
+    """What all monitors of a client have in common; times in seconds."""
+
+    __slots__ = ("connect_timeout", "heartbeat_frequency", "min_heartbeat_interval", "server_api", "streaming")
+
+    def __init__(
+        self,
+        *,
+        heartbeat_frequency: float = 10.0,
+        connect_timeout: float = 20.0,
+        streaming: bool = True,
+        server_api: ServerApi | None = None,
+        min_heartbeat_interval: float = MIN_HEARTBEAT_INTERVAL,
+    ) -> None:
+        self.heartbeat_frequency = heartbeat_frequency
+        # 0: none.
+        self.connect_timeout = connect_timeout
+        self.streaming = streaming
+        self.server_api = server_api
+        self.min_heartbeat_interval = min_heartbeat_interval
+
+
+class Monitor:
+    """Checks one server until it is stopped."""
+
+    def __init__(
+        self,
+        address: Address,
+        settings: MonitorSettings,
+        *,
+        runtime: Runtime,
+        establisher: Establisher,
+        on_checked: Callable[[ServerDescription], None],
+        on_failed: Callable[[Address, PyMongoError], bool],
+        publish: Callable[[events.ServerHeartbeatEvent], None] | None,
+    ) -> None:
+        self.address = address
+        self.round_trip_times = RoundTripTimes()
+        self._settings = settings
+        self._runtime = runtime
+        self._establisher = establisher
+        self._on_checked = on_checked
+        # Answers whether the next check follows at once.
+        self._on_failed = on_failed
+        self._publish = publish
+        self._tasks: list[BackgroundTask] = []
+        self._connection: Connection | None = None
+        # The last successful reply; None: the next check opens a connection.
+        self._reply: Mapping[str, Any] | None = None
+        # The request id of the message that said more is to come, or None.
+        self._more_of: int | None = None
+        self._is_check_cancelled = False
+        # Who sleeps between two checks, and whether a check was asked for meanwhile.
+        self._sleeper: Waiter | None = None
+        self._is_check_wanted = False
+        self._is_measuring = False
+        self._ping_connection: Connection | None = None
+
+    def start(self, host: Host) -> None:
+        """Begin to check, in the background."""
+        self._host = host
+        self._tasks.append(host.spawn(self._run))
+
+    def stop(self) -> None:
+        """End; returns at once."""
+        for task in self._tasks:
+            task.cancel()
+        self._close()
+        if self._ping_connection is not None:
+            self._ping_connection.close()
+
+    def request_check(self) -> None:
+        """Check soon: after the minimum interval at the latest."""
+        self._is_check_wanted = True
+        if self._sleeper is not None:
+            self._sleeper.offer(True)
+
+    def cancel_check(self) -> None:
+        """An operation found the server gone: abort the check that runs and use a new connection for the next."""
+        if self._connection is not None:
+            self._is_check_cancelled = True
+            self._connection.close()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                if not await self._check():
+                    await self._sleep()
+        finally:
+            self._close()
+
+    async def _check(self) -> bool:
+        """One check. True when the next one follows at once."""
+        awaited = self._connection is not None and self._is_streaming
+        started = self._runtime.now()
+        if self._publish is not None:
+            self._publish(events.ServerHeartbeatStartedEvent(self.address, awaited))
+        try:
+            reply = await self._hello()
+            now = self._runtime.now()
+            description = ServerDescription.from_hello(
+                self.address,
+                reply,
+                round_trip_time=self.round_trip_times.average,
+                min_round_trip_time=self.round_trip_times.minimum,
+                now=now,
+            )
+        except PyMongoError as error:
+            return self._failed(error, awaited, started)
+        if self._publish is not None:
+            self._publish(events.ServerHeartbeatSucceededEvent(self.address, awaited, now - started, reply))
+        self._reply = reply
+        self._on_checked(description)
+        if self._is_streaming and not self._is_measuring:
+            self._is_measuring = True
+            self._tasks.append(self._host.spawn(self._measure))
+        return self._is_streaming
+
+    def _failed(self, error: PyMongoError, awaited: bool, started: float) -> bool:
+        was_cancelled, self._is_check_cancelled = self._is_check_cancelled, False
+        self._close()
+        self.round_trip_times.reset()
+        if self._publish is not None:
+            duration = self._runtime.now() - started
+            self._publish(events.ServerHeartbeatFailedEvent(self.address, awaited, duration, error))
+        if was_cancelled:
+            return False
+        return self._on_failed(self.address, error)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self._reply = None
+        self._more_of = None
+
+    @property
+    def _is_streaming(self) -> bool:
+        """Whether the next reply is sent by the server when something changes."""
+        if self._more_of is not None:
+            return True
+        return self._settings.streaming and self._reply is not None and "topologyVersion" in self._reply
+
+    async def _hello(self) -> Mapping[str, Any]:
+        connection = self._connection
+        if connection is None:
+            return await self._open()
+        settings = self._settings
+        if self._more_of is not None:
+            message = await connection.receive_more(self._more_of, self._limit(settings.heartbeat_frequency))
+            reply: Mapping[str, Any] = decode_reply(message.body)
+        else:
+            assert self._reply is not None
+            hello_ok = self._reply.get("helloOk") is True
+            if self._is_streaming:
+                interval = settings.heartbeat_frequency
+                document = monitor_hello(
+                    hello_ok,
+                    self._reply["topologyVersion"],
+                    round(interval * 1000),
+                    server_api=settings.server_api,
+                )
+                reply, message = await connection.command("admin", document, self._limit(interval), EXHAUST_ALLOWED)
+            else:
+                document = monitor_hello(hello_ok, server_api=settings.server_api)
+                started = self._runtime.now()
+                reply, message = await connection.command("admin", document, self._limit(0.0))
+                self.round_trip_times.add(self._runtime.now() - started)
+        # The server counts each of its messages as the request that the next one responds to.
+        self._more_of = message.request_id if message.more_to_come else None
+        if reply.get("ok") != 1:
+            raise error_from_reply(reply)
+        return reply
+
+    async def _open(self) -> Mapping[str, Any]:
+        connection, duration = await self._establish()
+        self._connection = connection
+        self.round_trip_times.add(duration)
+        return connection.handshake.reply
+
+    async def _establish(self) -> tuple[Connection, float]:
+        started = self._runtime.now()
+        try:
+            connection = await self._establisher.open(self.address, 0, 0, self._limit(0.0), authenticate=False)
+        except EstablishmentError as failure:
+            raise failure.error from failure
+        # The whole establishment; a little longer than hello alone, which errs on the safe side.
+        return connection, self._runtime.now() - started
+
+    def _limit(self, wait: float) -> float:
+        """The loop time at which a reply counts as lost, when the server may wait `wait` seconds with it."""
+        timeout = self._settings.connect_timeout
+        return self._runtime.now() + timeout + wait if timeout else inf
+
+    async def _sleep(self) -> None:
+        settings = self._settings
+        started = self._runtime.now()
+        if not self._is_check_wanted:
+            self._sleeper = self._runtime.waiter()
+            try:
+                await self._sleeper.wait(started + settings.heartbeat_frequency)
+            except WaitTimeout:
+                pass  # the ordinary interval
+            finally:
+                self._sleeper = None
+        self._is_check_wanted = False
+        rest = started + settings.min_heartbeat_interval - self._runtime.now()
+        if rest > 0:
+            await self._runtime.sleep(rest)
+
+    # --- round-trip times while streaming ---
+
+    async def _measure(self) -> None:
+        """Ping on a connection of its own; errors say nothing about the server, the monitor will see them."""
+        try:
+            while True:
+                await self._runtime.sleep(self._settings.heartbeat_frequency)
+                try:
+                    self.round_trip_times.add(await self._ping())
+                except PyMongoError:
+                    self._close_ping()
+        finally:
+            self._close_ping()
+
+    async def _ping(self) -> float:
+        connection = self._ping_connection
+        if connection is None:
+            self._ping_connection, duration = await self._establish()
+            return duration
+        started = self._runtime.now()
+        document = monitor_hello(connection.handshake.hello_ok, server_api=self._settings.server_api)
+        await connection.command("admin", document, self._limit(0.0))
+        return self._runtime.now() - started
+
+    def _close_ping(self) -> None:
+        if self._ping_connection is not None:
+            self._ping_connection.close()
+            self._ping_connection = None

@@ -1,0 +1,48 @@
+"""Pure: the round-trip times of one server, their moving average and their minimum."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+# Server selection specification, "Calculation of Average Round Trip Times".
+ALPHA: Final = 0.2
+# Server monitoring specification, "Measuring RTT": the minimum of the last ten, 0 until there are two.
+MINIMUM_OF_LAST: Final = 10
+MINIMUM_NEEDS: Final = 2
+
+
+class RoundTripTimes:
+    """What the monitor measured of one server, in seconds.
+
+    Attributes:
+        average: Exponentially weighted moving average, or None while there is no sample.
+        minimum: Smallest of the newest ten samples, 0.0 until two were taken. It errs downward, because an
+            operation is refused without being sent when less than this is left of its deadline.
+    """
+
+    __slots__ = ("_newest", "average", "minimum")
+
+    def __init__(self) -> None:
+        self.average: float | None = None
+        self.minimum = 0.0
+        self._newest: deque[float] = deque(maxlen=MINIMUM_OF_LAST)
+
+    def add(self, sample: float) -> None:
+        """Count one measured duration of hello.
+
+        Raises:
+            ValueError: `sample` is negative; the clock that measured it is not monotonic.
+        """
+        if sample < 0.0:
+            raise ValueError(f"a round-trip time cannot be negative: {sample!r}")
+        self.average = sample if self.average is None else ALPHA * sample + (1.0 - ALPHA) * self.average
+        self._newest.append(sample)
+        if len(self._newest) >= MINIMUM_NEEDS:
+            self.minimum = min(self._newest)
+
+    def reset(self) -> None:
+        """Forget everything, because the server became unavailable."""
+        self.average = None
+        self.minimum = 0.0
+        self._newest.clear()

@@ -1,0 +1,166 @@
+"""Pure: which server an operation goes to."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+
+from motorlite._topology.eligibility import (
+    NO_MAX_STALENESS,
+    Preference,
+    check_max_staleness,
+    servers_for_read,
+    servers_for_write,
+)
+from motorlite.errors import ConfigurationError
+from motorlite.read_preferences import MODES
+from motorlite.values import Address, format_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from motorlite._topology.server_description import ServerDescription
+    from motorlite._topology.topology_description import TopologyDescription
+
+    ServerSelector: TypeAlias = Callable[[list[ServerDescription]], list[ServerDescription]]
+
+
+class _Writable(Enum):
+    WRITABLE = "a write"
+
+
+WRITABLE: Final = _Writable.WRITABLE
+"""Selects a server that takes writes."""
+
+Selector: TypeAlias = _Writable | Address | Preference
+"""What an operation asks for: `WRITABLE`, one server by its address, or a read preference. Hashable."""
+
+
+def suitable_servers(
+    topology: TopologyDescription,
+    selector: Selector,
+    *,
+    deprioritized: Collection[Address] = frozenset(),
+    local_threshold: float,
+    heartbeat_frequency: float,
+    server_selector: ServerSelector | None = None,
+) -> list[ServerDescription]:
+    """The servers that `selector` permits and that are about as near as the nearest of them; empty for none.
+
+    Server selection specification, "Server Selection Algorithm", steps 2 to 5.
+
+    Args:
+        topology: The deployment.
+        selector: What the operation asks for.
+        deprioritized: Servers to take only when no other is suitable, in deployments of every type.
+        local_threshold: Width of the latency window in seconds.
+        heartbeat_frequency: Seconds between checks, part of the staleness estimate.
+        server_selector: The application's own filter, applied before the latency window.
+
+    Raises:
+        ConfigurationError: The deployment is incompatible with the driver, or `max_staleness` is too small.
+    """
+    if topology.compatibility_error is not None:
+        raise ConfigurationError(topology.compatibility_error)
+    everyone = list(topology.server_descriptions().values())
+    suitable: list[ServerDescription] = []
+    if deprioritized:
+        others = [server for server in everyone if server.address not in deprioritized]
+        suitable = _find(topology, selector, others, everyone, heartbeat_frequency)
+    if not suitable:
+        suitable = _find(topology, selector, everyone, everyone, heartbeat_frequency)
+    if server_selector is not None and suitable:
+        suitable = server_selector(suitable)
+    return _in_latency_window(suitable, local_threshold)
+
+
+class Loaded(Protocol):
+    """Something that counts the operations that are running on it."""
+
+    @property
+    def operation_count(self) -> int: ...
+
+
+S = TypeVar("S", bound=Loaded)
+
+
+def choose(candidates: Sequence[S], first: int, second: int) -> S:
+    """The less busy of two servers picked at random ("Server Selection Algorithm", steps 6 and 7).
+
+    Args:
+        candidates: At least two servers.
+        first: A random number below ``len(candidates)``.
+        second: An independent random number below ``len(candidates) - 1``; it counts the others.
+    """
+    one, other = candidates[first], candidates[second + (second >= first)]
+    return one if one.operation_count <= other.operation_count else other
+
+
+def describe_selector(selector: Selector) -> str:
+    """`selector` in words, for errors and log messages."""
+    if isinstance(selector, _Writable):
+        return selector.value
+    if isinstance(selector, tuple):
+        return f"the server {format_address(selector)}"
+    text = f"read preference {MODES[selector.mode]}"
+    if any(selector.tag_sets):
+        text += f", tag sets {[dict(tags) for tags in selector.tag_sets]}"
+    if selector.max_staleness != NO_MAX_STALENESS:
+        text += f", maxStalenessSeconds {selector.max_staleness}"
+    return text
+
+
+def describe_failure(topology: TopologyDescription, selector: Selector) -> str:
+    """Why no server was found, with the state and the last error of each, in one paragraph."""
+    wanted = describe_selector(selector)
+    servers = topology.server_descriptions()
+    kind = topology.topology_type_name
+    if topology.replica_set_name is not None:
+        kind += f" {topology.replica_set_name!r}"
+    if not servers:
+        return (
+            f"No server for {wanted}: no server is left in the deployment ({kind}). "
+            "None of the hosts is what was asked for; check the hosts, replicaSet and directConnection."
+        )
+    if not topology.has_known_servers:
+        reason = "no server of the deployment can be reached"
+    else:
+        reason = "none of the servers that were found is suitable"
+    return f"No server for {wanted}: {reason} ({kind}). " + "; ".join(map(_describe_server, servers.values()))
+
+
+def _find(
+    topology: TopologyDescription,
+    selector: Selector,
+    candidates: Sequence[ServerDescription],
+    everyone: Sequence[ServerDescription],
+    heartbeat_frequency: float,
+) -> list[ServerDescription]:
+    kind = topology.topology_type
+    if isinstance(selector, _Writable):
+        return servers_for_write(kind, candidates)
+    if isinstance(selector, tuple):
+        return [server for server in candidates if server.address == selector and server.is_server_type_known]
+    check_max_staleness(kind, selector, heartbeat_frequency)
+    return servers_for_read(kind, candidates, everyone, selector, heartbeat_frequency)
+
+
+def _in_latency_window(servers: list[ServerDescription], local_threshold: float) -> list[ServerDescription]:
+    if len(servers) < 2:
+        return servers
+    farthest = min(map(_latency, servers)) + local_threshold
+    return [server for server in servers if _latency(server) <= farthest]
+
+
+def _latency(server: ServerDescription) -> float:
+    return server.round_trip_time or 0.0
+
+
+def _describe_server(server: ServerDescription) -> str:
+    name = format_address(server.address)
+    if server.error is not None:
+        return f"{name} is {server.server_type_name}: {type(server.error).__name__}: {server.error}"
+    if not server.is_server_type_known:
+        return f"{name} is Unknown: it has not answered yet"
+    tags = f" with tags {dict(server.tags)}" if server.tags else ""
+    return f"{name} is {server.server_type_name}{tags}"

@@ -1,0 +1,316 @@
+"""Shell: the deployment as the client knows it: applies what monitors and operations find out, selects servers.
+
+Everything but waiting for a server is synchronous, so a change of the description, its pools and its events cannot be
+interrupted (server discovery and monitoring specification, "Why synchronize clearing a server's pool...").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from motorlite import monitoring as events
+from motorlite._net.runtime import WaitTimeout
+from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
+from motorlite._topology.monitor import Monitor
+from motorlite._topology.selection import describe_failure, suitable_servers
+from motorlite._topology.server import Server
+from motorlite._topology.server_description import ServerDescription
+from motorlite._topology.topology_description import TopologyChange, TopologyDescription
+from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from bson.objectid import ObjectId
+
+    from motorlite._net.runtime import Host, Runtime, Waiter
+    from motorlite._pool.establish import Establisher, EstablishmentError
+    from motorlite._pool.pool import Pool
+    from motorlite._topology.monitor import MonitorSettings
+    from motorlite._topology.selection import Selector, ServerSelector
+    from motorlite.deadline import Deadline
+    from motorlite.errors import PyMongoError
+    from motorlite.values import Address
+
+class TopologySettings:
+    """What selection and discovery need to know; times in seconds."""
+
+    __slots__ = ("load_balanced", "local_threshold", "server_selection_timeout", "server_selector")
+
+    def __init__(
+        self,
+        *,
+        server_selection_timeout: float = 30.0,
+        local_threshold: float = 0.015,
+        load_balanced: bool = False,
+        server_selector: ServerSelector | None = None,
+    ) -> None:
+        self.server_selection_timeout = server_selection_timeout
+        self.local_threshold = local_threshold
+        self.load_balanced = load_balanced
+        # The application's own filter.
+        self.server_selector = server_selector
+
+
+class Topology:
+    """One client's deployment."""
+
+    def __init__(
+        self,
+        topology_id: ObjectId,
+        description: TopologyDescription,
+        settings: TopologySettings,
+        monitor_settings: MonitorSettings,
+        *,
+        runtime: Runtime,
+        host: Host,
+        establisher: Establisher,
+        make_pool: Callable[[Address, Callable[[EstablishmentError, int], None]], Pool],
+        below: Callable[[int], int],
+        publish: Callable[[Any], None] | None,
+    ) -> None:
+        self.description = TopologyDescription.empty()
+        self._id = topology_id
+        self._settings = settings
+        self._monitor_settings = monitor_settings
+        self._runtime = runtime
+        self._host = host
+        self._establisher = establisher
+        self._make_pool = make_pool
+        # A random whole number below its argument.
+        self._below = below
+        # None: nobody listens and nothing is logged.
+        self._publish = publish
+        self._servers: dict[Address, Server] = {}
+        # Suitable servers by selector; emptied by every change, so that selecting is one dictionary look-up.
+        self._suitable: dict[Any, tuple[Server, ...]] = {}
+        self._waiters: set[Waiter] = set()
+        self._is_closed = False
+        if publish is not None:
+            publish(events.TopologyOpenedEvent(topology_id))
+        self._replace(description, None)
+        if settings.load_balanced:
+            for address in list(self._servers):
+                self._apply(ServerDescription.load_balancer(address))
+
+    @property
+    def servers(self) -> Collection[Server]:
+        """All servers, known or not."""
+        return self._servers.values()
+
+    # --- selection ---
+
+    def select_now(self, selector: Selector, deprioritized: Collection[Address] = ()) -> Server | None:
+        """A suitable server, or None when none is known at this moment.
+
+        Raises:
+            ConfigurationError: the deployment or the read preference cannot be used.
+        """
+        if deprioritized:
+            candidates = self._find(selector, deprioritized)
+        else:
+            found = self._suitable.get(selector)
+            if found is None:
+                found = self._find(selector, ())
+                if found:
+                    self._suitable[selector] = found
+            candidates = found
+        count = len(candidates)
+        if count == 1:
+            return candidates[0]
+        if not count:
+            return None
+        # Two at random, and the less busy of them ("Server Selection Algorithm", steps 6 and 7).
+        first, second = self._below(count), self._below(count - 1)
+        one, other = candidates[first], candidates[second + (second >= first)]
+        return one if one.operation_count <= other.operation_count else other
+
+    def _find(self, selector: Selector, deprioritized: Collection[Address]) -> tuple[Server, ...]:
+        descriptions = suitable_servers(
+            self.description,
+            selector,
+            deprioritized=deprioritized,
+            local_threshold=self._settings.local_threshold,
+            heartbeat_frequency=self._monitor_settings.heartbeat_frequency,
+            server_selector=self._settings.server_selector,
+        )
+        return tuple(self._servers[description.address] for description in descriptions)
+
+    async def select(
+        self, selector: Selector, deadline: Deadline, deprioritized: Collection[Address], until: float
+    ) -> Server:
+        """A suitable server, as soon as there is one, before the loop time `until` and the deadline.
+
+        Raises:
+            ServerSelectionTimeoutError: there was none in time.
+            InvalidOperation: the client was closed.
+        """
+        limit = min(until, deadline.expires_at)
+        while True:
+            if self._is_closed:
+                raise InvalidOperation("the client is closed")
+            server = self.select_now(selector, deprioritized)
+            if server is not None:
+                return server
+            for known in self._servers.values():
+                if known.monitor is not None:
+                    known.monitor.request_check()
+            waiter = self._runtime.waiter()
+            self._waiters.add(waiter)
+            try:
+                await waiter.wait(limit)
+            except WaitTimeout:
+                error = ServerSelectionTimeoutError(describe_failure(self.description, selector))
+                error.phase = "selection"
+                raise error from None
+            finally:
+                self._waiters.discard(waiter)
+
+    # --- what is found out ---
+
+    def on_operation_error(
+        self,
+        server: Server,
+        error: PyMongoError,
+        generation: int,
+        *,
+        service_id: object | None = None,
+    ) -> None:
+        """An operation on an established connection of `generation` failed."""
+        stale = generation != server.pool.generation
+        self._on_error(server, ErrorFacts(error=error, is_stale_generation=stale, service_id=service_id))
+
+    def _on_establishment_error(self, server: Server, failure: EstablishmentError, generation: int) -> None:
+        facts = ErrorFacts(
+            error=failure.error,
+            during_handshake=not failure.during_authentication,
+            during_authentication=failure.during_authentication,
+            is_stale_generation=generation != server.pool.generation,
+        )
+        self._on_error(server, facts)
+
+    def _on_error(self, server: Server, facts: ErrorFacts) -> None:
+        if self._is_closed or self._servers.get(server.address) is not server:
+            return
+        effect = on_error(server.description, facts)
+        if effect.description is not None:
+            self._apply(effect.description)
+        if effect.clear_pool:
+            server.pool.clear(facts.error, interrupt_in_use=effect.interrupt_in_use)
+        if server.monitor is not None:
+            if effect.cancel_check:
+                server.monitor.cancel_check()
+            if effect.request_check:
+                server.monitor.request_check()
+
+    def _on_checked(self, news: ServerDescription) -> None:
+        self._apply(news)
+
+    def _on_check_failed(self, address: Address, error: PyMongoError) -> bool:
+        server = self._servers.get(address)
+        if server is None or self._is_closed:
+            return False
+        effect = on_check_error(server.description, error, now=self._runtime.now())
+        if effect.description is not None:
+            self._apply(effect.description)
+        if effect.clear_pool:
+            server.pool.clear(error, interrupt_in_use=effect.interrupt_in_use)
+        return effect.request_check
+
+    # --- changes ---
+
+    def _apply(self, news: ServerDescription) -> None:
+        if not self._is_closed:
+            self._replace(self.description.apply(news), news)
+
+    def _replace(self, new: TopologyDescription, news: ServerDescription | None) -> None:
+        old = self.description
+        if new is old:
+            return
+        self.description = new
+        self._suitable.clear()
+        subject = news.address if news is not None else None
+        change = TopologyChange.between(old, new, subject)
+        changed = self._tell_of_server(old, new, news) or bool(change.added or change.removed) or news is None
+        opened = [self._add(new.server_descriptions()[address]) for address in change.added]
+        for address in change.removed:
+            self._remove(address)
+        for address, description in new.server_descriptions().items():
+            self._servers[address].description = description
+        if changed and self._publish is not None:
+            self._publish(events.TopologyDescriptionChangedEvent(self._id, old, new))
+        for address in change.deposed:
+            monitor = self._servers[address].monitor
+            if monitor is not None:
+                monitor.request_check()
+        if news is not None and new.is_pool_ready_after(news) and news.address in self._servers:
+            self._servers[news.address].pool.ready()
+        for server in opened:
+            if server.monitor is not None:
+                server.monitor.start(self._host)
+        for waiter in self._waiters:
+            waiter.offer(True)
+
+    def _tell_of_server(
+        self, old: TopologyDescription, new: TopologyDescription, news: ServerDescription | None
+    ) -> bool:
+        """Whether the server that the news are of has changed in a way that is told."""
+        if news is None:
+            return False
+        before = old.server_descriptions()[news.address]
+        after = new.server_descriptions().get(news.address, news)
+        if before == after:
+            return False
+        if self._publish is not None:
+            self._publish(events.ServerDescriptionChangedEvent(self._id, news.address, before, after))
+        return True
+
+    def _add(self, description: ServerDescription) -> Server:
+        address = description.address
+
+        def on_establishment_error(failure: EstablishmentError, generation: int) -> None:
+            self._on_establishment_error(server, failure, generation)
+
+        if self._publish is not None:
+            self._publish(events.ServerOpeningEvent(self._id, address))
+        monitor = None
+        if not self._settings.load_balanced:
+            monitor = Monitor(
+                address,
+                self._monitor_settings,
+                runtime=self._runtime,
+                establisher=self._establisher,
+                on_checked=self._on_checked,
+                on_failed=self._on_check_failed,
+                publish=self._publish,
+            )
+        server = Server(description, self._make_pool(address, on_establishment_error), monitor)
+        self._servers[address] = server
+        return server
+
+    def _remove(self, address: Address) -> None:
+        server = self._servers.pop(address)
+        if server.monitor is not None:
+            server.monitor.stop()
+        server.pool.close()
+        if self._publish is not None:
+            self._publish(events.ServerClosedEvent(self._id, address))
+
+    # --- the end ---
+
+    def close(self, *, now: bool = False) -> None:
+        """Stop monitoring and close the pools; `now` also closes connections that are in use."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._suitable.clear()
+        for server in list(self._servers.values()):
+            if now:
+                server.pool.close_now()
+            self._remove(server.address)
+        old, self.description = self.description, TopologyDescription.empty()
+        if self._publish is not None:
+            self._publish(events.TopologyDescriptionChangedEvent(self._id, old, self.description))
+            self._publish(events.TopologyClosedEvent(self._id))
+        for waiter in self._waiters:
+            waiter.offer(True)

@@ -1,0 +1,276 @@
+"""Pure: what is known of a whole deployment, and what it becomes when news of one of its servers arrive."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from motorlite._topology.eligibility import Preference, servers_for_read, servers_for_write
+from motorlite._topology.server_description import (
+    ServerDescription,
+    ServerType,
+    compare_topology_versions,
+)
+from motorlite._topology.topology_type import TopologyType
+from motorlite._topology.updates import Draft, update
+from motorlite.values import format_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from bson.objectid import ObjectId
+
+    from motorlite.errors import PyMongoError
+    from motorlite.values import Address
+
+MIN_WIRE_VERSION: Final = 8
+MIN_SERVER_RELEASE: Final = "4.2"
+# The newest that the public wire version list has (MongoDB 8.0).
+MAX_WIRE_VERSION: Final = 25
+# Names for the message that refuses an older server.
+_OLDER_RELEASES: Final = {2: "2.6", 3: "3.0", 4: "3.2", 5: "3.4", 6: "3.6", 7: "4.0"}
+
+HEARTBEAT_FREQUENCY: Final = 10.0
+
+
+class TopologyDescription:
+    """The driver's view of a deployment. Immutable by convention: `apply` makes a new one.
+
+    Attributes:
+        topology_type: What the deployment is; `topology_type_name` is the same as text.
+        replica_set_name: Name of the replica set, as asked for or discovered, or None.
+        max_set_version, max_election_id: The newest election that a primary reported, or None.
+        compatibility_error: Why the driver cannot work with this deployment, or None.
+        logical_session_timeout_minutes: The smallest of all data-bearing servers, None when one has none.
+        has_one_seed: Whether the client was given a single seed, so that it may be a standalone.
+    """
+
+    __slots__ = (
+        "_servers",
+        "compatibility_error",
+        "has_one_seed",
+        "logical_session_timeout_minutes",
+        "max_election_id",
+        "max_set_version",
+        "replica_set_name",
+        "topology_type",
+        "topology_type_name",
+    )
+
+    def __init__(
+        self,
+        topology_type: TopologyType,
+        servers: Mapping[Address, ServerDescription],
+        replica_set_name: str | None = None,
+        max_set_version: int | None = None,
+        max_election_id: ObjectId | None = None,
+        *,
+        has_one_seed: bool = False,
+    ) -> None:
+        self.topology_type = topology_type
+        self.topology_type_name: str = topology_type.value
+        self.replica_set_name = replica_set_name
+        self.max_set_version = max_set_version
+        self.max_election_id = max_election_id
+        self.has_one_seed = has_one_seed
+        self._servers = MappingProxyType(dict(servers))
+        self.compatibility_error = _compatibility_error(servers.values())
+        self.logical_session_timeout_minutes = _session_timeout(servers.values())
+
+    @classmethod
+    def empty(cls) -> TopologyDescription:
+        """A deployment without servers: before a client is opened and after it is closed."""
+        return cls(TopologyType.Unknown, {})
+
+    @classmethod
+    def initial(
+        cls,
+        seeds: Iterable[Address],
+        *,
+        direct_connection: bool = False,
+        replica_set: str | None = None,
+        load_balanced: bool = False,
+    ) -> TopologyDescription:
+        """What a client starts with; the options have been checked for contradictions.
+
+        A load balancer is Unknown at first; `ServerDescription.load_balancer` is applied to it at once.
+        """
+        servers = {address: ServerDescription.unknown(address) for address in seeds}
+        if load_balanced:
+            kind = TopologyType.LoadBalanced
+        elif direct_connection:
+            kind = TopologyType.Single
+        elif replica_set is not None:
+            kind = TopologyType.ReplicaSetNoPrimary
+        else:
+            kind = TopologyType.Unknown
+        return cls(kind, servers, replica_set, has_one_seed=len(servers) == 1)
+
+    def server_descriptions(self) -> Mapping[Address, ServerDescription]:
+        """All servers by address, read-only."""
+        return self._servers
+
+    @property
+    def known_servers(self) -> list[ServerDescription]:
+        """The servers that are available."""
+        return [server for server in self._servers.values() if server.is_server_type_known]
+
+    @property
+    def has_known_servers(self) -> bool:
+        """Whether any server is available."""
+        return bool(self.known_servers)
+
+    @property
+    def readable_servers(self) -> list[ServerDescription]:
+        """The servers that have data."""
+        return [server for server in self._servers.values() if server.is_readable]
+
+    def has_readable_server(
+        self, read_preference: Preference | None = None, heartbeat_frequency: float = HEARTBEAT_FREQUENCY
+    ) -> bool:
+        """Whether a read with `read_preference` (default: primary) would find a server now.
+
+        Args:
+            read_preference: Mode, tags and staleness.
+            heartbeat_frequency: Seconds between checks, part of the staleness estimate.
+        """
+        everyone = list(self._servers.values())
+        if read_preference is None:
+            return bool(servers_for_write(self.topology_type, everyone))
+        return bool(
+            servers_for_read(self.topology_type, everyone, everyone, read_preference, heartbeat_frequency)
+        )
+
+    def has_writable_server(self) -> bool:
+        """Whether a write would find a server now."""
+        return self.has_readable_server()
+
+    def is_stale(self, news: ServerDescription) -> bool:
+        """Whether `news` is outdated: its server has been removed, or its topologyVersion is lower."""
+        known = self._servers.get(news.address)
+        return known is None or compare_topology_versions(known.topology_version, news.topology_version) > 0
+
+    def apply(self, news: ServerDescription) -> TopologyDescription:
+        """The deployment after `news` of one server; this very object when they are stale.
+
+        `TopologyChange.between` tells what else changed.
+        """
+        if self.is_stale(news):
+            return self
+        draft = Draft(
+            self.topology_type,
+            dict(self._servers),
+            set_name=self.replica_set_name,
+            max_set_version=self.max_set_version,
+            max_election_id=self.max_election_id,
+            has_one_seed=self.has_one_seed,
+        )
+        update(draft, news)
+        return TopologyDescription(
+            draft.kind,
+            draft.servers,
+            draft.set_name,
+            draft.max_set_version,
+            draft.max_election_id,
+            has_one_seed=draft.has_one_seed,
+        )
+
+    def reset_server(
+        self,
+        address: Address,
+        error: PyMongoError | None = None,
+        topology_version: Mapping[str, object] | None = None,
+    ) -> TopologyDescription:
+        """The deployment after the server at `address` became Unknown."""
+        return self.apply(ServerDescription.unknown(address, error=error, topology_version=topology_version))
+
+    def with_hosts(self, addresses: Iterable[Address]) -> TopologyDescription:
+        """The deployment with exactly these servers, after its SRV records changed (sharded or unknown)."""
+        servers = {
+            address: self._servers.get(address) or ServerDescription.unknown(address) for address in addresses
+        }
+        return TopologyDescription(
+            self.topology_type,
+            servers,
+            self.replica_set_name,
+            self.max_set_version,
+            self.max_election_id,
+            has_one_seed=self.has_one_seed,
+        )
+
+    def is_pool_ready_after(self, checked: ServerDescription) -> bool:
+        """Whether this successful check makes the server's pool ready ("Connection Pool Management")."""
+        return checked.is_readable or (
+            checked.is_server_type_known and self.topology_type is TopologyType.Single
+        )
+
+    def __repr__(self) -> str:
+        servers = sorted(self._servers.values(), key=lambda server: format_address(server.address))
+        return f"<{type(self).__name__} topology_type: {self.topology_type_name}, servers: {servers!r}>"
+
+
+class TopologyChange:
+    """How two descriptions of a deployment differ.
+
+    Attributes:
+        added: Servers to begin to monitor.
+        removed: Servers to stop monitoring, whose pools are closed.
+        deposed: Primaries that became Unknown because of another primary; each is to be checked at once, its
+            pool stays as it is ("updateRSFromPrimary").
+    """
+
+    __slots__ = ("added", "deposed", "removed")
+
+    def __init__(
+        self, added: tuple[Address, ...], removed: tuple[Address, ...], deposed: tuple[Address, ...]
+    ) -> None:
+        self.added = added
+        self.removed = removed
+        self.deposed = deposed
+
+    @classmethod
+    def between(
+        cls, old: TopologyDescription, new: TopologyDescription, subject: Address | None = None
+    ) -> TopologyChange:
+        """The difference that news of the server at `subject` made."""
+        before, after = old.server_descriptions(), new.server_descriptions()
+        return cls(
+            added=tuple(address for address in after if address not in before),
+            removed=tuple(address for address in before if address not in after),
+            deposed=tuple(
+                address
+                for address, server in after.items()
+                if address != subject
+                and not server.is_server_type_known
+                and address in before
+                and before[address].server_type is ServerType.RSPrimary
+            ),
+        )
+
+
+def _compatibility_error(servers: Iterable[ServerDescription]) -> str | None:
+    """Specification, "Checking wire protocol compatibility"."""
+    for server in servers:
+        if server.server_type in (ServerType.Unknown, ServerType.LoadBalancer):
+            continue
+        name = format_address(server.address)
+        if server.min_wire_version > MAX_WIRE_VERSION:
+            return (
+                f"Server at {name} requires wire version {server.min_wire_version}, but this version of "
+                f"motorlite only supports up to {MAX_WIRE_VERSION}."
+            )
+        if server.max_wire_version < MIN_WIRE_VERSION:
+            release = _OLDER_RELEASES.get(server.max_wire_version, "older than 2.6")
+            return (
+                f"Server at {name} reports wire version {server.max_wire_version} (MongoDB {release}), "
+                "but this version of motorlite "
+                f"requires at least {MIN_WIRE_VERSION} (MongoDB {MIN_SERVER_RELEASE})."
+            )
+    return None
+
+
+def _session_timeout(servers: Iterable[ServerDescription]) -> int | None:
+    """Specification, "Logical Session Timeout"."""
+    timeouts = [server.logical_session_timeout_minutes for server in servers if server.is_readable]
+    known = [timeout for timeout in timeouts if timeout is not None]
+    return min(known) if known and len(known) == len(timeouts) else None

@@ -1,0 +1,1 @@
+"""Pure: the wire protocol codec."""

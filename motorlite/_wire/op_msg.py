@@ -1,0 +1,162 @@
+"""Pure: OP_MSG messages, encoded and parsed (specification "OP_MSG").
+
+Flags and sections: one section of kind 0 (the command or the reply), any number of kind 1 (document sequences), and
+a CRC-32C at the end when `CHECKSUM_PRESENT` is set, which is verified.
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error as StructError
+from typing import TYPE_CHECKING, Final
+
+from motorlite._wire.crc32c import crc32c
+from motorlite._wire.header import HEADER_SIZE, OP_MSG
+from motorlite.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CHECKSUM_PRESENT: Final = 1
+MORE_TO_COME: Final = 1 << 1
+EXHAUST_ALLOWED: Final = 1 << 16
+# Unknown bits 0 to 15 must be refused, unknown bits above are ignored.
+_REQUIRED_BITS: Final = 0xFFFF
+
+# Header, flags and the kind byte of a first section of kind 0: what nearly every message starts with.
+_PREFIX: Final = Struct("<iiiiIB")
+_PREFIX_SIZE: Final = _PREFIX.size
+_FLAGS: Final = Struct("<I")
+_INT32: Final = Struct("<i")
+_SMALLEST_DOCUMENT: Final = 5
+
+
+class Message:
+    """A parsed OP_MSG message. `body` and the documents of `sequences` are views of the received bytes."""
+
+    __slots__ = ("body", "more_to_come", "request_id", "response_to", "sequences")
+
+    def __init__(
+        self,
+        request_id: int,
+        response_to: int,
+        more_to_come: bool,
+        body: memoryview,
+        sequences: dict[str, list[memoryview]] | None,
+    ) -> None:
+        self.request_id = request_id
+        self.response_to = response_to
+        # The sender will send another message without being asked (exhaust replies).
+        self.more_to_come = more_to_come
+        self.body = body
+        self.sequences = sequences
+
+
+def encode(
+    request_id: int,
+    body: bytes,
+    sequences: Sequence[tuple[str, Sequence[bytes]]] = (),
+    flags: int = 0,
+) -> bytes:
+    """A message with `body` as its section of kind 0 and `sequences` as sections of kind 1."""
+    if not sequences:
+        return _PREFIX.pack(_PREFIX_SIZE + len(body), request_id, 0, OP_MSG, flags, 0) + body
+    parts = [b"", body]
+    length = _PREFIX_SIZE + len(body)
+    for identifier, documents in sequences:
+        name = identifier.encode() + b"\0"
+        size = 4 + len(name) + sum(map(len, documents))
+        parts += (b"\x01", _INT32.pack(size), name, *documents)
+        length += 1 + size
+    parts[0] = _PREFIX.pack(length, request_id, 0, OP_MSG, flags, 0)
+    return b"".join(parts)
+
+
+def sequences_size(sequences: Sequence[tuple[str, Sequence[bytes]]]) -> int:
+    """How many bytes `encode` needs for `sequences`."""
+    return sum(6 + len(name.encode()) + sum(map(len, documents)) for name, documents in sequences)
+
+
+def parse(frame: bytes | bytearray) -> Message:
+    """The message in `frame`, which is one whole message as `FrameReader` cut it.
+
+    Raises:
+        ProtocolError: it is not a well-formed OP_MSG.
+    """
+    try:
+        length, request_id, response_to, op_code, flags, kind = _PREFIX.unpack_from(frame)
+    except StructError:
+        raise ProtocolError(f"a message of {len(frame)} bytes is too short for OP_MSG") from None
+    if op_code != OP_MSG:
+        raise ProtocolError(f"expected OP_MSG ({OP_MSG}), got a message with opcode {op_code}")
+    if flags & _REQUIRED_BITS & ~(CHECKSUM_PRESENT | MORE_TO_COME):
+        raise ProtocolError(f"OP_MSG has unknown required flag bits: {flags:#x}")
+    view = memoryview(frame)
+    if not flags & CHECKSUM_PRESENT and kind == 0 and length - _PREFIX_SIZE >= _SMALLEST_DOCUMENT:
+        body = view[_PREFIX_SIZE:]
+        if _INT32.unpack_from(body)[0] == length - _PREFIX_SIZE:  # one section, the common case
+            return Message(request_id, response_to, flags & MORE_TO_COME != 0, body, None)
+    end = length
+    if flags & CHECKSUM_PRESENT:
+        end -= 4
+        if end < HEADER_SIZE + 4 or crc32c(view[:end]) != _FLAGS.unpack_from(frame, end)[0]:
+            raise ProtocolError("the checksum of an OP_MSG message is wrong")
+    section_body, sequences = _parse_sections(view[HEADER_SIZE + 4 : end])
+    return Message(request_id, response_to, flags & MORE_TO_COME != 0, section_body, sequences)
+
+
+def _parse_sections(sections: memoryview) -> tuple[memoryview, dict[str, list[memoryview]]]:
+    body: memoryview | None = None
+    sequences: dict[str, list[memoryview]] = {}
+    position = 0
+    while position < len(sections):
+        kind = sections[position]
+        position += 1
+        size = _size_at(sections, position)
+        payload = sections[position : position + size]
+        position += size
+        if kind == 0:
+            if body is not None:
+                raise ProtocolError("OP_MSG has more than one section of kind 0")
+            if size < _SMALLEST_DOCUMENT:
+                raise ProtocolError(f"a document of {size} bytes cannot be")
+            body = payload
+        elif kind == 1:
+            name, documents = _parse_sequence(payload)
+            if name in sequences:
+                raise ProtocolError(f"OP_MSG repeats the document sequence {name!r}")
+            sequences[name] = documents
+        else:
+            raise ProtocolError(f"OP_MSG has a section of unknown kind {kind}")
+    if body is None:
+        raise ProtocolError("OP_MSG has no section of kind 0")
+    return body, sequences
+
+
+def _parse_sequence(payload: memoryview) -> tuple[str, list[memoryview]]:
+    raw = bytes(payload[4:])
+    end = raw.find(b"\0")
+    if end < 0:
+        raise ProtocolError("a document sequence has no identifier")
+    try:
+        name = raw[:end].decode()
+    except UnicodeDecodeError:
+        raise ProtocolError("the identifier of a document sequence is not UTF-8") from None
+    documents = []
+    position = 4 + end + 1
+    while position < len(payload):
+        size = _size_at(payload, position)
+        if size < _SMALLEST_DOCUMENT:
+            raise ProtocolError(f"a document of {size} bytes cannot be")
+        documents.append(payload[position : position + size])
+        position += size
+    return name, documents
+
+
+def _size_at(data: memoryview, position: int) -> int:
+    """The int32 size of what starts at `position`, checked against the end of `data`."""
+    if position + 4 > len(data):
+        raise ProtocolError("an OP_MSG section is cut off")
+    size: int = _INT32.unpack_from(data, position)[0]
+    if size < 4 or position + size > len(data):
+        raise ProtocolError(f"an OP_MSG section announces {size} bytes, more than the message has")
+    return size

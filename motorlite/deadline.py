@@ -1,0 +1,43 @@
+"""Pure: the point in time until which an operation may run.
+
+Times are float seconds of the event loop's clock. A deadline is passed as a required positional argument to
+everything below `_api` that awaits; nothing below `_api` reads a context variable.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+
+class Deadline:
+    """Until when an operation may run, by whom.
+
+    `expires_at` is the driver's own limit (client-side operations timeout, `timeoutMS` and `motorlite.timeout`):
+    when it passes, the operation raises. `scope_expires_at` is the deadline of the cancel scope that the caller is
+    in (anyio, trio): it only shortens `maxTimeMS` and stops retries that would not fit; the scope itself cancels.
+    """
+
+    __slots__ = ("expires_at", "scope_expires_at", "timeout")
+
+    def __init__(self, expires_at: float = inf, scope_expires_at: float = inf, timeout: float = inf) -> None:
+        self.expires_at = expires_at
+        self.scope_expires_at = scope_expires_at
+        # The duration that `expires_at` was made from, seconds: cursors refresh it for each iteration and for close.
+        self.timeout = timeout
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the rules of client-side operations timeout apply."""
+        return self.expires_at != inf
+
+    def earliest(self) -> float:
+        """The earlier of the two limits."""
+        return self.expires_at if self.expires_at < self.scope_expires_at else self.scope_expires_at
+
+    def __repr__(self) -> str:
+        return f"Deadline(expires_at={self.expires_at}, scope_expires_at={self.scope_expires_at})"
+
+
+NO_DEADLINE: Final = Deadline()
+"""Shared by all operations without a limit, so that the hot path allocates nothing."""

@@ -1,0 +1,43 @@
+"""Pure: what a library that wraps the driver adds to the client metadata (handshake specification)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from motorlite.errors import ConfigurationError
+
+__all__ = ["DriverInfo"]
+
+_DELIMITER = "|"
+
+
+class _Fields(NamedTuple):
+    name: str
+    version: str | None = None
+    platform: str | None = None
+
+
+class DriverInfo(_Fields):
+    """Name, version and platform of a library on top of motorlite, for the server's log.
+
+    Args:
+        name: For example ``"my-odm"``.
+        version: Its version.
+        platform: What it runs on.
+
+    Raises:
+        TypeError: A field is not a string.
+        ConfigurationError: A field contains ``|``, which separates the entries.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name: str, version: str | None = None, platform: str | None = None) -> DriverInfo:
+        for field, value in (("name", name), ("version", version), ("platform", platform)):
+            if value is None and field != "name":
+                continue
+            if not isinstance(value, str):
+                raise TypeError(f"DriverInfo {field} must be a string, not {value!r}")
+            if _DELIMITER in value:
+                raise ConfigurationError(f"DriverInfo {field} must not contain {_DELIMITER!r}, got {value!r}")
+        return super().__new__(cls, name, version, platform)

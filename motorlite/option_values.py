@@ -1,0 +1,262 @@
+"""Pure: what the values of client options may be, in connection strings (text) and as keyword arguments.
+
+A parser turns a value into its normal form. It raises TypeError or ValueError, without a text, when the value
+is not allowed: in a connection string that warns and the option is ignored, as a keyword argument it raises.
+`ConfigurationError` is for values that must raise even in a connection string.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from motorlite.errors import ConfigurationError
+from motorlite.read_preferences import MODES, _ServerMode
+
+Parser: TypeAlias = Callable[[object], Any]
+
+COMPRESSORS: Final = ("snappy", "zlib", "zstd")
+MAX_INT32: Final = 2**31 - 1
+MAX_APP_NAME_BYTES: Final = 128
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_SERVICE_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+
+_URI_PROPERTIES = frozenset(
+    {
+        "AWS_SESSION_TOKEN",
+        "CANONICALIZE_HOST_NAME",
+        "ENVIRONMENT",
+        "SERVICE_HOST",
+        "SERVICE_NAME",
+        "SERVICE_REALM",
+        "TOKEN_RESOURCE",
+    }
+)
+_OBJECT_PROPERTIES = frozenset(
+    {"ALLOWED_HOSTS", "AWS_CREDENTIAL_PROVIDER", "OIDC_CALLBACK", "OIDC_HUMAN_CALLBACK"}
+)
+_CANONICALIZE = {
+    "none": "none",
+    "forward": "forward",
+    "forwardAndReverse": "forwardAndReverse",
+    # The older, boolean values.
+    "true": "forwardAndReverse",
+    "false": "none",
+}
+
+
+def boolean(value: object) -> bool:
+    """A bool, or the words true and false."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise TypeError
+    if value not in ("true", "false"):
+        raise ValueError
+    return value == "true"
+
+
+def text(value: object) -> str:
+    """A string that is not empty."""
+    if not isinstance(value, str):
+        raise TypeError
+    if not value:
+        raise ValueError
+    return value
+
+
+def any_text(value: object) -> str:
+    """A string, also an empty one."""
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def app_name(value: object) -> str:
+    """Handshake specification, "client.application.name": at most 128 bytes."""
+    name = text(value)
+    if len(name.encode()) > MAX_APP_NAME_BYTES:
+        raise ValueError
+    return name
+
+
+def service_name(value: object) -> str:
+    """RFC 6335, section 5.1, but up to 62 characters (initial DNS seedlist discovery, "srvServiceName")."""
+    name = text(value)
+    if len(name) > 62 or not _SERVICE_NAME.fullmatch(name):
+        raise ValueError
+    return name
+
+
+def one_of(*words: str) -> Parser:
+    """One of `words`."""
+
+    def parse(value: object) -> str:
+        word = text(value)
+        if word not in words:
+            raise ValueError
+        return word
+
+    return parse
+
+
+def instance_of(kind: type[object]) -> Parser:
+    """An object of a class."""
+
+    def parse(value: object) -> object:
+        if not isinstance(value, kind):
+            raise TypeError
+        return value
+
+    return parse
+
+
+def integer(least: int, most: int = MAX_INT32) -> Parser:
+    """An integer in a range (URI options specification: 32 bits unless said otherwise)."""
+
+    def parse(value: object) -> int:
+        if isinstance(value, str):
+            if not _INTEGER.fullmatch(value):
+                raise ValueError
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError
+        if not least <= value <= most:
+            raise ValueError
+        return value
+
+    return parse
+
+
+def milliseconds(least: int) -> Parser:
+    """A duration; keyword arguments and, as in PyMongo, connection strings may have a fraction."""
+
+    def parse(value: object) -> int | float:
+        if isinstance(value, str):
+            if not _NUMBER.fullmatch(value):
+                raise ValueError
+            value = float(value) if "." in value else int(value)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise TypeError
+        if math.isnan(value) or not least <= value <= MAX_INT32:
+            raise ValueError
+        return value
+
+    return parse
+
+
+def max_staleness(value: object) -> int:
+    """-1 or a positive number of seconds; the lower bound depends on the deployment and is checked there."""
+    seconds: int = integer(-1)(value)
+    if seconds == 0:
+        raise ValueError
+    return seconds
+
+
+def write_concern_w(value: object) -> int | str:
+    """A number of members, or a word."""
+    if isinstance(value, str) and value and not _INTEGER.fullmatch(value):
+        return value
+    members: int = integer(0)(value)
+    return members
+
+
+def read_preference(value: object) -> _ServerMode | str:
+    """The name of a mode, or a whole read preference."""
+    if isinstance(value, _ServerMode):
+        return value
+    mode: str = one_of(*MODES)(value)
+    return mode
+
+
+def read_preference_tags(value: object) -> list[dict[str, str]]:
+    """Tag sets: ``"dc:ny,rack:1"``, mappings, or a list of these. Empty text is the set that all satisfy."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    if not items:
+        raise ValueError
+    return [_tag_set(item) for item in items]
+
+
+def _tag_set(value: object) -> dict[str, str]:
+    if isinstance(value, Mapping):
+        return {any_text(name): any_text(tag) for name, tag in value.items()}
+    if not isinstance(value, str):
+        raise TypeError
+    return dict(_pairs(value))
+
+
+def compressors(value: object) -> list[str]:
+    """Names of compressors in order of preference."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, Iterable):
+        raise TypeError
+    found = list(dict.fromkeys(any_text(name).strip() for name in names))
+    if not set(found).issubset(COMPRESSORS):
+        raise ValueError
+    return found
+
+
+def event_listeners(kinds: tuple[type[object], ...]) -> Parser:
+    """A sequence of listeners."""
+
+    def parse(value: object) -> tuple[object, ...]:
+        if not isinstance(value, Sequence) or not all(isinstance(item, kinds) for item in value):
+            raise TypeError
+        return tuple(value)
+
+    return parse
+
+
+def mechanism_properties(value: object) -> dict[str, Any]:
+    """``"NAME:value,NAME:value"`` or a mapping, with names in any case (authentication specification).
+
+    Objects, and `ALLOWED_HOSTS`, which guards the human callback, cannot come from a connection string.
+    """
+    if isinstance(value, str):
+        allowed = _URI_PROPERTIES
+        items: Iterable[tuple[Any, Any]] = _pairs(value)
+    elif isinstance(value, Mapping):
+        allowed = _URI_PROPERTIES | _OBJECT_PROPERTIES
+        items = value.items()
+    else:
+        raise TypeError
+    properties: dict[str, Any] = {}
+    for name, item in items:
+        key = any_text(name).upper()
+        if key not in allowed:
+            raise ValueError
+        if key == "CANONICALIZE_HOST_NAME":
+            properties[key] = _canonicalize(item)
+        elif key == "ALLOWED_HOSTS":
+            properties[key] = tuple(text(host) for host in _sequence(item))
+        else:
+            properties[key] = item if key in _OBJECT_PROPERTIES else text(item)
+    return properties
+
+
+def _canonicalize(value: object) -> str:
+    word = str(value).lower() if isinstance(value, bool) else value
+    if not isinstance(word, str) or word not in _CANONICALIZE:
+        raise ConfigurationError(
+            f"CANONICALIZE_HOST_NAME must be one of {', '.join(_CANONICALIZE)}, not {value!r}"
+        )
+    return _CANONICALIZE[word]
+
+
+def _sequence(value: object) -> Sequence[object]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError
+    return value
+
+
+def _pairs(value: str) -> Iterable[tuple[str, str]]:
+    """The pairs of ``name:value,name:value``; a value may contain colons, but no commas."""
+    for part in value.split(",") if value else ():
+        name, colon, item = part.partition(":")
+        if not name or not colon:
+            raise ValueError
+        yield name, item

@@ -1,0 +1,408 @@
+"""Pure: what a client is configured with, from its connection string and keyword arguments."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from bson.codec_options import CodecOptions
+
+from motorlite.concerns import ReadConcern, WriteConcern
+from motorlite.credentials import Credentials, build_credentials
+from motorlite.errors import ConfigurationError
+from motorlite.option_rules import check_combination
+from motorlite.option_table import ALIASES, BY_NAME, WrongOptionType, WrongOptionValue, did_you_mean
+from motorlite.read_preferences import _ServerMode, make_read_preference, read_pref_mode_from_name
+from motorlite.retry import OverloadRetry
+from motorlite.uri import DEFAULT_PORT, parse_hosts, parse_txt_record, read_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite.driver_info import DriverInfo
+    from motorlite.server_api import ServerApi
+    from motorlite.uri import Note
+    from motorlite.values import Address
+
+__all__ = [
+    "SRV",
+    "ClientOptions",
+    "Credentials",
+    "ProxyOptions",
+    "TLSOptions",
+    "client_options",
+    "with_srv_records",
+]
+
+DEFAULT_MAX_POOL_SIZE: Final = 100
+DEFAULT_MAX_CONNECTING: Final = 2
+DEFAULT_CONNECT_TIMEOUT: Final = 20.0
+DEFAULT_SERVER_SELECTION_TIMEOUT: Final = 30.0
+DEFAULT_HEARTBEAT_FREQUENCY: Final = 10.0
+DEFAULT_LOCAL_THRESHOLD: Final = 0.015
+DEFAULT_PROXY_PORT: Final = 1080
+
+# TLS is turned on by these when they are set, and by the others when they are False (as in PyMongo).
+_TLS_FILES = ("tlsCAFile", "tlsCertificateKeyFile", "tlsCertificateKeyFilePassword", "tlsCRLFile")
+_TLS_SWITCHES = (
+    "tlsAllowInvalidCertificates",
+    "tlsAllowInvalidHostnames",
+    "tlsDisableOCSPEndpointCheck",
+    "tlsDisableCertificateRevocationCheck",
+)
+
+
+class _Settings(NamedTuple):
+    """What the client was given, before defaults: kept to be evaluated again once SRV records are known."""
+
+    seeds: tuple[Address, ...]
+    srv_host: str | None
+    database: str | None
+    # By documented name; keyword arguments have replaced the options of the connection string.
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SRV:
+    """Where the seeds come from, for a connection string that begins with ``mongodb+srv://``.
+
+    Attributes:
+        host_name: What to look SRV records up for.
+        service_name: The service in that look-up.
+        max_hosts: How many of the hosts to use; 0 means all.
+    """
+
+    host_name: str
+    service_name: str
+    max_hosts: int
+    _settings: _Settings = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TLSOptions:
+    """How to verify servers and identify the client.
+
+    Python's ssl module looks at no OCSP endpoint and at no revocation list but `crl_file`, so that both
+    `disable_` fields are true in effect.
+    """
+
+    ca_file: str | None = None
+    certificate_key_file: str | None = None
+    certificate_key_file_password: str | None = field(default=None, repr=False)
+    crl_file: str | None = None
+    allow_invalid_certificates: bool = False
+    allow_invalid_hostnames: bool = False
+    disable_ocsp_endpoint_check: bool = False
+    disable_certificate_revocation_check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """A SOCKS5 proxy (SOCKS5 support specification)."""
+
+    host: str
+    port: int = DEFAULT_PROXY_PORT
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """The configuration of a client. Times are seconds; None means no limit unless said otherwise.
+
+    Attributes:
+        seeds: The servers to begin with; empty until the SRV records are known.
+        srv: For ``mongodb+srv://``, else None.
+        database: The default database, or None.
+        direct_connection: None: not set.
+        max_pool_size: 0 means no limit.
+        timeout: `timeoutMS`; None: not set, 0.0: set to no limit.
+        server_selection_timeout: 0.0: only what is known already is looked at.
+        tls: None for connections without TLS.
+        credentials: None for no authentication.
+        connect: Whether to connect before the first operation; None: not set.
+        overload_policy: The preset with `max_adaptive_retries`, `adaptive_retries` and
+            `enable_overload_retargeting` applied to it where these were set.
+        explicit: The documented names of the options that were set, not defaulted.
+    """
+
+    seeds: tuple[Address, ...]
+    srv: SRV | None
+    database: str | None
+    direct_connection: bool | None
+    load_balanced: bool
+    replica_set: str | None
+    app_name: str | None
+    driver_info: DriverInfo | None
+    max_pool_size: int
+    min_pool_size: int
+    max_idle_time: float | None
+    max_connecting: int
+    wait_queue_timeout: float | None
+    connect_timeout: float | None
+    socket_timeout: float | None
+    server_selection_timeout: float
+    heartbeat_frequency: float
+    local_threshold: float
+    timeout: float | None
+    server_monitoring_mode: Literal["auto", "stream", "poll"]
+    retry_reads: bool
+    retry_writes: bool
+    max_adaptive_retries: int
+    adaptive_retries: bool
+    enable_overload_retargeting: bool
+    tls: TLSOptions | None
+    credentials: Credentials | None
+    compressors: tuple[str, ...]
+    zlib_compression_level: int
+    read_concern: ReadConcern
+    write_concern: WriteConcern
+    read_preference: _ServerMode
+    codec_options: CodecOptions[Any]
+    server_api: ServerApi | None
+    event_listeners: tuple[Any, ...]
+    proxy: ProxyOptions | None
+    connect: bool | None
+    overload_policy: OverloadRetry
+    explicit: frozenset[str]
+
+
+def client_options(
+    uri_or_hosts: str | Sequence[str] | None = None, /, **keyword_arguments: Any
+) -> ClientOptions:
+    """The configuration that a connection string (or hosts) and keyword arguments stand for.
+
+    Keyword arguments have the names of the options of connection strings, in any case, and a few more that
+    take objects; `host` and `port` are PyMongo's. They win over the connection string. In a connection string
+    what is unknown or wrong warns and is ignored; as a keyword argument it raises.
+
+    Args:
+        uri_or_hosts: A connection string, ``"host[:port],..."``, or a list of hosts. None means localhost.
+        keyword_arguments: Options.
+
+    Raises:
+        InvalidURI: The connection string is malformed.
+        ConfigurationError: A keyword argument is unknown or wrong (then also a TypeError or ValueError), or
+            options contradict each other.
+    """
+    host = keyword_arguments.pop("host", None)
+    if host is not None and uri_or_hosts is not None:
+        raise ConfigurationError("the hosts are given twice: as first argument and as host")
+    settings, notes = _hosts(uri_or_hosts if host is None else host, keyword_arguments.pop("port", None))
+    given = _keyword_options(keyword_arguments)
+    options = {**_without_overridden(settings.options, given), **given}
+    result = _build(settings._replace(options=options))
+    for note in notes:
+        # The caller of the client's constructor, which called this function.
+        warnings.warn(note.text, note.category, stacklevel=3)
+    return result
+
+
+def with_srv_records(
+    options: ClientOptions, hosts: Sequence[Address], txt_record: str | None = None
+) -> ClientOptions:
+    """The configuration after the look-up that `options.srv` asks for.
+
+    Options of the TXT record count less than those of the connection string and the keyword arguments.
+
+    Args:
+        options: From a ``mongodb+srv://`` connection string.
+        hosts: The servers of the SRV records, already verified and at most `max_hosts`.
+        txt_record: The strings of the TXT record, joined, or None.
+
+    Raises:
+        ConfigurationError: The TXT record is wrong, or the hosts or its options contradict the others.
+    """
+    if options.srv is None:
+        raise ConfigurationError("only a mongodb+srv:// connection string has SRV records")
+    settings = options.srv._settings
+    merged = {**(parse_txt_record(txt_record) if txt_record else {}), **settings.options}
+    return _build(settings._replace(seeds=tuple(hosts), options=merged))
+
+
+def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
+    if port is None:
+        port = DEFAULT_PORT
+    if not isinstance(port, int) or isinstance(port, bool):
+        raise WrongOptionType(f"port must be an integer from 1 to 65535, not {port!r}")
+    if not 0 < port <= 65535:
+        raise WrongOptionValue(f"port must be an integer from 1 to 65535, not {port!r}")
+    if uri_or_hosts is None:
+        uri_or_hosts = "localhost"
+    texts = [uri_or_hosts] if isinstance(uri_or_hosts, str) else uri_or_hosts
+    if not isinstance(texts, Sequence) or not texts or not all(isinstance(text, str) for text in texts):
+        raise WrongOptionType(
+            "the hosts must be a connection string, 'host[:port],...' or a list of hosts, "
+            f"not {type(uri_or_hosts).__name__}"
+        )
+    if "://" not in "".join(texts):
+        return _Settings(parse_hosts(",".join(texts), port), None, None, {}), []
+    if len(texts) > 1:
+        raise WrongOptionValue("a list of hosts must not contain connection strings; name all hosts in one")
+    parsed, notes = read_uri(texts[0], port)
+    options = dict(parsed.options)
+    if parsed.username is not None:
+        options |= {"username": parsed.username, "password": parsed.password}
+    return _Settings(parsed.hosts, parsed.srv_host, parsed.database, options), notes
+
+
+def _keyword_options(keyword_arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments by their documented names, checked."""
+    options: dict[str, Any] = {}
+    for given_name, value in keyword_arguments.items():
+        lower = given_name.lower()
+        option = BY_NAME.get(ALIASES.get(lower, lower))
+        if option is None:
+            raise ConfigurationError(f"unknown option {given_name!r}{did_you_mean(given_name)}")
+        if option.name in options:
+            raise ConfigurationError(f"{option.name} is given twice, under two spellings")
+        options[option.name] = option.parse(value)
+    return options
+
+
+def _without_overridden(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the connection string, without the parts of what a keyword argument replaces whole."""
+    gone: set[str] = set()
+    if isinstance(given.get("readPreference"), _ServerMode):
+        gone = {"readPreferenceTags", "maxStalenessSeconds"}
+    return {name: value for name, value in options.items() if name not in gone}
+
+
+def _build(settings: _Settings) -> ClientOptions:
+    """Apply the defaults."""
+    options = settings.options
+    is_srv = settings.srv_host is not None
+    check_combination(options, host_count=len(settings.seeds), is_srv=is_srv)
+    get = options.get
+    policy = (get("overload_policy") or OverloadRetry()).with_options(
+        get("maxAdaptiveRetries"), get("adaptiveRetries"), get("enableOverloadRetargeting")
+    )
+    return ClientOptions(
+        seeds=settings.seeds,
+        srv=_srv(settings),
+        database=settings.database,
+        direct_connection=get("directConnection"),
+        load_balanced=get("loadBalanced", False),
+        replica_set=get("replicaSet"),
+        app_name=get("appname"),
+        driver_info=get("driver"),
+        max_pool_size=get("maxPoolSize", DEFAULT_MAX_POOL_SIZE) or 0,
+        min_pool_size=get("minPoolSize", 0),
+        max_idle_time=_limit(options, "maxIdleTimeMS"),
+        max_connecting=get("maxConnecting", DEFAULT_MAX_CONNECTING),
+        wait_queue_timeout=_limit(options, "waitQueueTimeoutMS"),
+        connect_timeout=_limit(options, "connectTimeoutMS", DEFAULT_CONNECT_TIMEOUT),
+        socket_timeout=_limit(options, "socketTimeoutMS"),
+        server_selection_timeout=_seconds(
+            options, "serverSelectionTimeoutMS", DEFAULT_SERVER_SELECTION_TIMEOUT
+        ),
+        heartbeat_frequency=_seconds(options, "heartbeatFrequencyMS", DEFAULT_HEARTBEAT_FREQUENCY),
+        local_threshold=_seconds(options, "localThresholdMS", DEFAULT_LOCAL_THRESHOLD),
+        timeout=None if get("timeoutMS") is None else options["timeoutMS"] / 1000,
+        server_monitoring_mode=get("serverMonitoringMode", "auto"),
+        retry_reads=get("retryReads", True),
+        retry_writes=get("retryWrites", True),
+        max_adaptive_retries=policy.max_retries,
+        adaptive_retries=policy.is_budgeted,
+        enable_overload_retargeting=policy.retargets,
+        tls=_tls(options, is_srv=is_srv),
+        credentials=build_credentials(get("username"), get("password"), settings.database, options),
+        compressors=tuple(get("compressors", ())),
+        zlib_compression_level=get("zlibCompressionLevel", -1),
+        read_concern=ReadConcern(get("readConcernLevel")),
+        write_concern=WriteConcern(get("w"), get("wTimeoutMS"), get("journal"), get("fsync")),
+        read_preference=_read_preference(options),
+        codec_options=_codec_options(options),
+        server_api=get("server_api"),
+        event_listeners=get("event_listeners") or (),
+        proxy=_proxy(options),
+        connect=get("connect"),
+        overload_policy=policy,
+        explicit=frozenset(options),
+    )
+
+
+def _seconds(options: Mapping[str, Any], name: str, default: float) -> float:
+    return float(options[name] / 1000) if name in options else default
+
+
+def _limit(options: Mapping[str, Any], name: str, default: float | None = None) -> float | None:
+    """Seconds; None and 0 stand for no limit."""
+    if name not in options:
+        return default
+    value = options[name]
+    return float(value / 1000) if value else None
+
+
+def _srv(settings: _Settings) -> SRV | None:
+    if settings.srv_host is None:
+        return None
+    return SRV(
+        settings.srv_host,
+        settings.options.get("srvServiceName") or "mongodb",
+        settings.options.get("srvMaxHosts", 0),
+        settings,
+    )
+
+
+def _tls(options: Mapping[str, Any], *, is_srv: bool) -> TLSOptions | None:
+    """TLS is on with `tls`, with mongodb+srv, and implicitly with options that are useless without it."""
+    implied = [name for name in _TLS_FILES if options.get(name)]
+    implied += [name for name in _TLS_SWITCHES if options.get(name) is False]
+    is_on = options.get("tls", is_srv or bool(implied))
+    if implied and not is_on:
+        raise ConfigurationError(f"{' and '.join(implied)} cannot be combined with tls=False")
+    if not is_on:
+        return None
+    is_insecure = options.get("tlsInsecure", False)
+    return TLSOptions(
+        ca_file=options.get("tlsCAFile"),
+        certificate_key_file=options.get("tlsCertificateKeyFile"),
+        certificate_key_file_password=options.get("tlsCertificateKeyFilePassword"),
+        crl_file=options.get("tlsCRLFile"),
+        allow_invalid_certificates=options.get("tlsAllowInvalidCertificates", is_insecure),
+        allow_invalid_hostnames=options.get("tlsAllowInvalidHostnames", is_insecure),
+        disable_ocsp_endpoint_check=options.get("tlsDisableOCSPEndpointCheck", is_insecure),
+        disable_certificate_revocation_check=options.get("tlsDisableCertificateRevocationCheck", is_insecure),
+    )
+
+
+def _proxy(options: Mapping[str, Any]) -> ProxyOptions | None:
+    host = options.get("proxyHost")
+    if host is None:
+        return None
+    port = options.get("proxyPort") or DEFAULT_PROXY_PORT
+    return ProxyOptions(host, port, options.get("proxyUsername"), options.get("proxyPassword"))
+
+
+def _read_preference(options: Mapping[str, Any]) -> _ServerMode:
+    preference = options.get("readPreference", "primary")
+    tags, max_staleness = options.get("readPreferenceTags"), options.get("maxStalenessSeconds", -1)
+    if not isinstance(preference, _ServerMode):
+        return make_read_preference(read_pref_mode_from_name(preference), tags, max_staleness)
+    if tags is not None or max_staleness != -1:
+        raise ConfigurationError(
+            f"readPreference={preference!r} has its own tag sets and max_staleness: it cannot be combined "
+            "with readPreferenceTags or maxStalenessSeconds"
+        )
+    return preference
+
+
+def _codec_options(options: Mapping[str, Any]) -> CodecOptions[Any]:
+    arguments = {
+        "document_class": options.get("document_class"),
+        "tz_aware": options.get("tz_aware"),
+        "uuid_representation": options.get("uuidRepresentation"),
+        "unicode_decode_error_handler": options.get("unicode_decode_error_handler"),
+        "tzinfo": options.get("tzinfo"),
+        "type_registry": options.get("type_registry"),
+        "datetime_conversion": options.get("datetime_conversion"),
+    }
+    try:
+        return CodecOptions(**{name: value for name, value in arguments.items() if value is not None})
+    except TypeError as error:
+        raise WrongOptionType(str(error)) from None
+    except ValueError as error:
+        raise WrongOptionValue(str(error)) from None

@@ -1,0 +1,283 @@
+"""Pure: the write requests of `bulk_write` and the description of an index, with PyMongo's constructors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from motorlite import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bson.raw_bson import RawBSONDocument
+
+    from motorlite.arguments import Hint, Pipeline
+
+__all__ = ["DeleteMany", "DeleteOne", "IndexModel", "InsertOne", "ReplaceOne", "UpdateMany", "UpdateOne"]
+
+_Document = TypeVar("_Document", bound="Mapping[str, Any]")
+
+
+class _Request:
+    """Equality and representation of a request: its constructor's arguments."""
+
+    __slots__ = ("namespace",)
+
+    # "database.collection", only for writes to several collections.
+    namespace: str | None
+    # Names of the attributes, in the order in which `repr` shows them.
+    _shown: ClassVar[tuple[str, ...]] = ()
+    __hash__ = None  # type: ignore[assignment]  # a request holds documents, which are mutable
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self._shown)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        assert isinstance(other, _Request)
+        return self.namespace == other.namespace and self._values() == other._values()
+
+    def __repr__(self) -> str:
+        values = ", ".join(repr(value) for value in self._values())
+        namespace = "" if self.namespace is None else f", namespace={self.namespace!r}"
+        return f"{type(self).__name__}({values}{namespace})"
+
+
+class InsertOne(_Request, Generic[_Document]):
+    """Insert one document.
+
+    Args:
+        document: The document; it gets an `_id` when it has none.
+        namespace: "database.collection"; only for writes to several collections.
+    """
+
+    __slots__ = ("document",)
+    _shown = ("document",)
+
+    def __init__(self, document: _Document | RawBSONDocument, namespace: str | None = None) -> None:
+        self.document = document
+        self.namespace = namespace
+
+
+class _Delete(_Request):
+    __slots__ = ("collation", "filter", "hint")
+    _shown = ("filter", "collation", "hint")
+
+    def __init__(
+        self,
+        filter: Mapping[str, Any],
+        collation: Any = None,
+        hint: Hint | None = None,
+        namespace: str | None = None,
+    ) -> None:
+        if filter is not None:
+            arguments.check_mapping("filter", filter)
+        self.filter = filter
+        self.collation = arguments.collation_document(collation)
+        self.hint = arguments.hint_value(hint)
+        self.namespace = namespace
+
+
+class DeleteOne(_Delete):
+    """Delete the first document that matches.
+
+    Args:
+        filter: A query that matches the document.
+        collation: The collation of the query: a Collation or its document.
+        hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+        namespace: "database.collection"; only for writes to several collections.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+    """
+
+    __slots__ = ()
+
+
+class DeleteMany(_Delete):
+    """Delete all documents that match; a batch with such a request is not a retryable write.
+
+    Args:
+        filter: A query that matches the documents.
+        collation: The collation of the query: a Collation or its document.
+        hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+        namespace: "database.collection"; only for writes to several collections.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+    """
+
+    __slots__ = ()
+
+
+class ReplaceOne(_Request, Generic[_Document]):
+    """Replace the first document that matches.
+
+    Args:
+        filter: A query that matches the document.
+        replacement: The new document; it must not begin with an update operator.
+        upsert: Insert the replacement when nothing matches.
+        collation: The collation of the query: a Collation or its document.
+        hint: The index to use, by name or by keys.
+        namespace: "database.collection"; only for writes to several collections.
+        sort: Which document is the first, when several match (MongoDB 8.0 and later).
+
+    Raises:
+        TypeError: An argument has the wrong type.
+    """
+
+    __slots__ = ("collation", "filter", "hint", "replacement", "sort", "upsert")
+    _shown = ("filter", "replacement", "upsert", "collation", "hint", "sort")
+
+    def __init__(
+        self,
+        filter: Mapping[str, Any],
+        replacement: _Document | RawBSONDocument,
+        upsert: bool | None = None,
+        collation: Any = None,
+        hint: Hint | None = None,
+        namespace: str | None = None,
+        sort: Mapping[str, Any] | None = None,
+    ) -> None:
+        if filter is not None:
+            arguments.check_mapping("filter", filter)
+        if upsert is not None:
+            arguments.check_boolean("upsert", upsert)
+        self.filter = filter
+        self.replacement = replacement
+        self.upsert = upsert
+        self.collation = arguments.collation_document(collation)
+        self.hint = arguments.hint_value(hint)
+        self.namespace = namespace
+        self.sort = sort
+
+
+class _Update(_Request):
+    __slots__ = ("array_filters", "collation", "filter", "hint", "sort", "update", "upsert")
+    _shown: ClassVar[tuple[str, ...]] = (
+        "filter",
+        "update",
+        "upsert",
+        "collation",
+        "array_filters",
+        "hint",
+    )
+
+    def __init__(
+        self,
+        filter: Mapping[str, Any],
+        update: Mapping[str, Any] | Pipeline,
+        upsert: bool | None = None,
+        collation: Any = None,
+        array_filters: list[Mapping[str, Any]] | None = None,
+        hint: Hint | None = None,
+        namespace: str | None = None,
+    ) -> None:
+        if filter is not None:
+            arguments.check_mapping("filter", filter)
+        if upsert is not None:
+            arguments.check_boolean("upsert", upsert)
+        if array_filters is not None:
+            arguments.check_list("array_filters", array_filters)
+        self.filter = filter
+        self.update = update
+        self.upsert = upsert
+        self.collation = arguments.collation_document(collation)
+        self.array_filters = array_filters
+        self.hint = arguments.hint_value(hint)
+        self.namespace = namespace
+        self.sort: Mapping[str, Any] | None = None
+
+
+class UpdateOne(_Update):
+    """Update the first document that matches.
+
+    Args:
+        filter: A query that matches the document.
+        update: Update operators, or a pipeline as a list of stages.
+        upsert: Insert a document when nothing matches.
+        collation: The collation of the query: a Collation or its document.
+        array_filters: Which array elements are updated.
+        hint: The index to use, by name or by keys.
+        namespace: "database.collection"; only for writes to several collections.
+        sort: Which document is the first, when several match (MongoDB 8.0 and later).
+
+    Raises:
+        TypeError: An argument has the wrong type.
+    """
+
+    __slots__ = ()
+    _shown = (*_Update._shown, "sort")
+
+    def __init__(
+        self,
+        filter: Mapping[str, Any],
+        update: Mapping[str, Any] | Pipeline,
+        upsert: bool | None = None,
+        collation: Any = None,
+        array_filters: list[Mapping[str, Any]] | None = None,
+        hint: Hint | None = None,
+        namespace: str | None = None,
+        sort: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(filter, update, upsert, collation, array_filters, hint, namespace)
+        self.sort = sort
+
+
+class UpdateMany(_Update):
+    """Update all documents that match; a batch with such a request is not a retryable write.
+
+    Args:
+        filter: A query that matches the documents.
+        update: Update operators, or a pipeline as a list of stages.
+        upsert: Insert a document when nothing matches.
+        collation: The collation of the query: a Collation or its document.
+        array_filters: Which array elements are updated.
+        hint: The index to use, by name or by keys.
+        namespace: "database.collection"; only for writes to several collections.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+    """
+
+    __slots__ = ()
+
+
+class IndexModel:
+    """An index to create.
+
+    Args:
+        keys: The name of a field, or a mapping or list of names and (name, direction) pairs; the default
+            direction is 1.
+        kwargs: Options of the index as the createIndexes command names them: `name` (made from the keys when
+            it is not given), `unique`, `sparse`, `expireAfterSeconds`, `partialFilterExpression`,
+            `collation`, `hidden`, `wildcardProjection`...
+
+    Raises:
+        TypeError: `keys` are not keys of an index.
+        ValueError: `keys` are empty.
+    """
+
+    __slots__ = ("_document",)
+
+    def __init__(self, keys: Hint, **kwargs: Any) -> None:
+        pairs = arguments.index_pairs(keys)
+        key = arguments.index_document(pairs)
+        document = kwargs
+        if document.get("name") is None:
+            document["name"] = arguments.index_name(key.items())
+        document["key"] = key
+        collation = arguments.collation_document(document.pop("collation", None))
+        if collation is not None:
+            document["collation"] = collation
+        self._document = document
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The index as the createIndexes command takes it."""
+        return self._document
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self._document.items() if name != "key")
+        return f"{type(self).__name__}({self._document['key']!r}{options})"

@@ -1,0 +1,258 @@
+"""Pure: what write methods return, with PyMongo's names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from motorlite.errors import InvalidOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["BulkWriteResult", "DeleteResult", "InsertManyResult", "InsertOneResult", "UpdateResult"]
+
+
+class _WriteResult:
+    __slots__ = ("_acknowledged",)
+
+    def __init__(self, acknowledged: bool) -> None:
+        self._acknowledged = acknowledged
+
+    @property
+    def acknowledged(self) -> bool:
+        """False for a write concern with ``w=0``: the server said nothing, so there are no counts either."""
+        return self._acknowledged
+
+    def _known(self, name: str) -> None:
+        """Raise InvalidOperation when the server was not asked for an answer."""
+        if not self._acknowledged:
+            raise InvalidOperation(
+                f"{name} is unknown because the write was not acknowledged (w=0); check `acknowledged` first"
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(acknowledged={self._acknowledged})"
+
+
+class InsertOneResult(_WriteResult):
+    """The result of `insert_one`.
+
+    Args:
+        inserted_id: The `_id` of the document.
+        acknowledged: Whether the server acknowledged the write.
+    """
+
+    __slots__ = ("_inserted_id",)
+
+    def __init__(self, inserted_id: Any, acknowledged: bool) -> None:
+        self._inserted_id = inserted_id
+        self._acknowledged = acknowledged
+
+    @property
+    def inserted_id(self) -> Any:
+        """The `_id` of the document; None for a RawBSONDocument, which is not looked into."""
+        return self._inserted_id
+
+    def __repr__(self) -> str:
+        return f"InsertOneResult({self._inserted_id!r}, acknowledged={self._acknowledged})"
+
+
+class InsertManyResult(_WriteResult):
+    """The result of `insert_many`.
+
+    Args:
+        inserted_ids: The `_id` of each document, in the order in which they were given.
+        acknowledged: Whether the server acknowledged the writes.
+    """
+
+    __slots__ = ("_inserted_ids",)
+
+    def __init__(self, inserted_ids: list[Any], acknowledged: bool) -> None:
+        self._inserted_ids = inserted_ids
+        self._acknowledged = acknowledged
+
+    @property
+    def inserted_ids(self) -> list[Any]:
+        """The `_id` of each document, in the order in which they were given."""
+        return self._inserted_ids
+
+    def __repr__(self) -> str:
+        return f"InsertManyResult({self._inserted_ids!r}, acknowledged={self._acknowledged})"
+
+
+class UpdateResult(_WriteResult):
+    """The result of `update_one`, `update_many` and `replace_one`.
+
+    Args:
+        raw_result: The server's reply, with `upserted` reduced to the `_id`; None when not acknowledged.
+        acknowledged: Whether the server acknowledged the write.
+    """
+
+    __slots__ = ("_raw_result",)
+
+    def __init__(self, raw_result: Mapping[str, Any] | None, acknowledged: bool) -> None:
+        self._raw_result: Mapping[str, Any] = raw_result if raw_result is not None else {}
+        self._acknowledged = acknowledged
+
+    @property
+    def raw_result(self) -> Mapping[str, Any] | None:
+        """The server's reply (`upserted` is the `_id`), or None when the write was not acknowledged."""
+        return self._raw_result if self._acknowledged else None
+
+    @property
+    def matched_count(self) -> int:
+        """How many documents the filter matched; 0 for an upsert.
+
+        Raises:
+            InvalidOperation: The write was not acknowledged.
+        """
+        self._known("matched_count")
+        return 0 if "upserted" in self._raw_result else int(self._raw_result.get("n", 0))
+
+    @property
+    def modified_count(self) -> int:
+        """How many documents were changed.
+
+        Raises:
+            InvalidOperation: The write was not acknowledged.
+        """
+        self._known("modified_count")
+        return int(self._raw_result.get("nModified", 0))
+
+    @property
+    def upserted_id(self) -> Any:
+        """The `_id` of the document that an upsert inserted, else None (see `did_upsert`).
+
+        Raises:
+            InvalidOperation: The write was not acknowledged.
+        """
+        self._known("upserted_id")
+        return self._raw_result.get("upserted")
+
+    @property
+    def did_upsert(self) -> bool:
+        """Whether a document was inserted; also when its `_id` is None.
+
+        Raises:
+            InvalidOperation: The write was not acknowledged.
+        """
+        self._known("did_upsert")
+        return "upserted" in self._raw_result
+
+    def __repr__(self) -> str:
+        return f"UpdateResult({self.raw_result!r}, acknowledged={self._acknowledged})"
+
+
+class DeleteResult(_WriteResult):
+    """The result of `delete_one` and `delete_many`.
+
+    Args:
+        raw_result: The server's reply; None when not acknowledged.
+        acknowledged: Whether the server acknowledged the write.
+    """
+
+    __slots__ = ("_raw_result",)
+
+    def __init__(self, raw_result: Mapping[str, Any] | None, acknowledged: bool) -> None:
+        self._raw_result: Mapping[str, Any] = raw_result if raw_result is not None else {}
+        self._acknowledged = acknowledged
+
+    @property
+    def raw_result(self) -> Mapping[str, Any] | None:
+        """The server's reply, or None when the write was not acknowledged."""
+        return self._raw_result if self._acknowledged else None
+
+    @property
+    def deleted_count(self) -> int:
+        """How many documents were deleted.
+
+        Raises:
+            InvalidOperation: The write was not acknowledged.
+        """
+        self._known("deleted_count")
+        return int(self._raw_result.get("n", 0))
+
+    def __repr__(self) -> str:
+        return f"DeleteResult({self.raw_result!r}, acknowledged={self._acknowledged})"
+
+
+class BulkWriteResult(_WriteResult):
+    """The result of `bulk_write` on a collection.
+
+    Args:
+        bulk_api_result: Counts and upserts of all batches together; empty when not acknowledged.
+        acknowledged: Whether the server acknowledged the writes.
+    """
+
+    __slots__ = ("_result",)
+
+    def __init__(self, bulk_api_result: dict[str, Any], acknowledged: bool) -> None:
+        self._result = bulk_api_result
+        self._acknowledged = acknowledged
+
+    @property
+    def bulk_api_result(self) -> dict[str, Any]:
+        """Counts and upserts of all batches together, under PyMongo's names (`nInserted`, `upserted`...)."""
+        return self._result
+
+    def _count(self, name: str, field: str) -> int:
+        self._known(name)
+        return int(self._result.get(field, 0))
+
+    @property
+    def inserted_count(self) -> int:
+        """How many documents were inserted (upserts are not counted).
+
+        Raises:
+            InvalidOperation: The writes were not acknowledged.
+        """
+        return self._count("inserted_count", "nInserted")
+
+    @property
+    def matched_count(self) -> int:
+        """How many documents matched the filters of updates and replacements.
+
+        Raises:
+            InvalidOperation: The writes were not acknowledged.
+        """
+        return self._count("matched_count", "nMatched")
+
+    @property
+    def modified_count(self) -> int:
+        """How many documents were changed.
+
+        Raises:
+            InvalidOperation: The writes were not acknowledged.
+        """
+        return self._count("modified_count", "nModified")
+
+    @property
+    def deleted_count(self) -> int:
+        """How many documents were deleted.
+
+        Raises:
+            InvalidOperation: The writes were not acknowledged.
+        """
+        return self._count("deleted_count", "nRemoved")
+
+    @property
+    def upserted_count(self) -> int:
+        """How many documents upserts inserted.
+
+        Raises:
+            InvalidOperation: The writes were not acknowledged.
+        """
+        return self._count("upserted_count", "nUpserted")
+
+    @property
+    def upserted_ids(self) -> dict[int, Any]:
+        """The `_id` of each document that an upsert inserted, by the index of its request.
+
+        Raises:
+            InvalidOperation: The writes were not acknowledged.
+        """
+        self._known("upserted_ids")
+        return {upsert["index"]: upsert["_id"] for upsert in self._result.get("upserted", ())}
+
+    def __repr__(self) -> str:
+        return f"BulkWriteResult({self._result!r}, acknowledged={self._acknowledged})"

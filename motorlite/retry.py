@@ -1,0 +1,89 @@
+"""Pure: the public vocabulary of retries."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Final
+
+MAX_ADAPTIVE_RETRIES: Final = 5
+TOKEN_CAPACITY: Final = 1000.0
+
+
+class RetryReason(enum.StrEnum):
+    """What a failed attempt was classified as."""
+
+    OVERLOAD = "overload"
+    """`SystemOverloadedError` with `RetryableError`: retried after a backoff, for one token."""
+    LABEL = "retryable"
+    """`RetryableError` alone: retried at once, for one token."""
+    READ = "retryable read"
+    """Retryable reads specification: retried at once, for nothing."""
+    WRITE = "retryable write"
+    """Retryable writes specification: retried at once with the same txnNumber, for nothing."""
+    NONE = "none"
+    """Nothing says that it may be retried."""
+
+
+class RetryRefusal(enum.StrEnum):
+    """Why no retry follows."""
+
+    NOT_RETRYABLE = "not retryable"
+    DISABLED = "disabled"
+    """`retryReads` or `retryWrites` is off (both must be on for runCommand)."""
+    ATTEMPTS = "attempts"
+    DEADLINE = "deadline"
+    """The backoff would end after the operation's deadline or that of the enclosing cancel scope."""
+    TOKENS = "tokens"
+    """The client's token bucket is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadRetry:
+    """How operations are retried while the server is overloaded (client backpressure specification).
+
+    Attributes:
+        max_retries: Retries of one operation at most (`maxAdaptiveRetries`).
+        is_budgeted: Whether retries that a label permits take tokens from the client's bucket (`adaptiveRetries`).
+        token_capacity: The bucket's capacity, and what it starts with.
+        base_backoff: Seconds before the first retry, at a jitter of 1; the server's `baseBackoffMS` replaces it.
+        max_backoff: Seconds that no backoff exceeds.
+        first_exponent: 0: the first delay is `base_backoff`; 1: twice that.
+        needs_both_labels: Whether `RetryableError` alone permits nothing.
+        retargets: Whether the overloaded server is avoided by the retry (`enableOverloadRetargeting`). With
+            primaryPreferred a retry may then read from a secondary.
+        handshake: What the handshake announces as `backpressure`.
+    """
+
+    max_retries: int = MAX_ADAPTIVE_RETRIES
+    is_budgeted: bool = True
+    token_capacity: float = TOKEN_CAPACITY
+    base_backoff: float = 0.1
+    max_backoff: float = 10.0
+    first_exponent: int = 0
+    needs_both_labels: bool = False
+    retargets: bool = True
+    handshake: bool | str = True
+
+    @classmethod
+    def revision_2026_07(cls) -> OverloadRetry:
+        """The later public revision: 2 retries after 200 and 400 ms, both labels needed, no bucket, no retargeting."""
+        return cls(
+            max_retries=2,
+            is_budgeted=False,
+            first_exponent=1,
+            needs_both_labels=True,
+            retargets=False,
+            handshake="2",
+        )
+
+    def with_options(
+        self, max_retries: int | None = None, is_budgeted: bool | None = None, retargets: bool | None = None
+    ) -> OverloadRetry:
+        """A copy with those settings that are not None."""
+        return replace(
+            self,
+            max_retries=self.max_retries if max_retries is None else max_retries,
+            is_budgeted=self.is_budgeted if is_budgeted is None else is_budgeted,
+            retargets=self.retargets if retargets is None else retargets,
+        )

@@ -1,0 +1,151 @@
+"""Pure: documents that make a server fail on purpose, through its failpoint ``failCommand``.
+
+Send them with ``await client.admin.command(document)`` or `LocalServer.command`. The server must have been
+started with ``enableTestCommands=1``, as every `LocalServer` is. A failpoint stays on until `off` is sent or
+its ``times`` are used up, and acts on one server, not on the whole replica set.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+INGRESS_REQUEST_RATE_LIMIT_EXCEEDED: Final = 462
+OVERLOAD_LABELS: Final = ("SystemOverloadedError", "RetryableError")
+
+ORDINARY_COMMANDS: Final = (
+    "abortTransaction",
+    "aggregate",
+    "bulkWrite",
+    "collMod",
+    "commitTransaction",
+    "count",
+    "create",
+    "createIndexes",
+    "dbStats",
+    "delete",
+    "distinct",
+    "drop",
+    "dropDatabase",
+    "dropIndexes",
+    "explain",
+    "find",
+    "findAndModify",
+    "getMore",
+    "insert",
+    "listCollections",
+    "listDatabases",
+    "listIndexes",
+    "ping",
+    "update",
+)
+"""The commands of an application's work; not handshakes, monitoring, and what switches failpoints off."""
+
+
+def fail_command(
+    commands: Iterable[str],
+    *,
+    error_code: int | None = None,
+    error_labels: Sequence[str] | None = None,
+    times: int | None = None,
+    skip: int | None = None,
+    probability: float | None = None,
+    close_connection: bool = False,
+    block_ms: int | None = None,
+    app_name: str | None = None,
+    write_concern_error: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Build the command that makes the server fail some of the commands that it gets.
+
+    Args:
+        commands: Names of the commands to fail, for example ``["find", "getMore"]``.
+        error_code: Answer with this error instead of executing the command.
+        error_labels: The labels of that error; None lets the server choose, an empty sequence means no label.
+        times: Fail this many matching commands, then no more.
+        skip: Let this many matching commands pass first (goes with `times` or alone).
+        probability: Fail each matching command with this probability, between 0 and 1.
+        close_connection: Close the connection instead of answering.
+        block_ms: Wait this many milliseconds before doing what else is asked for, or before executing the
+            command.
+        app_name: Only fail commands of clients with this ``appName``.
+        write_concern_error: Execute the command, and add this write concern error to its reply.
+
+    Returns:
+        A ``configureFailPoint`` command for the database ``admin``. Without `times`, `skip` and `probability`
+        it acts on every matching command.
+
+    Raises:
+        ValueError: nothing to do was named, or `probability` was given with `times` or `skip`.
+    """
+    names = list(commands)
+    if not names:
+        raise ValueError("commands must name at least one command to fail")
+    data: dict[str, Any] = {"failCommands": names}
+    if error_code is not None:
+        data["errorCode"] = error_code
+    if close_connection:
+        data["closeConnection"] = True
+    if block_ms is not None:
+        data |= {"blockConnection": True, "blockTimeMS": block_ms}
+    if write_concern_error is not None:
+        data["writeConcernError"] = dict(write_concern_error)
+    if len(data) == 1:
+        raise ValueError("name an effect: error_code, close_connection, block_ms or write_concern_error")
+    if error_labels is not None:
+        data["errorLabels"] = list(error_labels)
+    if app_name is not None:
+        data["appName"] = app_name
+    return {"configureFailPoint": "failCommand", "mode": _mode(times, skip, probability), "data": data}
+
+
+def overload(
+    probability: float = 0.6,
+    commands: Iterable[str] = ORDINARY_COMMANDS,
+    *,
+    times: int | None = None,
+    error_labels: Sequence[str] = OVERLOAD_LABELS,
+    app_name: str | None = None,
+) -> dict[str, Any]:
+    """Build the command that makes the server reject commands the way an overloaded one does.
+
+    Args:
+        probability: The share of commands that is rejected, between 0 and 1; not looked at when `times` is
+            given.
+        commands: The commands to which this happens; by default those of an application's ordinary work.
+        times: Reject exactly the next so many commands instead.
+        error_labels: The labels of the error, for servers that attach only one of the two.
+        app_name: Only reject commands of clients with this ``appName``.
+
+    Returns:
+        A ``configureFailPoint`` command for the database ``admin``.
+    """
+    return fail_command(
+        commands,
+        error_code=INGRESS_REQUEST_RATE_LIMIT_EXCEEDED,
+        error_labels=error_labels,
+        times=times,
+        probability=probability if times is None else None,
+        app_name=app_name,
+    )
+
+
+def off(name: str = "failCommand") -> dict[str, Any]:
+    """Build the command that switches the failpoint `name` off."""
+    return {"configureFailPoint": name, "mode": "off"}
+
+
+def _mode(times: int | None, skip: int | None, probability: float | None) -> str | dict[str, Any]:
+    counted: dict[str, Any] = {}
+    if times is not None:
+        counted["times"] = times
+    if skip is not None:
+        counted["skip"] = skip
+    if probability is None:
+        return counted or "alwaysOn"
+    if counted:
+        raise ValueError("probability cannot be combined with times or skip")
+    if not 0 <= probability <= 1:
+        raise ValueError(f"probability must be between 0 and 1, not {probability!r}")
+    return {"activationProbability": probability}

@@ -1,0 +1,174 @@
+"""Net: starts the mongods of a deployment and makes them a usable standalone server or replica set."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any, Final
+
+from motorlite.testing import local_commands, mongod_arguments, mongod_binary
+from motorlite.testing.certificates import make_certificates
+from motorlite.testing.local_commands import Access, Credential
+from motorlite.testing.mongod_processes import Processes, free_port
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from motorlite.testing.certificates import Certificates
+    from motorlite.values import Address
+
+HOST: Final = "127.0.0.1"
+# Every character after the first word must be escaped in a URI.
+CREDENTIAL: Final = Credential("motorlite", "password/@:%")
+# A port is free when it is chosen, and on rare occasions taken a moment later.
+START_ATTEMPTS: Final = 3
+PORT_TAKEN: Final = "Address already in use"
+
+
+class Members:
+    """The running mongods of one deployment.
+
+    Attributes:
+        addresses: Where they listen.
+        replica_set: The name of their replica set, or None for a standalone server.
+        certificates: The files for TLS, or None.
+        access: How to reach them.
+    """
+
+    def __init__(
+        self, nodes: int, replica_set: str | None, auth: bool, tls: bool, parameters: Mapping[str, Any]
+    ) -> None:
+        mongod = mongod_binary.find().path
+        self._processes = Processes()
+        try:
+            folder = self._processes.folder
+            self.replica_set: str | None = replica_set
+            self.certificates: Certificates | None = make_certificates(folder) if tls else None
+            self.access: Access = Access(_client_context(self.certificates))
+            key_file = _make_key_file(folder) if auth and replica_set else None
+            self._command_lines: dict[Address, list[str]] = {}
+            for _ in range(nodes):
+                port = free_port()
+                data = folder / str(port)
+                data.mkdir()
+                self._command_lines[HOST, port] = mongod_arguments.command_line(
+                    mongod,
+                    data,
+                    port,
+                    replica_set=replica_set,
+                    key_file=key_file,
+                    auth=auth,
+                    certificates=self.certificates,
+                    parameters=parameters,
+                )
+            self.addresses: tuple[Address, ...] = tuple(self._command_lines)
+            self._make_ready(auth)
+        except BaseException:
+            self._processes.close()
+            raise
+
+    @classmethod
+    def start(
+        cls, nodes: int, replica_set: str | None, *, auth: bool, tls: bool, parameters: Mapping[str, Any]
+    ) -> Members:
+        """Start them, on other ports if somebody else was quicker to take one.
+
+        Raises:
+            ServerNotFound: there is no mongod to start.
+            RuntimeError: a mongod ended while it was starting.
+        """
+        for _ in range(START_ATTEMPTS - 1):
+            try:
+                return cls(nodes, replica_set, auth, tls, parameters)
+            except RuntimeError as error:
+                if PORT_TAKEN not in str(error):
+                    raise
+        return cls(nodes, replica_set, auth, tls, parameters)
+
+    def restart(self, address: Address) -> None:
+        """Start a killed mongod on its port and its data, and wait until it can be used."""
+        self._start(address)
+        self._await_answer(address)
+        self._await_member(address)
+
+    def kill(self, address: Address) -> None:
+        """End a mongod (SIGKILL)."""
+        self._processes.kill(_key(address))
+
+    def freeze(self, address: Address) -> None:
+        """Stop a mongod (SIGSTOP)."""
+        self._processes.freeze(_key(address))
+
+    def thaw(self, address: Address) -> None:
+        """Continue a mongod (SIGCONT)."""
+        self._processes.thaw(_key(address))
+
+    def close(self) -> None:
+        """End all of them and remove their files."""
+        self._processes.close()
+
+    def _start(self, address: Address) -> None:
+        self._processes.start(_key(address), self._command_lines[address])
+
+    def _make_ready(self, auth: bool) -> None:
+        first = self.addresses[0]
+        for address in self.addresses:
+            self._start(address)
+        for address in self.addresses:
+            self._await_answer(address)
+        if self.replica_set is not None:
+            configuration = mongod_arguments.replica_set_configuration(self.replica_set, self.addresses)
+            local_commands.run_command(first, {"replSetInitiate": configuration}, "admin", self.access)
+            local_commands.wait_until(self._has_primary, "the first election")
+        if auth:
+            # Allowed without authentication from this machine while there is no user.
+            user: dict[str, Any] = {
+                "createUser": CREDENTIAL.username,
+                "pwd": CREDENTIAL.password,
+                "roles": ["root"],
+            }
+            user["writeConcern"] = {"w": len(self.addresses)}
+            local_commands.run_command(first, user, "admin", self.access)
+            self.access = Access(self.access.tls, CREDENTIAL)
+        for address in self.addresses:
+            self._await_member(address)
+
+    def _has_primary(self) -> bool:
+        return bool(local_commands.state(self.addresses[0], self.access).get("ismaster"))
+
+    def _await_answer(self, address: Address) -> None:
+        key = _key(address)
+
+        def answers() -> bool:
+            if self._processes.has_ended(key):
+                raise RuntimeError(f"mongod ended while it was starting:\n{self._processes.log_tail(key)}")
+            return bool(local_commands.state(address, self.access))
+
+        local_commands.wait_until(answers, f"the mongod on port {address[1]} to answer")
+
+    def _await_member(self, address: Address) -> None:
+        def is_member() -> bool:
+            hello = local_commands.state(address, self.access)
+            return bool(hello.get("ismaster") or hello.get("secondary"))
+
+        local_commands.wait_until(is_member, f"port {address[1]} to be a primary or a secondary")
+
+
+def _key(address: Address) -> str:
+    return str(address[1])
+
+
+def _client_context(certificates: Certificates | None) -> ssl.SSLContext | None:
+    if certificates is None:
+        return None
+    return local_commands.tls_context(certificates.ca_file, certificates.client_file)
+
+
+def _make_key_file(folder: Path) -> Path:
+    """The secret by which the members of a replica set know each other."""
+    path = folder / "keyfile"
+    path.touch(mode=0o600)
+    path.write_bytes(b64encode(os.urandom(96)))
+    return path

@@ -1,0 +1,296 @@
+"""Net: a MongoDB deployment that is a Python script: no sockets, no processes, runs in virtual time.
+
+A test says what each server answers to which command and looks at what arrived::
+
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+    deployment["a:1"].on("find", overloaded(), overloaded(), {"cursor": {"id": 0, "ns": "d.c", "firstBatch": []}})
+
+The answers of a command are used up one by one; the last one stays. Commands without a script are answered with
+``{"ok": 1}`` and an empty cursor where one is expected.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import bson
+
+from motorlite._net.memory import MemoryStream
+from motorlite._wire import op_msg
+from motorlite._wire.frames import FrameReader
+from motorlite.errors import AutoReconnect
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterable, Mapping
+
+    from motorlite._net.runtime import Connector, Framer, Host, Runtime
+    from motorlite.values import Address, Document
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Answer with `document` after `delay` seconds; ``ok: 1`` is added where it is missing."""
+
+    document: Mapping[str, Any]
+    delay: float = 0.0
+
+
+@dataclass(frozen=True)
+class Close:
+    """Close the connection instead of answering."""
+
+
+@dataclass(frozen=True)
+class Hang:
+    """Never answer."""
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Send these bytes, then close if asked to; for answers that no server would give."""
+
+    data: bytes
+    close: bool = False
+
+
+Answer: TypeAlias = "Reply | Close | Hang | Raw | Mapping[str, Any] | Callable[[Document], Answer]"
+
+
+def failure(code: int, *labels: str, message: str = "scripted failure", **fields: Any) -> dict[str, Any]:
+    """An error reply."""
+    document: dict[str, Any] = {"ok": 0, "code": code, "errmsg": message, **fields}
+    if labels:
+        document["errorLabels"] = list(labels)
+    return document
+
+
+def overloaded(**fields: Any) -> dict[str, Any]:
+    """What an overloaded server answers."""
+    return failure(462, "SystemOverloadedError", "RetryableError", message="rate limit exceeded", **fields)
+
+
+@dataclass
+class Received:
+    """One command that arrived, when (loop time) and on which connection."""
+
+    name: str
+    document: Document
+    at: float
+    connection: int
+
+
+@dataclass
+class _Connection:
+    """The server's end of one connection."""
+
+    server: ScriptedServer
+    number: int
+    framer: FrameReader = field(default_factory=FrameReader)
+
+    def data_received(self, stream: MemoryStream, data: bytes) -> None:
+        for frame in self.framer.feed(data):
+            self.server._message(self, stream, op_msg.parse(frame))
+
+    def client_closed(self, stream: MemoryStream) -> None:
+        self.server.open_connections.discard(stream)
+
+
+class ScriptedServer:
+    """One server of a `ScriptedDeployment`."""
+
+    def __init__(self, deployment: ScriptedDeployment, address: Address) -> None:
+        self.address = address
+        # Everything that arrived except handshakes and monitoring, and those.
+        self.received: list[Received] = []
+        self.hellos: list[Received] = []
+        self.open_connections: set[MemoryStream] = set()
+        self.connections_made = 0
+        # Refuse new connections while set.
+        self.is_down = False
+        # Extra fields for the hello reply, for example {"maxWireVersion": 6}.
+        self.hello: dict[str, Any] = {}
+        self._deployment = deployment
+        self._script: dict[str, deque[Answer]] = defaultdict(deque)
+        self._next_reply_id = 1
+
+    def on(self, command: str, *answers: Answer) -> None:
+        """Replace the script of `command`; the last answer is repeated for ever."""
+        self._script[command] = deque(answers)
+
+    def commands(self, name: str | None = None) -> list[Document]:
+        """The documents of the commands that arrived, of one name or all."""
+        return [item.document for item in self.received if name is None or item.name == name]
+
+    def times(self, name: str) -> list[float]:
+        """When the commands of one name arrived."""
+        return [item.at for item in self.received if item.name == name]
+
+    def drop_connections(self) -> None:
+        """Close every connection, as a crash does."""
+        for stream in list(self.open_connections):
+            stream.close()
+        self.open_connections.clear()
+
+    # --- the wire ---
+
+    def _message(self, connection: _Connection, stream: MemoryStream, message: op_msg.Message) -> None:
+        document = bson.decode(message.body)
+        for name, documents in (message.sequences or {}).items():
+            document[name] = [bson.decode(item) for item in documents]
+        name = next(iter(document))
+        received = Received(name, document, self._deployment.now(), connection.number)
+        if name in ("hello", "isMaster", "ismaster"):
+            self.hellos.append(received)
+            answer: Answer = self._answer(name) or {**self._deployment._hello_reply(self), **self.hello}
+        else:
+            self.received.append(received)
+            answer = self._answer(name) or _default_reply(name)
+        if message.more_to_come:  # unacknowledged
+            return
+        self._perform(stream, message.request_id, document, answer)
+
+    def _answer(self, name: str) -> Answer | None:
+        script = self._script.get(name)
+        if not script:
+            return None
+        return script.popleft() if len(script) > 1 else script[0]
+
+    def _perform(self, stream: MemoryStream, request_id: int, document: Document, answer: Answer) -> None:
+        while callable(answer):
+            answer = answer(document)
+        if isinstance(answer, Hang):
+            return
+        if isinstance(answer, Close):
+            self.open_connections.discard(stream)
+            stream.close()
+        elif isinstance(answer, Raw):
+            stream.deliver(answer.data)
+            if answer.close:
+                stream.close()
+        elif isinstance(answer, Reply) and answer.delay:
+            later = Reply(answer.document)
+            self._deployment._later(answer.delay, self._perform, stream, request_id, document, later)
+        else:
+            reply = answer.document if isinstance(answer, Reply) else answer
+            self._next_reply_id += 1
+            stream.deliver(encode_reply(self._next_reply_id, request_id, reply))
+
+
+class ScriptedDeployment:
+    """Servers that a client can be connected to instead of the network."""
+
+    def __init__(
+        self,
+        addresses: Iterable[str] = ("a:1",),
+        *,
+        replica_set: str | None = None,
+        mongos: bool = False,
+        primary: str | None = None,
+        wire_version: int = 17,
+    ) -> None:
+        self.addresses: list[Address] = [_address(text) for text in addresses]
+        self.servers = {address: ScriptedServer(self, address) for address in self.addresses}
+        self.replica_set = replica_set
+        self.mongos = mongos
+        self.primary: Address | None = _address(primary) if primary else self.addresses[0]
+        self.wire_version = wire_version
+        self._runtime: Runtime | None = None
+        self._host: Host | None = None
+
+    def __getitem__(self, address: str) -> ScriptedServer:
+        return self.servers[_address(address)]
+
+    @property
+    def uri(self) -> str:
+        """A connection string for it."""
+        hosts = ",".join(f"{host}:{port}" for host, port in self.addresses)
+        return f"mongodb://{hosts}/" + (f"?replicaSet={self.replica_set}" if self.replica_set else "")
+
+    def now(self) -> float:
+        """The loop time."""
+        assert self._runtime is not None
+        return self._runtime.now()
+
+    def connector(self, runtime: Runtime, _tls: ssl.SSLContext | None) -> Connector:
+        """What `World.connector` expects."""
+        self._runtime = runtime
+        self._host = runtime.host("scripted deployment", lambda: None)
+
+        async def connect(address: Address, framer: Framer, until: float) -> MemoryStream:
+            server = self.servers.get(address)
+            if server is None or server.is_down:
+                raise AutoReconnect(f"{address[0]}:{address[1]}: connection refused (scripted)")
+            server.connections_made += 1
+            stream = MemoryStream(runtime, address, framer, _Connection(server, server.connections_made))
+            server.open_connections.add(stream)
+            return stream
+
+        return connect
+
+    def step_down(self, new_primary: str | None) -> None:
+        """Another server, or none, is the primary from now on; monitors find out by themselves."""
+        self.primary = _address(new_primary) if new_primary else None
+
+    def _later(self, delay: float, function: Callable[..., None], *args: Any) -> None:
+        assert self._runtime is not None
+        assert self._host is not None
+        runtime = self._runtime
+
+        async def run() -> None:
+            await runtime.sleep(delay)
+            function(*args)
+
+        self._host.spawn(run)
+
+    def _hello_reply(self, server: ScriptedServer) -> dict[str, Any]:
+        reply: dict[str, Any] = {
+            "ok": 1,
+            "helloOk": True,
+            "maxBsonObjectSize": 16 * 1024 * 1024,
+            "maxMessageSizeBytes": 48_000_000,
+            "maxWriteBatchSize": 100_000,
+            "minWireVersion": 0,
+            "maxWireVersion": self.wire_version,
+            "logicalSessionTimeoutMinutes": 30,
+            "connectionId": 1,
+        }
+        is_primary = server.address == self.primary
+        if self.mongos:
+            return {**reply, "msg": "isdbgrid", "isWritablePrimary": True, "ismaster": True}
+        if self.replica_set is None:
+            return {**reply, "isWritablePrimary": True, "ismaster": True}
+        host, port = server.address
+        return {
+            **reply,
+            "setName": self.replica_set,
+            "setVersion": 1,
+            "hosts": [f"{name}:{number}" for name, number in self.addresses],
+            "me": f"{host}:{port}",
+            "isWritablePrimary": is_primary,
+            "ismaster": is_primary,
+            "secondary": not is_primary,
+        }
+
+
+def encode_reply(request_id: int, response_to: int, document: Mapping[str, Any], flags: int = 0) -> bytes:
+    """A reply message as a server would send it."""
+    body = bson.encode({**document, "ok": document.get("ok", 1)})
+    message = bytearray(op_msg.encode(request_id, body, (), flags))
+    message[8:12] = response_to.to_bytes(4, "little")
+    return bytes(message)
+
+
+def _default_reply(name: str) -> dict[str, Any]:
+    if name in ("find", "aggregate", "listCollections", "listIndexes"):
+        return {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}, "ok": 1}
+    if name == "getMore":
+        return {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}, "ok": 1}
+    return {"ok": 1, "n": 1}
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return host, int(port)

@@ -1,0 +1,293 @@
+"""Pure: connection strings (connection string and initial DNS seedlist discovery specifications)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from motorlite.errors import ConfigurationError, InvalidURI
+from motorlite.option_rules import check_combination, check_tls_names
+from motorlite.option_table import (
+    ALIASES,
+    BY_NAME,
+    DEPRECATED,
+    WrongOptionType,
+    WrongOptionValue,
+    did_you_mean,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite.values import Address
+
+__all__ = ["ParsedURI", "parse_uri"]
+
+DEFAULT_PORT: Final = 27017
+
+_SCHEME = "mongodb://"
+_SRV_SCHEME = "mongodb+srv://"
+_BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+_NOT_IN_HOST = re.compile(r"[\s\x00-\x1f\x7f/\\@:?#%\[\],]")
+_NOT_IN_DATABASE = re.compile(r'[/\\ "$\x00]')
+_ESCAPE = (
+    "username and password must be percent-encoded, for example with urllib.parse.quote(password, safe='')"
+)
+# SOCKS5 specification: which of several proxies was meant cannot be guessed.
+_ONCE_ONLY = {"proxyhost", "proxyport", "proxyusername", "proxypassword"}
+# SOCKS5 specification: an empty string is to be ignored; it says "no user".
+_EMPTY_IS_UNSET = {"proxyusername", "proxypassword"}
+_IN_TXT_RECORDS = ("authSource", "replicaSet", "loadBalanced")
+
+
+class Note(NamedTuple):
+    """Something in a connection string that is ignored or deprecated, for `warnings.warn`."""
+
+    text: str
+    category: type[Warning] = UserWarning
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedURI:
+    """What a connection string says.
+
+    Attributes:
+        hosts: The servers, host names in lower case; empty for ``mongodb+srv``.
+        srv_host: The name to look SRV records up for, or None.
+        username: Decoded, or None.
+        password: Decoded, or None.
+        database: The default database, which is also the default of `authSource`, or None.
+        collection: What follows a dot in the database part, or None.
+        options: The options by their documented names, in the units of the connection string.
+    """
+
+    hosts: tuple[Address, ...]
+    srv_host: str | None
+    username: str | None
+    password: str | None = field(repr=False)
+    database: str | None
+    collection: str | None
+    options: Mapping[str, Any] = field(repr=False)
+
+
+def parse_uri(uri: str, *, default_port: int = DEFAULT_PORT) -> ParsedURI:
+    """Parse a connection string. Nothing is looked up and no file is opened.
+
+    Unknown options and wrong values are ignored with a `UserWarning`, deprecated names with a
+    `DeprecationWarning` (connection string specification, "Keys" and "Values"). Percent-encoding is decoded
+    everywhere; a plus sign stays a plus sign.
+
+    Args:
+        uri: ``mongodb://...`` or ``mongodb+srv://...``.
+        default_port: For hosts without a port.
+
+    Raises:
+        InvalidURI: The connection string is malformed.
+        ConfigurationError: Options contradict each other or the hosts.
+    """
+    parsed, notes = read_uri(uri, default_port)
+    check_combination(parsed.options, host_count=len(parsed.hosts), is_srv=parsed.srv_host is not None)
+    for note in notes:
+        warnings.warn(note.text, note.category, stacklevel=2)
+    return parsed
+
+
+def read_uri(uri: str, default_port: int) -> tuple[ParsedURI, list[Note]]:
+    """`parse_uri` before its options are checked against each other, and what it would warn of."""
+    is_srv = uri.startswith(_SRV_SCHEME)
+    if not is_srv and not uri.startswith(_SCHEME):
+        raise InvalidURI(f"a connection string begins with {_SCHEME} or {_SRV_SCHEME}")
+    rest, _, query = uri.partition("://")[2].partition("?")
+    authority, _, path = rest.partition("/")
+    userinfo, at_sign, host_list = authority.rpartition("@")
+    username, password = _userinfo(userinfo) if at_sign else (None, None)
+    database, collection = _database(path)
+    options, notes = _options(query) if query else ({}, [])
+    srv_host = _srv_host(host_list) if is_srv else None
+    hosts = () if is_srv else parse_hosts(host_list, default_port)
+    return ParsedURI(hosts, srv_host, username, password, database, collection, options), notes
+
+
+def parse_hosts(host_list: str, default_port: int) -> tuple[Address, ...]:
+    """The addresses in ``host[:port],...``, without duplicates.
+
+    Raises:
+        InvalidURI: A host is malformed. The message does not repeat it: where a password was not encoded, its
+            pieces look like hosts.
+    """
+    parsed = (
+        _host(text, position, default_port) for position, text in enumerate(host_list.split(","), start=1)
+    )
+    return tuple(dict.fromkeys(parsed))
+
+
+def parse_txt_record(record: str) -> dict[str, Any]:
+    """The options of a TXT record (initial DNS seedlist discovery specification).
+
+    Raises:
+        ConfigurationError: It is malformed or has an option that it must not have.
+    """
+    options, notes = _options(record)
+    forbidden = options.keys() - set(_IN_TXT_RECORDS)
+    if forbidden or notes:
+        raise ConfigurationError(
+            f"a TXT record may only have the options {', '.join(_IN_TXT_RECORDS)}, but it is {record!r}"
+        )
+    return options
+
+
+def _userinfo(userinfo: str) -> tuple[str, str | None]:
+    if "@" in userinfo or userinfo.count(":") > 1 or _BARE_PERCENT.search(userinfo):
+        raise InvalidURI(f"the user information in the connection string is malformed: {_ESCAPE}")
+    username, colon, password = userinfo.partition(":")
+    if not username:
+        raise InvalidURI("the username in the connection string is empty; leave the @ out for no user")
+    return _decode(username, "username"), _decode(password, "password") if colon else None
+
+
+def _database(path: str) -> tuple[str | None, str | None]:
+    if not path:
+        return None, None
+    name = _decode(path, "database")
+    database, _, collection = name.partition(".")
+    if not database or _NOT_IN_DATABASE.search(name):
+        # Not repeated: behind a slash in a password that was not encoded, it is the rest of the password.
+        raise InvalidURI(
+            f'the database in the connection string is empty or has one of / \\ " $ space; {_ESCAPE}'
+        )
+    return database, collection or None
+
+
+def _srv_host(host_list: str) -> str:
+    if "," in host_list:
+        raise InvalidURI(f"{_SRV_SCHEME} needs exactly one host name, not a list")
+    if ":" in host_list:
+        raise InvalidURI(f"{_SRV_SCHEME} takes a host name without a port; {_ESCAPE}")
+    host, port = _host(host_list, 1, DEFAULT_PORT)
+    if port is None or _is_ip_address(host):
+        raise InvalidURI(f"{_SRV_SCHEME} takes a host name, not an address; did you mean {_SCHEME}?")
+    return host
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _host(text: str, position: int, default_port: int) -> Address:
+    where = f"host number {position}"
+    if not text:
+        raise InvalidURI(f"{where} is empty (the path of a socket must be percent-encoded)")
+    decoded = text if "/" in text else _decode(text, where)
+    if "/" in decoded:
+        if not decoded.endswith(".sock"):
+            raise InvalidURI(f"{where} is a path, but does not end in .sock")
+        return decoded, None
+    if text.startswith("["):
+        literal, bracket, port = text[1:].partition("]")
+        try:
+            # The zone of a link-local address is separated by %25 (RFC 6874).
+            host = str(ipaddress.IPv6Address(_decode(literal, where)))
+        except ValueError:
+            raise InvalidURI(f"{where} is not an IPv6 address in brackets") from None
+        if not bracket or (port and not port.startswith(":")):
+            raise InvalidURI(f"{where} is not an IPv6 address in brackets, followed by a port or nothing")
+        return host.lower(), _port(port[1:], where) if port else default_port
+    name, colon, port = text.partition(":")
+    host = _decode(name, where)
+    if not host or ":" in port or _NOT_IN_HOST.search(host):
+        raise InvalidURI(f"{where} is malformed: IPv6 addresses need brackets, and {_ESCAPE}")
+    # DNS ignores case (RFC 4343); servers are compared by their names.
+    return host.lower(), _port(port, where) if colon else default_port
+
+
+def _port(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) <= 65535 and len(text) <= 5):
+        raise InvalidURI(f"the port of {where} is not a number from 1 to 65535; {_ESCAPE}")
+    return int(text)
+
+
+def _decode(text: str, what: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidURI(f"the percent-encoding of the {what} is not UTF-8") from None
+
+
+def _options(query: str) -> tuple[dict[str, Any], list[Note]]:
+    """The options by their documented names, and what is to be warned of."""
+    raw, notes = _raw_options(query)
+    check_tls_names(raw)
+    options: dict[str, Any] = {}
+    for key, texts in raw.items():
+        option = BY_NAME.get(key)
+        if option is None or not option.is_in_uri:
+            notes.append(
+                Note(f"unknown option {key!r} in the connection string is ignored{did_you_mean(key)}")
+            )
+            continue
+        value: str | list[str] = texts if key == "readpreferencetags" else _single(option.name, texts, notes)
+        if value == "":
+            if key == "authsource":
+                raise InvalidURI("authSource must not be empty")
+            if key not in _EMPTY_IS_UNSET:
+                notes.append(Note(f"{option.name} has no value in the connection string and is ignored"))
+            continue
+        try:
+            options[option.name] = option.parse(value)
+        except (WrongOptionType, WrongOptionValue) as error:
+            notes.append(Note(f"{error}; it is ignored in the connection string"))
+    return options, notes
+
+
+def _raw_options(query: str) -> tuple[dict[str, list[str]], list[Note]]:
+    """The decoded texts by the lower-case names that are in use today."""
+    if "&" in query and ";" in query:
+        raise InvalidURI("options are separated by & (or all by ;), and an & or ; in a value must be encoded")
+    raw: dict[str, list[str]] = {}
+    notes: list[Note] = []
+    for pair in query.split(";" if ";" in query else "&"):
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise InvalidURI("options in a connection string have the form name=value, separated by &")
+        key = key.lower()
+        try:
+            value = unquote(text, errors="strict")
+        except UnicodeDecodeError:
+            notes.append(Note(f"the percent-encoding of option {key!r} is not UTF-8; it is ignored"))
+            continue
+        raw.setdefault(ALIASES.get(key, key), []).append(value)
+    for old, new in DEPRECATED.items():
+        texts = raw.pop(old, None)
+        if texts is None:
+            continue
+        name = BY_NAME[new].name
+        if new in raw:
+            text = f"deprecated option {old!r} in the connection string is ignored in favour of {name}"
+        else:
+            text = f"option {old!r} in the connection string is deprecated, use {name}"
+            raw[new] = texts
+        notes.append(Note(text, DeprecationWarning))
+    return raw, notes
+
+
+def _single(name: str, texts: list[str], notes: list[Note]) -> str:
+    if len(texts) > 1:
+        if name.lower() in _ONCE_ONLY:
+            raise InvalidURI(f"{name} is given more than once")
+        if name == "tls":
+            # Of tls and ssl, repetition is harmless, contradiction is not (URI options specification).
+            if len(set(texts)) > 1:
+                raise InvalidURI("tls and ssl are given more than once, with different values")
+        else:
+            notes.append(
+                Note(f"{name} is given more than once in the connection string; the last one is used")
+            )
+    return texts[-1]

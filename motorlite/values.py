@@ -1,0 +1,76 @@
+"""Pure: small values that every layer shares."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+Address: TypeAlias = tuple[str, int | None]
+"""A server: lower-case host and port, or the path of a Unix domain socket and None."""
+
+Document: TypeAlias = dict[str, Any]
+"""A command or reply as the codec gives it."""
+
+
+def format_address(address: Address) -> str:
+    """`address` as ``host:port`` (IPv6 hosts in brackets), or the socket's path."""
+    host, port = address
+    if port is None:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class ServerFacts:
+    """What an operation may know about the server that it is about to be sent to, from the connection's handshake.
+
+    The limits are the server's own (hello); the defaults are those of the server discovery specification for a
+    server that announces none.
+    """
+
+    __slots__ = (
+        "address",
+        "is_load_balanced",
+        "is_mongos",
+        "is_standalone",
+        "max_bson_object_size",
+        "max_message_size",
+        "max_wire_version",
+        "max_write_batch_size",
+        "min_wire_version",
+        "session_timeout_minutes",
+    )
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        min_wire_version: int = 0,
+        max_wire_version: int = 0,
+        max_bson_object_size: int = 16 * 1024 * 1024,
+        max_message_size: int = 48_000_000,
+        max_write_batch_size: int = 100_000,
+        is_standalone: bool = False,
+        is_mongos: bool = False,
+        is_load_balanced: bool = False,
+        session_timeout_minutes: int | None = None,
+    ) -> None:
+        self.address = address
+        self.min_wire_version = min_wire_version
+        self.max_wire_version = max_wire_version
+        # Bytes; of one document, of one message, and the number of writes in one command.
+        self.max_bson_object_size = max_bson_object_size
+        self.max_message_size = max_message_size
+        self.max_write_batch_size = max_write_batch_size
+        self.is_standalone = is_standalone
+        self.is_mongos = is_mongos
+        self.is_load_balanced = is_load_balanced
+        # None: the server does not support sessions (driver sessions specification).
+        self.session_timeout_minutes = session_timeout_minutes
+
+    @property
+    def supports_sessions(self) -> bool:
+        return self.session_timeout_minutes is not None or self.is_load_balanced
+
+    @property
+    def supports_retryable_writes(self) -> bool:
+        """Retryable writes specification, "Supported Server Versions"."""
+        return self.supports_sessions and not self.is_standalone

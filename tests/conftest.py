@@ -1,0 +1,56 @@
+"""Every test marked `anyio` runs on asyncio and on trio, in virtual time unless sockets are real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.support import virtual_time
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+TESTS: Final = Path(__file__).parent
+# Elsewhere, or against these rules, the markers `virtual_time` and `real_time` decide.
+VIRTUAL: Final = ("unit", "sim")
+REAL: Final = ("unit/net", "unit/_net", "unit/testing")
+
+
+def runs_in_virtual_time(node: pytest.Item) -> bool:
+    """What the node's own marker says, or else the folder that it is in."""
+    if node.get_closest_marker("real_time"):
+        return False
+    if node.get_closest_marker("virtual_time"):
+        return True
+    folder = node.path.parent.relative_to(TESTS)
+    return any(folder.is_relative_to(name) for name in VIRTUAL) and not any(
+        folder.is_relative_to(name) for name in REAL
+    )
+
+
+@pytest.fixture(params=virtual_time.BACKENDS)
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """The backend of a test, with a clock of its own."""
+    name: str = request.param
+    return virtual_time.backend(name) if runs_in_virtual_time(request.node) else (name, {})
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Say "deadlock" where trio would only say that the test was cancelled."""
+    try:
+        result = yield
+    except BaseException as error:
+        if _is_deadlocked(pyfuncitem):
+            raise virtual_time.DeadlockError from error
+        raise
+    if _is_deadlocked(pyfuncitem):
+        raise virtual_time.DeadlockError
+    return result
+
+
+def _is_deadlocked(pyfuncitem: pytest.Function) -> bool:
+    backend = pyfuncitem.funcargs.get("anyio_backend")
+    return isinstance(backend, tuple) and virtual_time.is_deadlocked(backend[1].get("clock"))

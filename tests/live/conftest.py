@@ -1,0 +1,93 @@
+"""Real servers, each started when the first test asks for it, and kept for the session.
+
+Which one a test takes says what it needs: `deployment` for all that works on any server (it is the one of
+MONGODB_URI where that is set, and tests touch only databases named ``motorlite_test_*`` there); `standalone`,
+`replica_set` and `replica_set3` for failpoints, for a kind of deployment, and for servers that are killed or
+frozen: these are always started here. A test that sets a failpoint does so through `fail`, which switches it
+off again.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+from bson import ObjectId
+
+from motorlite.testing import LocalServer, failpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping
+
+    from motorlite.values import Address
+
+
+class Fail(Protocol):
+    """Sets a failpoint on a server until the test's end."""
+
+    def __call__(
+        self, server: LocalServer, document: Mapping[str, Any], address: Address | None = None
+    ) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def standalone() -> Iterator[LocalServer]:
+    """A standalone server of our own."""
+    with LocalServer.start("standalone", own=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def replica_set() -> Iterator[LocalServer]:
+    """A replica set of our own with one member."""
+    with LocalServer.start("replicaset", own=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def replica_set3() -> Iterator[LocalServer]:
+    """A replica set of our own with three members."""
+    with LocalServer.start("replicaset", nodes=3, own=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def deployment(request: pytest.FixtureRequest) -> Iterator[LocalServer]:
+    """The deployment of MONGODB_URI, or else the same server as `replica_set`."""
+    if os.environ.get("MONGODB_URI"):
+        with LocalServer.start() as server:
+            yield server
+    else:
+        server = request.getfixturevalue("replica_set")
+        yield server
+
+
+@pytest.fixture
+def database_name(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A new database name; the database is dropped from `deployment` and the standing servers afterwards."""
+    name = f"motorlite_test_{ObjectId()}"
+    yield name
+    for server in _servers_in_use(request):
+        server.command({"dropDatabase": 1}, name)
+
+
+@pytest.fixture
+def fail() -> Generator[Fail, None, None]:
+    """Set failpoints; they are switched off when the test ends."""
+    active: list[tuple[LocalServer, str, Address | None]] = []
+
+    def set_failpoint(
+        server: LocalServer, document: Mapping[str, Any], address: Address | None = None
+    ) -> None:
+        active.append((server, document["configureFailPoint"], address))
+        server.command(document, address=address)
+
+    yield set_failpoint
+    for server, name, address in active:
+        server.command(failpoints.off(name), address=address)
+
+
+def _servers_in_use(request: pytest.FixtureRequest) -> list[LocalServer]:
+    names = {"deployment", "standalone", "replica_set", "replica_set3"} & set(request.fixturenames)
+    return [request.getfixturevalue(name) for name in sorted(names)]

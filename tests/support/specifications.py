@@ -1,0 +1,63 @@
+"""Finds and reads the public specification suites, which are kept elsewhere (spec-tests/README.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from bson import json_util
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+VARIABLE: Final = "MOTORLITE_SPECIFICATIONS"
+PLACES: Final = (
+    REPOSITORY.parent / "shared" / "specifications",
+    REPOSITORY / "spec-tests" / "specifications",
+)
+
+
+def root() -> Path | None:
+    """The folder of the suites, or None where there is none.
+
+    Raises:
+        FileNotFoundError: the environment variable names a folder that does not exist.
+    """
+    if named := os.environ.get(VARIABLE):
+        if not Path(named).is_dir():
+            raise FileNotFoundError(f"{VARIABLE}={named} is not a folder")
+        return Path(named)
+    return next((place for place in PLACES if place.is_dir()), None)
+
+
+def load(suite: str, *, extended: bool = False) -> list[tuple[str, dict[str, Any]]]:
+    """Every test file of a suite, as pairs of an id and its content; empty where the suites are not there.
+
+    Args:
+        suite: A folder, for example ``"uri-options/tests"``; the folders below it belong to it.
+        extended: Read MongoDB Extended JSON into BSON's types.
+
+    Raises:
+        FileNotFoundError: the suites are there, and this one is not.
+    """
+    base = root()
+    if base is None:
+        return []
+    files = sorted((base / suite).rglob("*.json"))
+    if not files:
+        raise FileNotFoundError(f"there is no test file in {base / suite}")
+    read = json_util.loads if extended else json.loads
+    return [
+        (file.relative_to(base / suite).with_suffix("").as_posix(), read(file.read_text(encoding="utf-8")))
+        for file in files
+    ]
+
+
+def not_run() -> str | None:
+    """Why the public suites are not run, or None when they are."""
+    if root() is not None:
+        return None
+    return (
+        f"public suites not run: {VARIABLE} is not set, and neither {' nor '.join(map(str, PLACES))} exists "
+        "(see spec-tests/README.md)"
+    )

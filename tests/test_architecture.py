@@ -1,0 +1,394 @@
+"""The rules of the house that a machine can check: who may import whom, who may await, who may send.
+
+The tables come first. A rule is a function from one module to the sentences about what it does wrong (cycles:
+from all modules); every rule has a self-test below that shows it a violation.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import sys
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
+
+# A layer, or a module of one, and what it may import from below it. Root modules ("base") are open to all.
+LAYERS: Final[dict[str, tuple[str, ...]]] = {
+    "base": (),
+    "_wire": (),
+    "_net": (),
+    "_pool": ("_wire", "_net"),
+    "_topology": ("_pool", "_net"),
+    "_execution": ("_topology", "_pool"),
+    "_operations": ("_execution.operation",),
+    "_api": ("_operations", "_execution"),
+    "_api.client": ("_operations", "_execution", "_topology", "_pool", "_wire", "_net"),  # composition root
+    "testing": ("_net", "_wire"),
+}
+# Who may import names of the package itself (`from motorlite import AsyncMongoClient`), which come from the
+# top.
+PUBLIC_NAMES: Final = ("testing",)
+
+EFFECTS: Final = frozenset(
+    {
+        "asyncio",
+        "concurrent",
+        "contextvars",
+        "datetime",
+        "multiprocessing",
+        "random",
+        "secrets",
+        "select",
+        "selectors",
+        "socket",
+        "ssl",
+        "subprocess",
+        "threading",
+        "time",
+        "trio",
+        "uuid",
+    }
+)
+EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
+    "_net": EFFECTS,
+    "testing": frozenset({"select", "socket", "ssl", "subprocess"}),
+    "_api": frozenset({"contextvars", "datetime", "uuid"}),
+}
+
+# Packages besides the standard library, `bson` (open to all) and motorlite itself; patterns of module names.
+THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
+    "anyio": (
+        "_net.*",
+        "_pool.connection*",
+        "_pool.pool*",
+        "_topology.monitor*",
+        "_topology.srv*",
+        "_topology.topology*",
+        "_execution.executor*",
+        "_api.*",
+        "testing.*",
+    ),
+    "trio": ("_net.*",),
+    "dns": ("_net.*",),
+    "trustme": ("testing.certificates",),
+    "snappy": ("_wire.compression*",),
+    "zstandard": ("_wire.compression*",),
+}
+
+# Methods with which a connection talks to its server: on anything, and on what is called a connection.
+SENDING: Final = frozenset({"exchange", "round_trip", "send_command"})
+SENDING_ON_CONNECTIONS: Final = frozenset({"receive", "send"})
+SENDERS: Final = ("_execution.executor", "_topology.monitor*", "_pool.*")
+
+# Kinds of module, and the layers where only some are allowed.
+KINDS: Final = ("Pure", "Shell", "Net")
+LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
+    "base": ("Pure",),
+    "_wire": ("Pure",),
+    "_operations": ("Pure",),
+    "_net": ("Pure", "Net"),
+    "_pool": ("Pure", "Shell"),
+    "_topology": ("Pure", "Shell"),
+    "_execution": ("Pure", "Shell"),
+    "_api": ("Pure", "Shell"),
+}
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file; `name` is relative to the package: ``_pool.pool``, ``_pool.__init__``, ``errors``."""
+
+    name: str
+    source: str
+
+    @property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.source)
+
+    @property
+    def layer(self) -> str:
+        return self.name.partition(".")[0] if "." in self.name else "base"
+
+    @property
+    def is_init(self) -> bool:
+        return self.name.split(".")[-1] == "__init__"
+
+    @property
+    def kind(self) -> str:
+        docstring = ast.get_docstring(self.tree) or ""
+        return docstring.partition("\n")[0].partition(":")[0]
+
+    def imports(self) -> Iterator[str]:
+        """Every imported name in full; those under TYPE_CHECKING and inside of functions too."""
+        package = ("motorlite", *self.name.split(".")[:-1])
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                base = package[: len(package) - node.level + 1] if node.level else ()
+                head = (*base, *(node.module.split(".") if node.module else ()))
+                yield from (".".join((*head, alias.name)) for alias in node.names)
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def is_within(name: str, parents: Iterable[str]) -> bool:
+    return any(name == parent or name.startswith(parent + ".") for parent in parents)
+
+
+def imports_point_down(module: Module, roots: frozenset[str]) -> Iterator[str]:
+    if module.name == "__init__":
+        return
+    allowed = LAYERS.get(module.name, LAYERS.get(module.layer, ()))
+    for name in module.imports():
+        package, _, target = name.partition(".")
+        if package != "motorlite":
+            continue
+        first = target.partition(".")[0]
+        if first in LAYERS:
+            if first != module.layer and not is_within(target, allowed):
+                yield f"{module.name} imports {target}"
+        elif first not in roots and module.layer not in PUBLIC_NAMES:
+            yield f"{module.name} imports {first or 'motorlite'} from the top of the package"
+
+
+def effects_stay_in_net(module: Module) -> Iterator[str]:
+    allowed = EFFECTS_ALLOWED.get(module.layer, frozenset())
+    for name in module.imports():
+        if name.partition(".")[0] in EFFECTS - allowed:
+            yield f"{module.name} imports {name}"
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute | ast.alias) and "monotonic" in (
+            node.attr if isinstance(node, ast.Attribute) else node.name
+        ):
+            yield f"{module.name} reads time.monotonic; the time is that of the event loop"
+
+
+def packages_are_known(module: Module) -> Iterator[str]:
+    for name in module.imports():
+        package = name.partition(".")[0]
+        if package in sys.stdlib_module_names or package in ("motorlite", "bson"):
+            continue
+        if not matches(module.name, THIRD_PARTY.get(package, ())):
+            yield f"{module.name} imports {name}"
+
+
+def only_three_send(module: Module) -> Iterator[str]:
+    if matches(module.name, SENDERS):
+        return
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.Attribute):
+            continue
+        receiver = ast.unparse(node.value).rpartition(".")[2].lower()
+        if node.attr in SENDING or (node.attr in SENDING_ON_CONNECTIONS and "conn" in receiver):
+            yield f"{module.name} uses {ast.unparse(node)}"
+
+
+def kinds_are_named(module: Module) -> Iterator[str]:
+    allowed = LAYER_KINDS.get(module.layer, KINDS)
+    if module.kind not in allowed:
+        yield f"{module.name} begins with {module.kind[:20]!r}, not one of {', '.join(allowed)}"
+
+
+def pure_is_pure(module: Module) -> Iterator[str]:
+    if module.kind != "Pure":
+        return
+    waiting = ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith
+    for node in ast.walk(module.tree):
+        if isinstance(node, waiting) or (isinstance(node, ast.comprehension) and node.is_async):
+            yield f"{module.name} is pure and contains {type(node).__name__}"
+    yield from (f"{module.name} is pure and imports {name}" for name in module.imports() if "anyio" in name)
+
+
+def init_only_names(module: Module) -> Iterator[str]:
+    if not module.is_init:
+        return
+    for node in module.tree.body:
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_all = isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["__all__"]
+        if not (isinstance(node, ast.Import | ast.ImportFrom) or is_docstring or is_all):
+            yield f"{module.name} contains {ast.unparse(node)[:60]}"
+
+
+def cycles(modules: Iterable[Module]) -> str | None:
+    """One import cycle, or None; an imported name counts for the module that it is in."""
+    by_name = {module.name.removesuffix(".__init__"): module for module in modules}
+    graph: dict[str, set[str]] = {}
+    for name, module in by_name.items():
+        targets = (t for i in module.imports() if (t := _module_of(i.removeprefix("motorlite."), by_name)))
+        graph[name] = {target for target in targets if target != name}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return " <- ".join(error.args[1])
+    return None
+
+
+def _module_of(target: str, known: Iterable[str]) -> str | None:
+    while target and target not in known:
+        target = target.rpartition(".")[0]
+    return target or None
+
+
+def modules() -> list[Module]:
+    return [
+        Module(".".join(path.relative_to(ROOT).with_suffix("").parts), path.read_text(encoding="utf-8"))
+        for path in sorted(ROOT.rglob("*.py"))
+    ]
+
+
+def root_names() -> frozenset[str]:
+    return frozenset(path.stem for path in ROOT.glob("*.py"))
+
+
+RULES: Final[dict[str, Callable[[Module], Iterator[str]]]] = {
+    "imports point down": lambda module: imports_point_down(module, root_names()),
+    "effects stay in _net": effects_stay_in_net,
+    "packages are known": packages_are_known,
+    "only three send": only_three_send,
+    "kinds are named": kinds_are_named,
+    "pure is pure": pure_is_pure,
+    "__init__ holds names only": init_only_names,
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_house_rule(rule: str) -> None:
+    found = [sentence for module in modules() for sentence in RULES[rule](module)]
+    assert not found, "\n".join(found)
+
+
+def test_there_is_no_import_cycle() -> None:
+    found = cycles(modules())
+    assert found is None
+
+
+def test_every_layer_is_in_the_table() -> None:
+    packages = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert packages <= LAYERS.keys()
+
+
+PURE = '"""Pure: x."""\n'
+SHELL = '"""Shell: x."""\n'
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "source", "is_caught"),
+    [
+        ("imports point down", "_wire.op_msg", "from motorlite._net import clock", True),
+        ("imports point down", "_wire.op_msg", "from motorlite import errors", False),
+        ("imports point down", "_wire.op_msg", "from motorlite.errors import ProtocolError", False),
+        ("imports point down", "_wire.op_msg", "from motorlite import AsyncMongoClient", True),
+        ("imports point down", "_wire.op_msg", "import motorlite", True),
+        ("imports point down", "errors", "def f():\n    from motorlite._pool import pool", True),
+        (
+            "imports point down",
+            "_operations.find",
+            "from motorlite._execution.executor import Executor",
+            True,
+        ),
+        (
+            "imports point down",
+            "_operations.find",
+            "from motorlite._execution.operation import Command",
+            False,
+        ),
+        ("imports point down", "_operations.find", "from motorlite._execution import operation", False),
+        ("imports point down", "_operations.find", "from motorlite._execution import operations_x", True),
+        (
+            "imports point down",
+            "_topology.monitor",
+            "if TYPE_CHECKING:\n    from .._execution import x",
+            True,
+        ),
+        ("imports point down", "_topology.monitor", "from . import selection", False),
+        ("imports point down", "testing.server", "from motorlite._net import memory", False),
+        ("imports point down", "testing.server", "from motorlite import AsyncMongoClient", False),
+        ("imports point down", "testing.server", "from motorlite._pool import pool", True),
+        ("imports point down", "_api.client", "from motorlite._pool.pool import Pool", False),
+        ("imports point down", "_api.collection", "from motorlite._pool.pool import Pool", True),
+        ("imports point down", "_pool.pool", "from motorlite.testing import LocalServer", True),
+        ("effects stay in _net", "_pool.state", "import time", True),
+        ("effects stay in _net", "_pool.state", "import asyncio.events", True),
+        ("effects stay in _net", "_net.clock", "import asyncio, time", False),
+        ("effects stay in _net", "_net.clock", "import time\ntime.monotonic()", True),
+        ("effects stay in _net", "_net.clock", "from time import monotonic", True),
+        ("effects stay in _net", "_api.session", "import uuid", False),
+        ("effects stay in _net", "_execution.session", "def f():\n    import uuid", True),
+        ("effects stay in _net", "_execution.executor", "from contextvars import ContextVar", True),
+        ("effects stay in _net", "testing.local", "import subprocess, socket", False),
+        ("effects stay in _net", "testing.local", "import threading", True),
+        ("packages are known", "_pool.handshake", "import pymongo", True),
+        ("packages are known", "_api.gridfs", "from gridfs.errors import NoFile", True),
+        ("packages are known", "_api.gridfs", "from bson import ObjectId", False),
+        ("packages are known", "_pool.pool", "import anyio", False),
+        ("packages are known", "_pool.state", "import anyio", True),
+        ("packages are known", "_pool.handshake", "if TYPE_CHECKING:\n    from anyio import Event", True),
+        ("packages are known", "_execution.retry", "import anyio", True),
+        ("packages are known", "deadline", "import anyio", True),
+        ("packages are known", "_net.trio_stream", "import trio", False),
+        ("packages are known", "_topology.srv_polling", "import dns.resolver", True),
+        ("packages are known", "_net.anything", "import requests", True),
+        ("only three send", "_api.cursor", "async def f(c):\n    await c.round_trip(b'')", True),
+        ("only three send", "_api.cursor", "async def f(self):\n    await self._connection.send(b'')", True),
+        ("only three send", "_topology.topology", "async def f(conn):\n    await conn.receive()", True),
+        ("only three send", "_topology.topology", "send = pool.exchange", True),
+        (
+            "only three send",
+            "_execution.executor",
+            "async def f(c):\n    await c.connection.send(b'')",
+            False,
+        ),
+        ("only three send", "_topology.monitor", "async def f(c):\n    await c.exchange(b'')", False),
+        ("only three send", "_pool.establish", "async def f(c):\n    await c.exchange(b'')", False),
+        ("only three send", "_api.cursor", "def f(generator):\n    generator.send(None)", False),
+        ("kinds are named", "_pool.state", '"""The pool."""', True),
+        ("kinds are named", "_pool.state", "x = 1", True),
+        ("kinds are named", "_pool.pool", SHELL, False),
+        ("kinds are named", "_wire.op_msg", SHELL, True),
+        ("kinds are named", "errors", '"""Net: x."""', True),
+        ("kinds are named", "_pool.pool", '"""Net: x."""', True),
+        ("pure is pure", "_pool.state", PURE + "async def f(): ...", True),
+        ("pure is pure", "_pool.state", PURE + "x = [y async for y in z]", True),
+        ("pure is pure", "_pool.state", PURE + "import anyio.abc", True),
+        ("pure is pure", "_pool.state", PURE + "def f(): ...", False),
+        ("pure is pure", "_pool.pool", SHELL + "async def f(): ...", False),
+        ("__init__ holds names only", "_pool.__init__", PURE + "from x import y\n__all__ = ['y']", False),
+        ("__init__ holds names only", "_pool.__init__", "from x import y\ny()", True),
+        ("__init__ holds names only", "__init__", "def f(): ...", True),
+        ("__init__ holds names only", "__init__", "LIMIT = 5", True),
+        ("__init__ holds names only", "_pool.pool", "LIMIT = 5", False),
+    ],
+)
+def test_the_rule_itself(rule: str, name: str, source: str, is_caught: bool) -> None:
+    assert bool(list(RULES[rule](Module(name, source)))) is is_caught
+
+
+@pytest.mark.parametrize(
+    ("sources", "is_caught"),
+    [
+        ({"_api.a": "from motorlite._api import b", "_api.b": "import bson"}, False),
+        ({"_api.a": "from motorlite._api import b", "_api.b": "from motorlite._api.a import A"}, True),
+        ({"_api.a": "from . import b", "_api.b": "def f():\n    from .a import A"}, True),
+        ({"errors": "if TYPE_CHECKING:\n    from .values import V", "values": "from . import errors"}, True),
+        (
+            {"a": "from motorlite.b import x", "b": "from motorlite.c import x", "c": "import motorlite.a"},
+            True,
+        ),
+        ({"_api.__init__": "from motorlite._api.a import A", "_api.a": "from motorlite._api import A"}, True),
+        ({"_api.__init__": "from motorlite._api.a import A", "_api.a": "from motorlite._api import b"}, True),
+    ],
+)
+def test_cycles_are_found(sources: dict[str, str], is_caught: bool) -> None:
+    assert bool(cycles(Module(name, source) for name, source in sources.items())) is is_caught

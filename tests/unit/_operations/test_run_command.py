@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from motorlite._execution.operation import Kind, TimeLimit
+from motorlite._operations.run_command import RunCommand, RunCursorCommand
+from motorlite.errors import InvalidOperation
+from motorlite.read_preferences import ReadPreference
+from tests.unit._operations.servers import V7_0, sent
+
+
+def test_the_command_is_sent_as_it_is():
+    command = {"ping": 1, "writeConcern": {"w": 0}, "maxTimeMS": 5}
+    operation = RunCommand("db", command)
+    assert sent(operation) == {"ping": 1, "writeConcern": {"w": 0}, "maxTimeMS": 5}
+    assert operation.command(V7_0).name == "ping"
+    assert command == {"ping": 1, "writeConcern": {"w": 0}, "maxTimeMS": 5}
+
+
+def test_what_the_caller_does_later_has_no_effect():
+    command: dict[str, Any] = {"ping": 1}
+    operation = RunCommand("db", command)
+    command["comment"] = "changed"
+    assert sent(operation) == {"ping": 1}
+
+
+def test_facts():
+    operation = RunCommand("db", {"ping": 1}, selector=ReadPreference.NEAREST)
+    assert operation.name == "runCommand"
+    assert operation.kind is Kind.COMMAND
+    assert not operation.is_retryable
+    assert not operation.is_idempotent
+    assert operation.is_acknowledged
+    assert operation.supports_sessions
+    assert not operation.supports_read_concern
+    assert not operation.creates_cursor
+    assert operation.time_limit is TimeLimit.SEND
+    assert operation.selector is ReadPreference.NEAREST
+    assert operation.parse({"ok": 1, "x": 2}) == {"ok": 1, "x": 2}
+
+
+def test_an_empty_command():
+    with pytest.raises(ValueError, match="a command must not be empty"):
+        RunCommand("db", {})
+
+
+def test_a_command_with_a_cursor():
+    operation = RunCursorCommand("db", {"checkMetadataConsistency": 1}, time_limit=TimeLimit.OMIT)
+    assert operation.creates_cursor
+    assert operation.kind is Kind.COMMAND
+    assert operation.time_limit is TimeLimit.OMIT
+    assert operation.document_fields == {"cursor": {"firstBatch": 1}}
+    reply = operation.parse({"cursor": {"id": 1, "ns": "db.$cmd", "firstBatch": [{}]}, "ok": 1})
+    assert reply.cursor_id == 1
+
+
+def test_a_reply_without_a_cursor():
+    with pytest.raises(InvalidOperation, match="the reply to ping has no cursor"):
+        RunCursorCommand("db", {"ping": 1}).parse({"ok": 1})

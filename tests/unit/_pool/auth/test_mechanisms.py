@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from motorlite._pool.auth.conversation import RunCommand
+from motorlite._pool.auth.mechanisms import Authentication, start
+from motorlite._pool.auth.scram import KeyCache
+from motorlite._pool.handshake import Handshake, parse_hello
+from motorlite.errors import ConfigurationError
+from tests.support.scram_server import ScramServer, drive
+
+SHA_1_USER_PENCIL = b"1c33006ec1ffd90f9cadcbcc0e118200"
+
+
+def credentials(
+    mechanism: str | None = None,
+    *,
+    username: str | None = "user",
+    password: str | None = "pencil",
+    source: str = "admin",
+    **properties: str,
+) -> Any:
+    return SimpleNamespace(
+        username=username,
+        password=password,
+        source=source,
+        mechanism=mechanism,
+        mechanism_properties=properties,
+    )
+
+
+def begin(mechanism: str | None = None, **fields: Any) -> Authentication:
+    return start(credentials(mechanism, **fields), b"123456789012345678", KeyCache())
+
+
+def handshake(**fields: Any) -> Handshake:
+    return parse_hello(("a", 1), {"ok": 1, "maxWireVersion": 17, **fields}, False)
+
+
+def first_command(authentication: Authentication, answer: Handshake) -> dict[str, Any]:
+    conversation = authentication.conversation(answer)
+    assert conversation is not None
+    request = next(conversation)
+    assert isinstance(request, RunCommand)
+    return request.document
+
+
+@pytest.mark.parametrize(
+    ("listed", "chosen"),
+    [
+        (["SCRAM-SHA-1", "SCRAM-SHA-256"], "SCRAM-SHA-256"),
+        (["SCRAM-SHA-256"], "SCRAM-SHA-256"),
+        (["SCRAM-SHA-1"], "SCRAM-SHA-1"),
+        # Never anything else by default, and unknown names are no error (handshake prose test 2).
+        (["PLAIN", "ArBiTrArY"], "SCRAM-SHA-1"),
+        ([], "SCRAM-SHA-1"),
+        (None, "SCRAM-SHA-1"),
+        ("SCRAM-SHA-256", "SCRAM-SHA-1"),
+        ([7, None], "SCRAM-SHA-1"),
+    ],
+)
+def test_negotiation(listed: Any, chosen: str) -> None:
+    authentication = begin(source="db")
+    assert authentication.sasl_supported_mechs() == "db.user"
+    speculative = authentication.speculative_document()
+    assert speculative is not None
+    assert (speculative["mechanism"], speculative["db"]) == ("SCRAM-SHA-256", "db")
+    command = first_command(authentication, handshake(saslSupportedMechs=listed))
+    assert command["mechanism"] == chosen
+    assert "db" not in command
+
+
+def test_the_name_is_asked_for_as_it_was_given() -> None:
+    assert begin(username="\u2168,=").sasl_supported_mechs() == "admin.\u2168,="
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-1", "SCRAM-SHA-256"])
+def test_a_configured_mechanism_is_honoured(mechanism: str) -> None:
+    authentication = begin(mechanism)
+    assert authentication.sasl_supported_mechs() is None
+    speculative = authentication.speculative_document()
+    assert speculative is not None
+    assert speculative["mechanism"] == mechanism
+    command = first_command(authentication, handshake(saslSupportedMechs=["SCRAM-SHA-1", "SCRAM-SHA-256"]))
+    assert command["mechanism"] == mechanism
+
+
+@pytest.mark.parametrize(
+    ("configured", "mechanism", "password"),
+    [
+        (None, "SCRAM-SHA-256", b"pencil"),
+        ("SCRAM-SHA-256", "SCRAM-SHA-256", b"pencil"),
+        ("SCRAM-SHA-1", "SCRAM-SHA-1", SHA_1_USER_PENCIL),
+    ],
+)
+def test_a_speculative_answer_is_continued(configured: str | None, mechanism: str, password: bytes) -> None:
+    authentication = begin(configured)
+    server = ScramServer(mechanism, password)
+    speculative = authentication.speculative_document()
+    assert speculative is not None
+    reply = server.answer(speculative)
+    del reply["ok"]  # as in a real hello
+    conversation = authentication.conversation(handshake(speculativeAuthenticate=reply))
+    assert conversation is not None
+    drive(conversation, server.answer)
+    assert server.is_authenticated
+    assert [next(iter(command)) for command in server.commands] == ["saslStart", "saslContinue"]
+
+
+def test_x509() -> None:
+    authentication = begin("MONGODB-X509", username=None, password=None, source="$external")
+    assert authentication.sasl_supported_mechs() is None
+    assert authentication.speculative_document() == {"authenticate": 1, "mechanism": "MONGODB-X509"}
+    assert first_command(authentication, handshake()) == {"authenticate": 1, "mechanism": "MONGODB-X509"}
+    done = authentication.conversation(handshake(speculativeAuthenticate={"user": "CN=client"}))
+    assert done is not None
+    assert list(done) == []
+
+
+def test_plain_has_no_speculative_message() -> None:
+    authentication = begin("PLAIN", source="$external")
+    assert authentication.speculative_document() is None
+    assert authentication.sasl_supported_mechs() is None
+    assert first_command(authentication, handshake())["payload"] == b"\0user\0pencil"
+
+
+def test_arbiters_know_no_users() -> None:
+    assert begin().conversation(handshake(arbiterOnly=True)) is None
+
+
+@pytest.mark.parametrize("mechanism", ["MONGODB-AWS", "MONGODB-OIDC", "GSSAPI", "MONGODB-CR"])
+def test_unsupported_mechanisms_name_the_supported(mechanism: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"'{mechanism}'.*SCRAM-SHA-256, SCRAM-SHA-1, MONGODB-X509, PLAIN"
+    ):
+        begin(mechanism)
+
+
+@pytest.mark.parametrize("mechanism", [None, "SCRAM-SHA-1", "SCRAM-SHA-256", "PLAIN"])
+@pytest.mark.parametrize("lacking", [{"username": None}, {"username": ""}, {"password": None}])
+def test_incomplete_credentials(mechanism: str | None, lacking: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="needs a username and a password"):
+        begin(mechanism, **lacking)
+
+
+def test_superfluous_credentials() -> None:
+    with pytest.raises(ConfigurationError, match="MONGODB-X509 takes no password"):
+        begin("MONGODB-X509")
+    with pytest.raises(ConfigurationError, match="PLAIN takes no mechanism properties"):
+        begin("PLAIN", SERVICE_NAME="x")
+
+
+def test_short_nonces_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 15 bytes, got 14"):
+        start(credentials(), b"x" * 14, KeyCache())
+
+
+def test_an_empty_password_is_a_password() -> None:
+    assert begin(password="").speculative_document()
+
+
+@pytest.mark.parametrize(("mechanism", "shown"), [(None, "by negotiation"), ("PLAIN", "PLAIN")])
+def test_the_repr_is_redacted(mechanism: str | None, shown: str) -> None:
+    assert repr(begin(mechanism)) == f"<Authentication {shown}>"

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from motorlite._topology.eligibility import NEAREST, PRIMARY, PRIMARY_PREFERRED, SECONDARY_PREFERRED
+from motorlite._topology.selection import (
+    WRITABLE,
+    Selector,
+    choose,
+    describe_failure,
+    describe_selector,
+    suitable_servers,
+)
+from motorlite._topology.topology_description import TopologyDescription
+from motorlite.errors import AutoReconnect, ConfigurationError
+from motorlite.read_preferences import ReadPreference, Secondary
+from tests.unit._topology.deployments import A, B, C, Preference, hello, primary, replica_set, secondary
+
+if TYPE_CHECKING:
+    from motorlite._topology.selection import ServerSelector
+    from motorlite._topology.server_description import ServerDescription
+
+
+def found(
+    topology: TopologyDescription,
+    selector: Selector,
+    *deprioritized: tuple[str, int],
+    local_threshold: float = 0.015,
+    server_selector: ServerSelector | None = None,
+) -> str:
+    servers = suitable_servers(
+        topology,
+        selector,
+        deprioritized=frozenset(deprioritized),
+        local_threshold=local_threshold,
+        heartbeat_frequency=10.0,
+        server_selector=server_selector,
+    )
+    return "".join(server.address[0] for server in servers)
+
+
+def test_public_read_preferences_are_selectors() -> None:
+    topology = replica_set(primary(A), secondary(B, tags={"dc": "ny"}), secondary(C))
+    assert found(topology, Secondary(tag_sets=[{"dc": "ny"}])) == "b"
+    assert found(topology, ReadPreference.PRIMARY) == "a"
+    assert len({Secondary(), Secondary(), WRITABLE, A}) == 3
+
+
+def test_latency_window() -> None:
+    topology = replica_set(
+        primary(A, round_trip_time=0.020),
+        secondary(B, round_trip_time=0.005),
+        secondary(C, round_trip_time=0.021),
+    )
+    assert found(topology, Preference(NEAREST)) == "ab"
+    assert found(topology, Preference(NEAREST), local_threshold=0.0) == "b"
+    assert found(topology, Preference(NEAREST), local_threshold=1.0) == "abc"
+
+
+def test_deprioritized_server_is_the_last_resort() -> None:
+    topology = replica_set(primary(A), secondary(B))
+    assert found(topology, Preference(NEAREST), A) == "b"
+    assert found(topology, Preference(PRIMARY_PREFERRED), A) == "b"
+    assert found(topology, Preference(SECONDARY_PREFERRED), B) == "a"
+    assert found(topology, Preference(NEAREST), A, B) == "ab"
+    assert found(topology, Preference(PRIMARY), A) == "a"
+    assert found(topology, WRITABLE, A) == "a"
+    assert found(topology, A, A) == "a"
+
+
+def test_deprioritized_server_widens_the_window_of_the_others() -> None:
+    topology = replica_set(primary(A, round_trip_time=0.001), secondary(B, round_trip_time=0.5))
+    assert found(topology, Preference(NEAREST), A) == "b"
+
+
+def test_address_selects_one_known_server_whatever_it_is() -> None:
+    topology = replica_set(primary(A), hello(B, isreplicaset=True))
+    assert found(topology, B) == "b"
+    assert found(topology, C) == ""
+    assert found(topology, ("z", 1)) == ""
+
+
+def test_server_selector_comes_before_the_window() -> None:
+    topology = replica_set(primary(A, round_trip_time=0.5), secondary(B, round_trip_time=0.001))
+    asked = []
+
+    def slowest_only(servers: list[ServerDescription]) -> list[ServerDescription]:
+        asked.append(len(servers))
+        return servers[:1]
+
+    assert found(topology, Preference(NEAREST), server_selector=slowest_only) == "a"
+    assert found(replica_set(), Preference(NEAREST), server_selector=slowest_only) == ""
+    assert asked == [2]
+
+
+def test_incompatible_deployment_is_an_error() -> None:
+    topology = TopologyDescription.initial([A]).apply(hello(A, maxWireVersion=7))
+    with pytest.raises(ConfigurationError, match=r"MongoDB 4\.0.*MongoDB 4\.2"):
+        found(topology, WRITABLE)
+
+
+def test_too_small_max_staleness_is_an_error_before_anything_is_discovered() -> None:
+    with pytest.raises(ConfigurationError, match="maxStalenessSeconds=1 "):
+        found(replica_set(), Preference(NEAREST, max_staleness=1))
+
+
+class Loaded(NamedTuple):
+    name: str
+    operation_count: int
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [((0, 0), "a"), ((0, 1), "c"), ((1, 0), "a"), ((1, 1), "c"), ((2, 0), "c"), ((2, 1), "c")],
+)
+def test_choice_between_every_pair(pair: tuple[int, int], expected: str) -> None:
+    candidates = [Loaded("a", 1), Loaded("b", 2), Loaded("c", 0)]
+    assert choose(candidates, *pair).name == expected
+
+
+def test_choice_of_equally_busy_servers_is_the_first_of_the_pair() -> None:
+    candidates = [Loaded("a", 3), Loaded("b", 3)]
+    assert choose(candidates, 0, 0).name == "a"
+    assert choose(candidates, 1, 0).name == "b"
+
+
+def test_describe_selector() -> None:
+    assert describe_selector(WRITABLE) == "a write"
+    assert describe_selector(("::1", 5)) == "the server [::1]:5"
+    assert describe_selector(Preference(PRIMARY)) == "read preference primary"
+    assert describe_selector(Preference(NEAREST, ({"dc": "ny"}, {}), 120)) == (
+        "read preference nearest, tag sets [{'dc': 'ny'}, {}], maxStalenessSeconds 120"
+    )
+
+
+def test_failure_names_every_server_and_its_last_error() -> None:
+    topology = replica_set().reset_server(A, AutoReconnect("connection refused"))
+    assert describe_failure(topology, WRITABLE) == (
+        "No server for a write: no server of the deployment can be reached (ReplicaSetNoPrimary 'rs'). "
+        "a:1 is Unknown: AutoReconnect: connection refused; b:1 is Unknown: it has not answered yet; "
+        "c:1 is Unknown: it has not answered yet"
+    )
+
+
+def test_failure_with_reachable_servers_names_their_kinds() -> None:
+    topology = replica_set(primary(A), secondary(B, tags={"dc": "la"}))
+    text = describe_failure(topology, Preference(NEAREST, ({"dc": "ny"},)))
+    assert "none of the servers that were found is suitable (ReplicaSetWithPrimary 'rs')" in text
+    assert "a:1 is RSPrimary; b:1 is RSSecondary with tags {'dc': 'la'}; c:1 is Unknown" in text
+
+
+def test_failure_without_any_server() -> None:
+    topology = TopologyDescription.initial([A], replica_set="rs").apply(hello(A))
+    assert "no server is left in the deployment (ReplicaSetNoPrimary 'rs')" in describe_failure(
+        topology, WRITABLE
+    )
+
+
+def test_failure_of_an_unknown_deployment() -> None:
+    text = describe_failure(TopologyDescription.initial([A]), A)
+    assert text.startswith("No server for the server a:1: no server of the deployment can be reached (Unknown). ")

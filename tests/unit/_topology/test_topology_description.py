@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import pytest
+from bson.objectid import ObjectId
+
+from motorlite._topology.eligibility import NEAREST, SECONDARY
+from motorlite._topology.server_description import ServerDescription, ServerType
+from motorlite._topology.topology_description import TopologyChange, TopologyDescription
+from motorlite._topology.topology_type import TopologyType
+from motorlite.errors import AutoReconnect
+from tests.unit._topology.deployments import A, B, C, Preference, hello, primary, replica_set, secondary
+
+PROCESS = ObjectId()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, TopologyType.Unknown),
+        ({"direct_connection": True}, TopologyType.Single),
+        ({"direct_connection": True, "replica_set": "rs"}, TopologyType.Single),
+        ({"replica_set": "rs"}, TopologyType.ReplicaSetNoPrimary),
+        ({"load_balanced": True}, TopologyType.LoadBalanced),
+    ],
+)
+def test_initial_type(options: dict[str, object], expected: TopologyType) -> None:
+    description = TopologyDescription.initial([A], **options)  # type: ignore[arg-type]  # parametrised
+    assert description.topology_type is expected
+    assert description.topology_type_name == expected.value
+    assert list(description.server_descriptions()) == [A]
+    assert not description.has_known_servers
+    assert description.replica_set_name == options.get("replica_set")
+
+
+def test_empty() -> None:
+    description = TopologyDescription.empty()
+    assert description.topology_type is TopologyType.Unknown
+    assert not description.server_descriptions()
+
+
+def test_apply_leaves_the_old_description_alone() -> None:
+    old = TopologyDescription.initial([A])
+    new = old.apply(hello(A))
+    assert not old.has_known_servers
+    assert new.has_known_servers
+    assert new.topology_type is TopologyType.Single
+
+
+def test_descriptions_are_read_only() -> None:
+    servers = TopologyDescription.initial([A]).server_descriptions()
+    with pytest.raises(TypeError):
+        servers[B] = hello(B)  # type: ignore[index]  # what is being tested
+
+
+def test_standalone_among_several_seeds_is_removed() -> None:
+    description = TopologyDescription.initial([A, B]).apply(hello(A))
+    assert description.topology_type is TopologyType.Unknown
+    assert list(description.server_descriptions()) == [B]
+
+
+def test_standalone_after_the_lone_seed_named_others_is_removed() -> None:
+    description = TopologyDescription.initial([A]).apply(secondary(A)).apply(hello(B))
+    assert set(description.server_descriptions()) == {A, C}
+
+
+def test_news_of_an_unknown_address_are_ignored() -> None:
+    description = replica_set(primary(A))
+    assert description.apply(primary(("z", 1))) is description
+
+
+def test_older_topology_version_is_ignored_and_an_equal_one_is_not() -> None:
+    description = replica_set(primary(A, topologyVersion={"processId": PROCESS, "counter": 2}))
+    assert (
+        description.apply(secondary(A, topologyVersion={"processId": PROCESS, "counter": 1})) is description
+    )
+    news = secondary(A, topologyVersion={"processId": PROCESS, "counter": 2})
+    assert description.apply(news).server_descriptions()[A] is news
+
+
+def test_new_primary_deposes_the_old_one() -> None:
+    old = replica_set(primary(A, setVersion=1, electionId=ObjectId("0" * 24)))
+    new = old.apply(primary(B, setVersion=1, electionId=ObjectId("1" * 24)))
+    deposed = new.server_descriptions()[A]
+    assert deposed.server_type is ServerType.Unknown
+    assert "primary marked stale due to discovery of newer primary" in str(deposed.error)
+    assert TopologyChange.between(old, new, B).deposed == (A,)
+    # A late word of the old primary does not depose the new one.
+    late = new.apply(primary(A, setVersion=1, electionId=ObjectId("0" * 24)))
+    assert late.topology_type is TopologyType.ReplicaSetWithPrimary
+    assert "electionId/setVersion mismatch, (" in str(late.server_descriptions()[A].error)
+    assert TopologyChange.between(new, late, A).deposed == ()
+
+
+def test_change_names_added_and_removed_servers() -> None:
+    old = replica_set()
+    new = old.apply(primary(A, hosts=["a:1", "d:1", "e:1"]))
+    change = TopologyChange.between(old, new, A)
+    assert change.added == (("d", 1), ("e", 1))
+    assert change.removed == (B, C)
+    assert change.deposed == ()
+
+
+def test_failed_primary_is_not_deposed() -> None:
+    old = replica_set(primary(A))
+    new = old.reset_server(A, AutoReconnect("gone"))
+    assert new.topology_type is TopologyType.ReplicaSetNoPrimary
+    assert str(new.server_descriptions()[A].error) == "gone"
+    assert TopologyChange.between(old, new, A).deposed == ()
+
+
+def test_reset_server_keeps_the_topology_version_of_the_error() -> None:
+    version = {"processId": PROCESS, "counter": 9}
+    new = replica_set(primary(A)).reset_server(A, AutoReconnect("gone"), version)
+    assert new.server_descriptions()[A].topology_version == version
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("other", "is a member of 'other'"), (None, "is not a member of a replica set")]
+)
+def test_direct_connection_verifies_the_set_name(name: str | None, text: str) -> None:
+    description = TopologyDescription.initial([A], direct_connection=True, replica_set="rs")
+    server = description.apply(primary(A, setName=name)).server_descriptions()[A]
+    assert server.server_type is ServerType.Unknown
+    assert text in str(server.error)
+    assert description.apply(primary(A)).has_known_servers
+
+
+def test_load_balancer_stays() -> None:
+    description = TopologyDescription.initial([A], load_balanced=True)
+    description = description.apply(ServerDescription.load_balancer(A))
+    assert description.topology_type is TopologyType.LoadBalanced
+    assert description.compatibility_error is None
+    assert description.has_writable_server()
+
+
+def test_too_old_server_is_named_with_both_versions() -> None:
+    description = TopologyDescription.initial([A]).apply(hello(A, maxWireVersion=7))
+    assert description.compatibility_error == (
+        "Server at a:1 reports wire version 7 (MongoDB 4.0), but this version of motorlite requires at least "
+        "8 (MongoDB 4.2)."
+    )
+    assert description.apply(hello(A, maxWireVersion=8)).compatibility_error is None
+
+
+def test_ancient_server_is_refused_too() -> None:
+    description = TopologyDescription.initial([A]).apply(hello(A, maxWireVersion=0))
+    assert "wire version 0 (MongoDB older than 2.6)" in (description.compatibility_error or "")
+
+
+def test_too_new_server_is_refused() -> None:
+    description = TopologyDescription.initial([A]).apply(hello(A, minWireVersion=999, maxWireVersion=1000))
+    assert "requires wire version 999" in (description.compatibility_error or "")
+
+
+def test_session_timeout_is_the_smallest_of_those_with_data() -> None:
+    description = replica_set(
+        primary(A, logicalSessionTimeoutMinutes=30),
+        secondary(B, logicalSessionTimeoutMinutes=10),
+        hello(C, setName="rs", arbiterOnly=True, hosts=["a:1", "b:1", "c:1"]),
+    )
+    assert description.logical_session_timeout_minutes == 10
+    assert description.apply(secondary(B)).logical_session_timeout_minutes is None
+    assert replica_set().logical_session_timeout_minutes is None
+
+
+def test_readable_and_writable_servers() -> None:
+    description = replica_set(secondary(A, tags={"dc": "ny"}))
+    assert not description.has_writable_server()
+    assert not description.has_readable_server()
+    assert description.has_readable_server(Preference(SECONDARY))
+    assert not description.has_readable_server(Preference(NEAREST, ({"dc": "la"},)))
+    assert [server.address for server in description.readable_servers] == [A]
+    assert description.apply(primary(B)).has_writable_server()
+
+
+def test_with_hosts_follows_srv_records() -> None:
+    description = TopologyDescription.initial([A, B]).apply(hello(A, msg="isdbgrid"))
+    followed = description.with_hosts([A, C])
+    assert followed.topology_type is TopologyType.Sharded
+    assert followed.server_descriptions()[A] is description.server_descriptions()[A]
+    assert followed.server_descriptions()[C].server_type is ServerType.Unknown
+    assert B not in followed.server_descriptions()
+
+
+def test_pool_is_ready_after_checks_of_servers_that_serve() -> None:
+    description = replica_set()
+    direct = TopologyDescription.initial([A], direct_connection=True)
+    ghost, failed = hello(A, isreplicaset=True), ServerDescription.unknown(A)
+    assert description.is_pool_ready_after(secondary(A))
+    assert not description.is_pool_ready_after(ghost)
+    assert direct.is_pool_ready_after(ghost)
+    assert not direct.is_pool_ready_after(failed)
+
+
+def test_members_are_added_in_a_stable_order() -> None:
+    hosts = ["z:1", "a:1", "/tmp/m.sock", "b:2", "b:1"]
+    description = TopologyDescription.initial([A]).apply(primary(A, hosts=hosts))
+    assert list(description.server_descriptions()) == [A, ("/tmp/m.sock", None), B, ("b", 2), ("z", 1)]
+
+
+def test_repr_lists_the_servers() -> None:
+    text = repr(replica_set(primary(A)))
+    assert text.startswith("<TopologyDescription topology_type: ReplicaSetWithPrimary, servers: [")
+    assert text.count("<ServerDescription") == 3

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import io
+import math
+
+import pytest
+from rich.console import Console
+
+from benchmarks.demo.display import Display
+from benchmarks.demo.scenario import PHASES, POLICIES
+from benchmarks.demo.tables import POLICIES as POLICY_LAYOUT
+from benchmarks.demo.tables import SECONDS, Row, milliseconds, policy_row, second_row
+from benchmarks.demo.tally import Counts, Tally
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.00123, "1.2"), (0.0123, "12"), (1.5, "1,500"), (math.nan, "-"), (0.0, "0.0")]
+)
+def test_times_are_in_milliseconds(seconds: float, text: str) -> None:
+    assert milliseconds(seconds) == text
+
+
+def test_a_second_is_coloured_by_the_worst_that_happened() -> None:
+    counts = Counts(served=90, failed=4, attempts=200, retries=100, latencies=[0.001, 0.5])
+    row = second_row(3, "rejects 60 %", counts, 812.4)
+    assert row.cells == ("3", "rejects 60 %", "90", "200", "100", "4", "812", "1.0", "500")
+    styles = [second_row(1, "", c, 0).style for c in (counts, Counts(retries=1), Counts(served=1))]
+    assert styles == ["red", "yellow", "green"]
+
+
+def test_a_policy_is_judged_by_its_whole_load() -> None:
+    tally = Tally()
+    tally.now.served, tally.now.failed, tally.now.attempts = 1_200, 300, 3_000
+    tally.now.latencies = [0.02] * 1_200
+    tally.end_second()
+    cells = policy_row(POLICIES[1], tally, 6).cells
+    assert cells == ("no retries", "200", "20.0%", "3,000", "2.00", "3,000", "20", "20")
+
+
+def test_lines_fit_a_terminal_of_80_columns() -> None:
+    widest = Counts(served=9_999, failed=9_999, attempts=99_999, retries=99_999, latencies=[99.999])
+    for phase in PHASES:
+        row = second_row(99, phase.name, widest, 1000)
+        assert len(SECONDS.line(row.cells)) == len(SECONDS.line(SECONDS.head)) <= 80
+    for policy in POLICIES:
+        assert len(policy.name) <= POLICY_LAYOUT.widths[0]
+    assert len(POLICY_LAYOUT.line(POLICY_LAYOUT.head)) <= 80
+
+
+def shown(*, terminal: bool) -> str:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=80, color_system=None)
+    cells = ("9", "running", *["1"] * 7)
+    with Display(console, SECONDS) as display:
+        display.running(Row(cells))
+        display.finished(Row(("1", "done", *["1"] * 7)))
+    return file.getvalue()
+
+
+def test_a_file_gets_one_line_for_each_finished_row() -> None:
+    lines = shown(terminal=False).splitlines()
+    assert [line.split()[:2] for line in lines] == [["second", "server"], ["1", "done"]]
+
+
+def test_a_terminal_sees_the_running_row_too() -> None:
+    assert "running" in shown(terminal=True)
