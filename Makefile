@@ -12,7 +12,7 @@ help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-demo  ## a real MongoDB server under overload, live in the terminal
-	@$(RUN) examples/demo.py
+	@$(RUN) -m benchmarks.demo
 
 test: $(VENV)/.installed-dev  ## everything: check, unit, simulation and live tests, coverage
 	@$(RUN) scripts/run_parts.py $(if $(PYTHON),--no-coverage)

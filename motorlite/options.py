@@ -12,7 +12,7 @@ from bson.codec_options import CodecOptions
 from motorlite.concerns import ReadConcern, WriteConcern
 from motorlite.credentials import Credentials, build_credentials
 from motorlite.errors import ConfigurationError
-from motorlite.option_rules import check_combination
+from motorlite.option_rules import DEFAULT_MAX_POOL_SIZE, check_combination
 from motorlite.option_table import ALIASES, BY_NAME, WrongOptionType, WrongOptionValue, did_you_mean
 from motorlite.read_preferences import _ServerMode, make_read_preference, read_pref_mode_from_name
 from motorlite.retry import OverloadRetry
@@ -36,7 +36,6 @@ __all__ = [
     "with_srv_records",
 ]
 
-DEFAULT_MAX_POOL_SIZE: Final = 100
 DEFAULT_MAX_CONNECTING: Final = 2
 DEFAULT_CONNECT_TIMEOUT: Final = 20.0
 DEFAULT_SERVER_SELECTION_TIMEOUT: Final = 30.0

@@ -105,10 +105,10 @@ def read_uri(uri: str, default_port: int) -> tuple[ParsedURI, list[Note]]:
     authority, _, path = rest.partition("/")
     userinfo, at_sign, host_list = authority.rpartition("@")
     username, password = _userinfo(userinfo) if at_sign else (None, None)
-    database, collection = _database(path)
-    options, notes = _options(query) if query else ({}, [])
     srv_host = _srv_host(host_list) if is_srv else None
     hosts = () if is_srv else parse_hosts(host_list, default_port)
+    database, collection = _database(path)
+    options, notes = _options(query) if query else ({}, [])
     return ParsedURI(hosts, srv_host, username, password, database, collection, options), notes
 
 

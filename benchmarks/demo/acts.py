@@ -17,11 +17,12 @@ from benchmarks.demo.scenario import (
     DATABASE,
     OVERLOADED_CAPACITY,
     OVERLOADS,
-    PHASES,
     POLICIES,
+    REJECTED,
     RETRIES,
     SURVIVAL_LOAD,
     capacity,
+    timeline,
 )
 from benchmarks.demo.tally import Tally
 from motorlite import AsyncMongoClient
@@ -48,10 +49,10 @@ async def play(uri: str, console: Console) -> list[str]:
 async def survive(uri: str, control: Client, console: Console) -> list[str]:
     """The default policy while the server rejects a fixed share of all commands."""
     load = SURVIVAL_LOAD
-    console.rule("[bold]The server rejects 60 % of all commands", align="left")
+    console.rule(f"[bold]The server rejects {REJECTED:.0%} of all commands", align="left")
     console.print(
-        f"{load.tasks} tasks send {load.rate:.0f} requests a second. Goodput is what was served in that second; "
-        "p50 and p99 are the times that served requests took.\n"
+        f"{load.tasks} tasks send {load.rate:.0f} requests a second. Goodput is what was served in that "
+        "second; p50 and p99 are the times that served requests took.\n"
     )
     tally = Tally()
     async with _client(uri, tally) as client, anyio.create_task_group() as group:
@@ -65,24 +66,24 @@ async def survive(uri: str, control: Client, console: Console) -> list[str]:
     total = tally.total
     console.print(
         f"\n{total.served:,} of {total.requests:,} requests were served, with {total.attempts:,} attempts. A "
-        f"request fails when all its {RETRIES + 1} attempts are rejected: {0.6 ** (RETRIES + 1):.1%} of those made "
-        f"during the overload. Without retries it would be 60 %.\n"
+        f"request fails when all its {RETRIES + 1} attempts are rejected: {REJECTED ** (RETRIES + 1):.1%} of "
+        f"those made during the overload. Without retries it would be {REJECTED:.0%}.\n"
     )
     return tally.surprises
 
 
 async def _show_seconds(client: Client, control: Client, tally: Tally, console: Console) -> None:
     start = anyio.current_time()
-    number = 0
+    rejected = 0.0
     with Display(console, tables.SECONDS) as display:
-        for phase in PHASES:
-            await reject(control, phase.rejected)
-            for number in range(number + 1, number + 1 + phase.seconds):
-                for frame in range(1, FRAMES_PER_SECOND + 1):
-                    await anyio.sleep_until(start + number - 1 + frame / FRAMES_PER_SECOND)
-                    tokens = client.stats().tokens
-                    display.running(tables.second_row(number, phase.name, tally.now, tokens))
-                display.finished(tables.second_row(number, phase.name, tally.end_second(), tokens))
+        for number, phase in enumerate(timeline(), 1):
+            if phase.rejected != rejected:
+                rejected = phase.rejected
+                await reject(control, rejected)
+            for frame in range(1, FRAMES_PER_SECOND + 1):
+                await anyio.sleep_until(start + number - 1 + frame / FRAMES_PER_SECOND)
+                display.running(tables.second_row(number, phase.name, tally.now, client.stats().tokens))
+            display.finished(tables.second_row(number, phase.name, tally.end_second(), client.stats().tokens))
 
 
 async def compare(uri: str, control: Client, console: Console) -> list[str]:
@@ -91,8 +92,9 @@ async def compare(uri: str, control: Client, console: Console) -> list[str]:
     times = " and ".join(f"from second {begin:g} to {end:g}" for begin, end in OVERLOADS)
     console.rule("[bold]The same load with other policies", align="left")
     console.print(
-        f"{load.tasks} tasks send {load.rate:.0f} requests a second for {load.seconds} seconds. The server admits "
-        f"{CAPACITY:.0f} attempts a second, {times} only {OVERLOADED_CAPACITY:.0f}, and rejects the others.\n"
+        f"{load.tasks} tasks send {load.rate:.0f} requests a second for {load.seconds} seconds. The server "
+        f"admits {CAPACITY:.0f} attempts a second, {times} only {OVERLOADED_CAPACITY:.0f}, and rejects the "
+        "others.\n"
     )
     surprises: list[str] = []
     with Display(console, tables.POLICIES) as display:
@@ -102,10 +104,10 @@ async def compare(uri: str, control: Client, console: Console) -> list[str]:
             display.finished(tables.policy_row(policy, tally, load.seconds))
             surprises += tally.surprises
     console.print(
-        "\nPer request: attempts that the server saw for each request; peak/s: those of its worst second. To "
-        "reject costs this server nothing; a real one pays for every attempt, which is how a storm of retries "
-        "keeps it down. No policy serves more than the server admits: when an overload outlasts the backoff, "
-        "the tokens run out, and the driver stops retrying."
+        "\nPer request: attempts that the server saw for each request; peak/s: those of its worst second. "
+        "To reject costs this server nothing; a real one pays for every attempt, which is how a storm of "
+        "retries keeps it down. No policy serves more than the server admits: when an overload outlasts the "
+        "backoff, the tokens run out, and the driver stops retrying."
     )
     return surprises
 

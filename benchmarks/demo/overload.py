@@ -28,7 +28,7 @@ async def reject(control: AsyncMongoClient[dict[str, Any]], share: float) -> Non
 async def limited(
     control: AsyncMongoClient[dict[str, Any]], capacity: Callable[[float], float]
 ) -> AsyncIterator[None]:
-    """Admit `capacity(elapsed)` commands per second and reject the others, as a rate limiter at the door does.
+    """Admit `capacity(elapsed)` commands per second and reject the others, like a rate limiter.
 
     In every window the server lets as many commands pass as the rate allows, in the order of their arrival.
     """
@@ -66,8 +66,8 @@ async def _limit(control: AsyncMongoClient[dict[str, Any]], capacity: Callable[[
 def _of_demo(failpoint: dict[str, Any]) -> dict[str, Any]:
     """Let it act on the commands that the demo's clients send, and on nothing that these make the server do.
 
-    Without the namespace the failpoint would also hit the internal find (in config.transactions) with which the
-    server prepares the first retryable write of a session: writes would be rejected far more often than reads.
+    Without the namespace the failpoint also hits the internal find in config.transactions with which the
+    server prepares the first retryable write of a session: writes would be rejected more often than reads.
     """
     data = {**failpoint["data"], "appName": APP_NAME, "namespace": f"{DATABASE}.{COLLECTION}"}
     return {**failpoint, "data": data}

@@ -15,7 +15,7 @@ RETRIES = 5
 class Load:
     """Tasks that each send one request per interval (seconds), one after the other.
 
-    Request k of a task is due at a fixed time, whatever became of the earlier ones; a late task catches up. Every
+    Each request is due at a fixed time, whatever became of the earlier ones; a late task catches up. Every
     policy thus gets the same requests.
     """
 
@@ -45,14 +45,20 @@ class Phase:
     rejected: float
 
 
+REJECTED = 0.6
 PHASES = (
     Phase("healthy", 2, 0.0),
-    Phase("rejects 60 %", 10, 0.6),
+    Phase(f"rejects {REJECTED:.0%}", 10, REJECTED),
     Phase("recovered", 4, 0.0),
 )
-# 100 requests a second: at 60 % a request costs the token bucket 0.73 tokens on average, so that a full one (1000)
-# lasts for 13 seconds.
+# 100 requests a second. At 60 % one costs the token bucket 0.73 tokens on average: a full one (1000) lasts
+# for 13 seconds.
 SURVIVAL_LOAD = Load(interval=2.0, seconds=sum(phase.seconds for phase in PHASES))
+
+
+def timeline() -> list[Phase]:
+    """The phase of every second of the first part."""
+    return [phase for phase in PHASES for _ in range(phase.seconds)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,16 @@ class BulkWrite:
     `options` are those of the command: `bypass_document_validation`, `let`, `comment`.
     """
 
-    __slots__ = ("_core", "_deadline", "_is_ordered", "_names", "_operation_id", "_options", "_session", "_settings")
+    __slots__ = (
+        "_core",
+        "_deadline",
+        "_is_ordered",
+        "_names",
+        "_operation_id",
+        "_options",
+        "_session",
+        "_settings",
+    )
 
     def __init__(
         self,
@@ -58,8 +67,10 @@ class BulkWrite:
             PyMongoError: A command failed as a whole; what was written before it is not known here.
         """
         result = BulkResult(ordered=self._is_ordered)
-        # An implicit session serves all batches; it takes its server session at the first of them.
-        implicit = Session(is_implicit=True) if session is None else None
+        # An implicit session serves all batches; it takes its server session at the first of them. Unacknowledged
+        # writes have none (driver sessions specification).
+        is_acknowledged = self._settings.write_concern.acknowledged
+        implicit = Session(is_implicit=True) if session is None and is_acknowledged else None
         self._session = session or implicit
         try:
             for run in runs:
@@ -72,7 +83,7 @@ class BulkWrite:
         error = result.error
         if error is not None:
             raise error
-        return result.details if self._settings.write_concern.acknowledged else None
+        return result.details if is_acknowledged else None
 
     async def _execute_run(self, run: Run, result: BulkResult) -> None:
         start = 0

@@ -162,6 +162,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         Source: CRUD specification.
         """
         converted("ordered", ordered, boolean)
+        requests = list(requests)
         runs = ordered_runs(requests) if ordered else unordered_runs(requests)
         for request in requests:
             if isinstance(request, InsertOne):
@@ -181,9 +182,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
     ) -> dict[str, Any] | None:
         converted("ordered", ordered, boolean)
         state, limit = self._begin(session, timeout_ms, self._settings.write_concern.acknowledged)
-        bulk = BulkWrite(
-            self._core, self._settings, self._names, limit, is_ordered=ordered, options=options
-        )
+        bulk = BulkWrite(self._core, self._settings, self._names, limit, is_ordered=ordered, options=options)
         return await bulk.execute(runs, state)
 
     async def update_one(
@@ -388,9 +387,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        statement = delete_statement(
-            filter, collation=collation_document(collation), hint=hint_value(hint)
-        )
+        statement = delete_statement(filter, collation=collation_document(collation), hint=hint_value(hint))
         return await self._delete(statement, session, let, comment, timeoutMS)
 
     async def delete_many(

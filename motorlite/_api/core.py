@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
     from motorlite._execution.session import Session, SessionPool
     from motorlite.deadline import Deadline
+    from motorlite.stats import ClientStats
     from motorlite.values import Address
 
 
@@ -32,16 +33,24 @@ class TopologyLike(Protocol):
 
     Attributes:
         topology_type_name: As the server discovery specification names it (ReplicaSetWithPrimary ...).
+        replica_set_name: None when it is not known, or when there is no replica set.
     """
 
     topology_type_name: str
+    replica_set_name: str | None
 
-    def server_descriptions(self) -> Mapping[Address, Any]:
+    def server_descriptions(self) -> Mapping[Address, ServerLike]:
         """All servers by address."""
 
     @property
-    def known_servers(self) -> Collection[Any]:
+    def known_servers(self) -> Collection[ServerLike]:
         """The servers that are available."""
+
+    def has_writable_server(self) -> bool:
+        """Whether a write would find a server now."""
+
+    def has_readable_server(self) -> bool:
+        """Whether a read from the primary would find a server now."""
 
 
 class ExecutorLike(Protocol):
@@ -72,8 +81,8 @@ class CoreLike(Protocol):
         """The server sessions of this client that are not in use."""
 
     @property
-    def topology_description(self) -> Any:
-        """A `TopologyLike`."""
+    def topology_description(self) -> TopologyLike:
+        """What is known of the deployment now."""
 
     def enter(self) -> None:
         """Bind to the running event loop; called first by each operation.
@@ -93,3 +102,9 @@ class CoreLike(Protocol):
 
     def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
         """Run `async_fn` in the background; does nothing when the loop or the client is gone."""
+
+    async def close(self) -> None:
+        """End the sessions, close the connections and stop the background work."""
+
+    def stats(self) -> ClientStats:
+        """A snapshot of pools, budget and retries."""

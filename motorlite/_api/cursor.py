@@ -49,7 +49,16 @@ class AsyncCursor(CursorBase[DocumentT]):
     ``async with``, or `close`, when you may not read to the end.
     """
 
-    __slots__ = ("_collection", "_filter", "_is_empty", "_names", "_projection", "_query", "_settings", "_timeouts")
+    __slots__ = (
+        "_collection",
+        "_filter",
+        "_is_empty",
+        "_names",
+        "_projection",
+        "_query",
+        "_settings",
+        "_timeouts",
+    )
 
     def __init__(
         self,
@@ -160,9 +169,7 @@ class AsyncCursor(CursorBase[DocumentT]):
         session = state_of(self._session, core)
         limit = deadline(core, self._settings.timeout, timeout_ms=timeoutMS)
         query = {name: value for name, value in self._query.items() if name in _DISTINCT_OPTIONS}
-        operation = Distinct(
-            *self._names, key, self._filter, **find_arguments(self._settings, query, limit)
-        )
+        operation = Distinct(*self._names, key, self._filter, **find_arguments(self._settings, query, limit))
         values: list[Any] = await core.executor.execute(operation, session, limit)
         return values
 
@@ -224,10 +231,14 @@ class AsyncCursor(CursorBase[DocumentT]):
         """
         self._check_not_started()
         if not isinstance(index, slice):
-            raise TypeError(f"a cursor is not a sequence, so {index!r} is wrong; use skip({index!r}).limit(-1).next()")
+            raise TypeError(
+                f"a cursor is not a sequence, so {index!r} is wrong; use skip({index!r}).limit(-1).next()"
+            )
         start, stop = index.start or 0, index.stop
         if index.step is not None or start < 0 or (stop is not None and stop < start):
-            raise IndexError(f"{index!r} is wrong; allowed: a start of at least 0, a stop not before it, and no step")
+            raise IndexError(
+                f"{index!r} is wrong; allowed: a start of at least 0, a stop not before it, and no step"
+            )
         self._is_empty = stop == start
         self._set("skip", start)
         return self._set("limit", None if stop is None else stop - start)
@@ -274,7 +285,8 @@ class AsyncCursor(CursorBase[DocumentT]):
         """Set how long the server waits for new documents, milliseconds (`CursorType.TAILABLE_AWAIT`)."""
         self._check_not_started()
         if max_await_time_ms is not None:
-            validation.converted("max_await_time_ms", max_await_time_ms, validation.milliseconds)
+            check = validation.server_milliseconds
+            max_await_time_ms = validation.converted("max_await_time_ms", max_await_time_ms, check)
         self._get_more.max_await_time_ms = max_await_time_ms
         return self
 

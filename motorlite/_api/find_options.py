@@ -115,7 +115,7 @@ FIND_ONE_CHECKS: validation.Checks = {
     "collation": arguments.collation_document,
     "hint": hint_value,
     "max_scan": validation.count,
-    "max_time_ms": validation.milliseconds,
+    "max_time_ms": validation.server_milliseconds,
     "max": arguments.index_document,
     "min": arguments.index_document,
     "return_key": validation.boolean,
@@ -130,7 +130,7 @@ FIND_ONE_CHECKS: validation.Checks = {
 FIND_CHECKS: validation.Checks = {
     **FIND_ONE_CHECKS,
     "cursor_type": cursor_type,
-    "max_await_time_ms": validation.milliseconds,
+    "max_await_time_ms": validation.server_milliseconds,
     "timeoutMode": validation.anything,
 }
 

@@ -194,7 +194,7 @@ def hint_value(value: Any) -> Any:
 
 
 TIME_CHECKS: validation.Checks = {
-    "maxTimeMS": validation.milliseconds,
+    "maxTimeMS": validation.server_milliseconds,
     "timeoutMS": validation.milliseconds,
 }
 CURSOR_TIME_CHECKS: validation.Checks = {**TIME_CHECKS, "timeoutMode": validation.anything}
@@ -206,7 +206,7 @@ AGGREGATE_CHECKS: validation.Checks = {
     "collation": arguments.collation_document,
     "hint": hint_value,
     "explain": validation.boolean,
-    "maxAwaitTimeMS": validation.milliseconds,
+    "maxAwaitTimeMS": validation.server_milliseconds,
 }
 DATABASE_AGGREGATE_CHECKS: validation.Checks = {
     **AGGREGATE_CHECKS,

@@ -94,8 +94,8 @@ class ServerCursor(Generic[DocumentT]):
         self._failure: BaseException | None = None
         self._is_closed = False
         self._is_reading = False
-        # The executor has set it; a reply without it has no cursor on a server either.
-        self.address: Address = reply.address or ("", None)
+        # None only where no cursor is left on the server.
+        self.address: Address | None = reply.address
         # 0: the server has closed it.
         self.cursor_id = 0
         # The documents that are here and were not handed out.
@@ -126,6 +126,10 @@ class ServerCursor(Generic[DocumentT]):
         session, self._implicit_session = self._implicit_session, None
         if session is not None:
             self._core.executor.release(session)
+
+    def _address(self) -> Address:
+        assert self.address is not None, "an open cursor is on a server"
+        return self.address
 
     def _batch_size(self) -> int:
         size, limit = self.options.batch_size, self.options.limit
@@ -175,7 +179,7 @@ class ServerCursor(Generic[DocumentT]):
             database,
             collection,
             self.cursor_id,
-            address=self.address,
+            address=self._address(),
             read_preference=options.read_preference,
             batch_size=self._batch_size(),
             max_await_time_ms=await_ms,
@@ -210,7 +214,7 @@ class ServerCursor(Generic[DocumentT]):
 
     def _kill_operation(self, cursor_id: int) -> KillCursors:
         database, _, collection = self._namespace.partition(".")
-        return KillCursors(database, collection, [cursor_id], address=self.address)
+        return KillCursors(database, collection, [cursor_id], address=self._address())
 
     def __del__(self) -> None:
         if self.cursor_id:

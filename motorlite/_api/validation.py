@@ -94,6 +94,11 @@ def milliseconds(value: Any) -> int | float:
     return value
 
 
+def server_milliseconds(value: Any) -> int:
+    """A duration for the server, which wants whole milliseconds."""
+    return int(milliseconds(value))
+
+
 def boolean(value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool):

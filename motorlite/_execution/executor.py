@@ -15,13 +15,10 @@ from motorlite._execution.command_events import CommandEvents
 from motorlite._execution.operation import Kind
 from motorlite._execution.retry import Again, Retry
 from motorlite._execution.session import Session, newest_cluster_time
-from motorlite._pool.connection import next_request_id
+from motorlite._pool.connection import encode_command, next_request_id
 from motorlite._topology.topology_type import TopologyType
-from motorlite._wire import op_msg
-from motorlite._wire.documents import decode_reply, encode
 from motorlite.errors import (
     ConfigurationError,
-    DocumentTooLarge,
     InvalidOperation,
     NetworkTimeout,
     PyMongoError,
@@ -43,8 +40,6 @@ if TYPE_CHECKING:
     from motorlite.values import Address, Document
 
 _operation_ids = count(1)
-# A command may be larger than a document by what surrounds the document in it.
-_COMMAND_OVERHEAD = 16 * 1024
 
 
 class _Run:
@@ -224,8 +219,9 @@ class Executor:
                 if events is not None and self._publish_command is not None:
                     self._publish_command(events.succeeded(self._now() - now, {"ok": 1}))
                 return None
-            received = await connection.round_trip(message, request_id, until)
-            reply = decode_reply(received.body, operation.codec_options, operation.document_fields)
+            reply = await connection.round_trip(
+                message, request_id, until, operation.codec_options, operation.document_fields
+            )
             if reply.get("ok") != 1:
                 raise self._server_error(reply, run, connection)
         except BaseException as error:
@@ -265,13 +261,14 @@ class Executor:
             if self._api_declaration is not None:
                 decorate.add_api_version(document, self._api_declaration)
             document["$db"] = operation.database
-            body = encode(document, operation.codec_options)
-            flags = 0 if operation.is_acknowledged else op_msg.MORE_TO_COME
-            message = op_msg.encode(request_id, body, command.sequences, flags)
-            if len(body) > facts.max_bson_object_size:
-                _check_size(len(body), facts.max_bson_object_size + _COMMAND_OVERHEAD, "command")
-            if len(message) > facts.max_message_size:
-                _check_size(len(message), facts.max_message_size, "message")
+            message = encode_command(
+                document,
+                operation.codec_options,
+                command.sequences,
+                request_id,
+                facts,
+                is_acknowledged=operation.is_acknowledged,
+            )
         except Exception as error:
             if run.is_retry and not getattr(error, "timeout", False):
                 raise CommandNotRebuilt(f"no equivalent command for this server: {error}") from error
@@ -347,7 +344,8 @@ class Executor:
         facts = connection.facts
         error = write_concern_error(reply["writeConcernError"], reply.get("errorLabels", ()))
         error.address = connection.address
-        self._topology.on_operation_error(server, error, connection.generation)
+        version = reply.get("topologyVersion")
+        self._topology.on_operation_error(server, error, connection.generation, topology_version=version)
         is_retryable = classify.is_retryable_concern_error(reply, facts.max_wire_version, is_mongos=facts.is_mongos)
         if is_retryable and not reply.get("writeErrors"):
             run.concern_error = error
@@ -438,7 +436,3 @@ class Executor:
 class CommandNotRebuilt(InvalidOperation):
     """A retry was not sent, because the server that was selected for it cannot have an equivalent command."""
 
-
-def _check_size(size: int, limit: int, what: str) -> None:
-    if size > limit:
-        raise DocumentTooLarge(f"the {what} has {size} bytes, more than the {limit} that the server accepts")

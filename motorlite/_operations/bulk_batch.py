@@ -21,7 +21,7 @@ from motorlite._operations.statements import is_multi, statement_needs, unacknow
 from motorlite.errors import RETRYABLE_WRITE_CODES, DocumentTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bson.codec_options import CodecOptions
 
@@ -68,10 +68,9 @@ class BulkBatch(Operation):
     kind = Kind.WRITE
     # The identifier of the document sequence.
     _field: ClassVar[str]
-    _takes_let: ClassVar[bool] = True
+    # The statements are documents to insert: their fields mean nothing here.
+    _are_documents: ClassVar[bool] = False
     _takes_bypass: ClassVar[bool] = True
-    # Bytes by which a statement may exceed the limit for documents.
-    _allowance: ClassVar[int] = STATEMENT_ALLOWANCE
 
     def __init__(
         self,
@@ -94,7 +93,7 @@ class BulkBatch(Operation):
         self._ordered = ordered
         self._write_concern = write_concern
         self._options: Document = {}
-        if let is not None and self._takes_let:
+        if let is not None and not self._are_documents:
             self._options["let"] = let
         if comment is not None:
             self._options["comment"] = comment
@@ -103,7 +102,7 @@ class BulkBatch(Operation):
         self._sequence: DocumentSequence | None = None
         self.count = 0
         self.is_acknowledged = is_acknowledged(write_concern)
-        self.is_retryable = self.is_acknowledged and not is_multi(run.statements[start])
+        self.is_retryable = self._can_retry(run.statements[start : start + 1])
         # The newest reply, also when `parse` raised.
         self.reply: Document | None = None
 
@@ -128,13 +127,14 @@ class BulkBatch(Operation):
         options = self.codec_options
         body = len(bson.encode(document, codec_options=options))
         room = facts.max_message_size - _ENVELOPE - len(self._field) - body - DECORATION_ALLOWANCE
-        largest = min(facts.max_bson_object_size + self._allowance, room)
+        allowance = 0 if self._are_documents else STATEMENT_ALLOWANCE
+        largest = min(facts.max_bson_object_size + allowance, room)
         statements, start = self._run.statements, self._start
         encoded: list[bytes] = []
         for position in range(start, min(start + facts.max_write_batch_size, len(statements))):
             try:
                 data = bson.encode(statements[position], codec_options=options)
-            except Exception as error:
+            except Exception as error:  # whatever a type's codec raises
                 error.add_note(f"in {self.name} {self._run.indexes[position]} of the bulk write")
                 raise
             if len(data) > largest and not encoded:
@@ -148,11 +148,11 @@ class BulkBatch(Operation):
             room -= len(data)
             encoded.append(data)
         self.count = len(encoded)
-        self.is_retryable = self.is_acknowledged and not any(map(is_multi, self._taken()))
+        self.is_retryable = self._can_retry(statements[start : start + self.count])
         return DocumentSequence(self._field, encoded)
 
-    def _taken(self) -> list[Any]:
-        return list(self._run.statements[self._start : self._start + self.count])
+    def _can_retry(self, statements: Sequence[Any]) -> bool:
+        return self.is_acknowledged and (self._are_documents or not any(map(is_multi, statements)))
 
     def _check_options(self, facts: ServerFacts) -> None:
         """Refuse what a server older than 8.0 does not know and would not refuse itself."""
@@ -161,8 +161,8 @@ class BulkBatch(Operation):
                 unacknowledged_needs(let=self._options.get("let"), comment=self._options.get("comment")),
                 facts,
             )
-        if self.name != "insert" and (facts.max_wire_version < V4_4 or not self.is_acknowledged):
-            for statement in self._taken():
+        if not self._are_documents and (facts.max_wire_version < V4_4 or not self.is_acknowledged):
+            for statement in self._run.statements[self._start : self._start + self.count]:
                 check_needs(statement_needs(statement, acknowledged=self.is_acknowledged), facts)
 
 
@@ -176,11 +176,7 @@ class InsertBatch(BulkBatch):
 
     name = "insert"
     _field = "documents"
-    _takes_let = False
-    _allowance = 0
-
-    def _taken(self) -> list[Any]:
-        return []  # a document is not a statement: its fields mean nothing
+    _are_documents = True
 
 
 class UpdateBatch(BulkBatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
@@ -11,12 +11,48 @@ from motorlite._operations.common import FIRST_BATCH, V4_4, add_read_concern, ch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Unpack
 
     from bson.codec_options import CodecOptions
 
     from motorlite._execution.operation import Document, Selector, ServerFacts
     from motorlite.concerns import ReadConcern
     from motorlite.read_preferences import _ServerMode
+
+
+class QueryOptions(TypedDict, total=False):
+    """Less common options of a query, None for those that are not given."""
+
+    min: Mapping[str, Any] | None
+    max: Mapping[str, Any] | None
+    max_scan: int | None
+    return_key: bool | None
+    show_record_id: bool | None
+    allow_disk_use: bool | None
+    no_cursor_timeout: bool | None
+    allow_partial_results: bool | None
+    oplog_replay: bool | None
+    tailable: bool | None
+    await_data: bool | None
+
+
+_NAMES: Final = {
+    "min": "min",
+    "max": "max",
+    "max_scan": "maxScan",
+    "return_key": "returnKey",
+    "show_record_id": "showRecordId",
+    "allow_disk_use": "allowDiskUse",
+    "no_cursor_timeout": "noCursorTimeout",
+    "allow_partial_results": "allowPartialResults",
+    "oplog_replay": "oplogReplay",
+    "tailable": "tailable",
+    "await_data": "awaitData",
+}
+# Sent only when they are set: false is the default of the server.
+_FLAGS: Final = frozenset(
+    {"no_cursor_timeout", "allow_partial_results", "oplog_replay", "tailable", "await_data"}
+)
 
 
 class Find(Operation):
@@ -62,17 +98,7 @@ class Find(Operation):
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
         max_time_ms: int | None = None,
-        min: Mapping[str, Any] | None = None,
-        max: Mapping[str, Any] | None = None,
-        max_scan: int | None = None,
-        return_key: bool | None = None,
-        show_record_id: bool | None = None,
-        no_cursor_timeout: bool = False,
-        allow_disk_use: bool | None = None,
-        allow_partial_results: bool = False,
-        oplog_replay: bool = False,
-        tailable: bool = False,
-        await_data: bool = False,
+        **options: Unpack[QueryOptions],
     ) -> None:
         # Not through super().__init__: this is the hot path (0.2 µs).
         self.database = database
@@ -81,51 +107,32 @@ class Find(Operation):
         self.codec_options = codec_options
         self.time_limit = time_limit
         self._read_concern = read_concern
-        self._needs_4_4 = allow_disk_use is not None
+        self._needs_4_4 = False
         document: Document = {"find": collection, "filter": filter if filter is not None else {}}
-        if sort is not None:
-            document["sort"] = sort
-        if projection is not None:
-            document["projection"] = projection
-        if hint is not None:
-            document["hint"] = hint
-        if skip:
-            document["skip"] = skip
         if self._is_single:
             document["limit"] = 1
             document["singleBatch"] = True
         elif limit or batch_size:
             _add_limits(document, limit, batch_size)
-        if max_time_ms is not None:
-            document["maxTimeMS"] = max_time_ms
-        if comment is not None:
-            document["comment"] = comment
+        if sort is not None:
+            document["sort"] = sort
+        if projection is not None:
+            document["projection"] = projection
+        if skip:
+            document["skip"] = skip
+        if hint is not None:
+            document["hint"] = hint
         if collation is not None:
             document["collation"] = collation
         if let is not None:
             document["let"] = let
-        if min is not None:
-            document["min"] = min
-        if max is not None:
-            document["max"] = max
-        if max_scan is not None:
-            document["maxScan"] = max_scan
-        if return_key is not None:
-            document["returnKey"] = return_key
-        if show_record_id is not None:
-            document["showRecordId"] = show_record_id
-        if allow_disk_use is not None:
-            document["allowDiskUse"] = allow_disk_use
-        if no_cursor_timeout:
-            document["noCursorTimeout"] = True
-        if allow_partial_results:
-            document["allowPartialResults"] = True
-        if oplog_replay:
-            document["oplogReplay"] = True
-        if tailable:
-            document["tailable"] = True
-        if await_data:
-            document["awaitData"] = True
+        if comment is not None:
+            document["comment"] = comment
+        if max_time_ms is not None:
+            document["maxTimeMS"] = max_time_ms
+        if options:
+            _add_options(document, options)
+            self._needs_4_4 = "allowDiskUse" in document
         self._document = document
 
     def command(self, facts: ServerFacts) -> Command:
@@ -176,3 +183,12 @@ def _add_limits(document: Document, limit: int, batch_size: int) -> None:
             batch_size += 1
     if batch_size:
         document["batchSize"] = batch_size
+
+
+def _add_options(document: Document, options: QueryOptions) -> None:
+    for name, value in options.items():
+        field = _NAMES.get(name)
+        if field is None:
+            raise TypeError(f"Find has no option {name!r}")
+        if value is not None and (value or name not in _FLAGS):
+            document[field] = value

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._wire import op_msg
 from motorlite._wire.documents import decode_reply, encode
-from motorlite.errors import ProtocolError, PyMongoError
+from motorlite.errors import DocumentTooLarge, ProtocolError, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping, Sequence
+
+    from bson.codec_options import CodecOptions
 
     from motorlite._net.runtime import FrameStream
     from motorlite._pool.handshake import Handshake
@@ -20,11 +22,53 @@ if TYPE_CHECKING:
     from motorlite.values import Address, Document, ServerFacts
 
 _request_ids = count(1)
+# A command may be larger than a document by what surrounds the document in it.
+_COMMAND_OVERHEAD: Final = 16 * 1024
 
 
 def next_request_id() -> int:
     """A request id that no message in flight has (31 bits, shared by all clients)."""
     return next(_request_ids) & 0x7FFFFFFF
+
+
+class ExhaustReply(NamedTuple):
+    """A reply after which the server may send another."""
+
+    document: Document
+    request_id: int
+    more_to_come: bool
+
+
+def encode_command(
+    document: Document,
+    codec_options: CodecOptions[Any],
+    sequences: Sequence[tuple[str, Sequence[bytes]]],
+    request_id: int,
+    facts: ServerFacts,
+    *,
+    is_acknowledged: bool,
+) -> bytes:
+    """A command as the message that is sent, checked against the server's limits.
+
+    Raises:
+        DocumentTooLarge: the server would not accept it.
+        bson.errors.InvalidDocument: a value cannot be BSON.
+    """
+    body = encode(document, codec_options)
+    message = op_msg.encode(request_id, body, sequences, 0 if is_acknowledged else op_msg.MORE_TO_COME)
+    if len(message) > facts.max_bson_object_size:
+        _check_size("command", len(body), facts.max_bson_object_size + _COMMAND_OVERHEAD)
+        _check_size("message", len(message), facts.max_message_size)
+    return message
+
+
+def _check_size(what: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise DocumentTooLarge(f"the {what} has {size} bytes, more than the {limit} that the server accepts")
+
+
+def _encode(database: str, document: Mapping[str, Any], request_id: int, flags: int) -> bytes:
+    return op_msg.encode(request_id, encode({**document, "$db": database}, DEFAULT_CODEC_OPTIONS), (), flags)
 
 
 class Connection:
@@ -70,8 +114,15 @@ class Connection:
         self.facts = handshake.facts
         self.framer.max_message_size = handshake.facts.max_message_size
 
-    async def round_trip(self, message: bytes, request_id: int, until: float) -> op_msg.Message:
-        """Send `message` and wait for its reply, until the loop time `until`.
+    async def round_trip(
+        self,
+        message: bytes,
+        request_id: int,
+        until: float,
+        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        document_fields: Mapping[str, Any] | None = None,
+    ) -> Document:
+        """Send `message` and wait for its reply, until the loop time `until`; the reply may be an error.
 
         Raises:
             NetworkTimeout, AutoReconnect, ProtocolError: the connection is closed then.
@@ -80,7 +131,7 @@ class Connection:
             reply = op_msg.parse(await self.stream.exchange(message, until))
             if reply.response_to != request_id:
                 raise ProtocolError(f"expected the reply to request {request_id}, got that to {reply.response_to}")
-            return reply
+            return decode_reply(reply.body, codec_options, document_fields)
         except BaseException as error:
             self._spoil(error)
             raise
@@ -93,25 +144,31 @@ class Connection:
             self._spoil(error)
             raise
 
-    async def receive_more(self, response_to: int, until: float) -> op_msg.Message:
-        """Wait for another message of an exhaust reply; `response_to` is the request id of the message before."""
+    async def command(self, database: str, document: Mapping[str, Any], until: float) -> Document:
+        """Run a command of the driver's own (handshake, authentication, monitoring); the reply may be an error."""
+        request_id = next_request_id()
+        return await self.round_trip(_encode(database, document, request_id, 0), request_id, until)
+
+    async def exhaust_command(self, database: str, document: Mapping[str, Any], until: float) -> ExhaustReply:
+        """Run a command whose reply may be followed by others without being asked for."""
+        request_id = next_request_id()
+        message = _encode(database, document, request_id, op_msg.EXHAUST_ALLOWED)
+        return await self._exhaust(self.stream.exchange(message, until), request_id)
+
+    async def receive_more(self, before: ExhaustReply, until: float) -> ExhaustReply:
+        """Wait for the reply after `before`, which said that more is to come."""
+        return await self._exhaust(self.stream.receive(until), before.request_id)
+
+    async def _exhaust(self, receiving: Awaitable[bytes | bytearray], response_to: int) -> ExhaustReply:
         try:
-            reply = op_msg.parse(await self.stream.receive(until))
-            if reply.response_to != response_to:
-                raise ProtocolError(f"expected more of request {response_to}, got a reply to {reply.response_to}")
-            return reply
+            message = op_msg.parse(await receiving)
+            if message.response_to != response_to:
+                raise ProtocolError(f"expected a reply to {response_to}, got one to {message.response_to}")
+            # The server counts each of its messages as the request that the next one responds to.
+            return ExhaustReply(decode_reply(message.body), message.request_id, message.more_to_come)
         except BaseException as error:
             self._spoil(error)
             raise
-
-    async def command(
-        self, database: str, document: Mapping[str, Any], until: float, flags: int = 0
-    ) -> tuple[Document, op_msg.Message]:
-        """Run a command of the driver's own (handshake, authentication, monitoring); the reply may be an error."""
-        request_id = next_request_id()
-        body = encode({**document, "$db": database}, DEFAULT_CODEC_OPTIONS)
-        message = await self.round_trip(op_msg.encode(request_id, body, (), flags), request_id, until)
-        return decode_reply(message.body), message
 
     def _spoil(self, error: BaseException) -> None:
         self.stream.abort()

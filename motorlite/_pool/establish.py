@@ -149,7 +149,7 @@ class Establisher:
             sasl_supported_mechs=authentication.sasl_supported_mechs() if authentication else None,
             speculative_authenticate=authentication.speculative_document() if authentication else None,
         )
-        reply, _ = await connection.command("admin", document, until)
+        reply = await connection.command("admin", document, until)
         connection.learn(parse_hello(connection.address, reply, settings.load_balanced))
 
     async def _authenticate(
@@ -166,7 +166,7 @@ class Establisher:
                 return
             if isinstance(request, RunCommand):
                 document = {**request.document, **server_api_fields(self._settings.server_api)}
-                answer, _ = await connection.command(request.database, document, until)
+                answer = await connection.command(request.database, document, until)
             else:
                 answer = await self._runtime.run_in_thread(request.function)
 

@@ -13,8 +13,7 @@ from motorlite import monitoring as events
 from motorlite._net.runtime import WaitTimeout
 from motorlite._pool.connection import Connection
 from motorlite._pool.establish import EstablishmentError
-from motorlite._pool.queue import Request
-from motorlite._pool.state import Abandon, Close, Establish, Phase, PoolClosedError, PoolState
+from motorlite._pool.state import Abandon, Close, Establish, Phase, PoolClosedError, PoolState, Request
 from motorlite.errors import PoolClearedError, PyMongoError, WaitQueueTimeoutError
 from motorlite.values import format_address
 

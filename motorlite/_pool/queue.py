@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from motorlite._pool.state import Establishment
-
 T = TypeVar("T")
-
-
-class Waiter(Protocol):
-    """Whoever waits for a request to be served; a shell's primitive."""
-
-    def offer(self, value: object) -> bool:
-        """False when nobody waits any more: then the giver keeps the value."""
-        ...
-
-
-class Request:
-    """One operation that waits for a connection."""
-
-    __slots__ = ("establishment", "waiter")
-
-    def __init__(self, waiter: Waiter) -> None:
-        self.waiter = waiter
-        # The connection that is being established because of this request, or None.
-        self.establishment: Establishment | None = None
 
 
 class WaitQueue(Generic[T]):

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from motorlite._pool.queue import Request, WaitQueue
+from motorlite._pool.queue import WaitQueue
 from motorlite.errors import InvalidOperation, PoolClearedError
 from motorlite.monitoring import ConnectionClosedReason
 from motorlite.values import format_address
@@ -74,6 +74,25 @@ class PoolOptions:
         self.wait_queue_timeout = wait_queue_timeout
         self.connect_timeout = connect_timeout
         self.maintenance_interval = maintenance_interval
+
+
+class Waiter(Protocol):
+    """Whoever waits for a request to be served; a shell's primitive."""
+
+    def offer(self, value: object) -> bool:
+        """False when nobody waits any more: then the giver keeps the value."""
+        ...
+
+
+class Request:
+    """One operation that waits for a connection."""
+
+    __slots__ = ("establishment", "waiter")
+
+    def __init__(self, waiter: Waiter) -> None:
+        self.waiter = waiter
+        # The connection that is being established because of this request, or None.
+        self.establishment: Establishment | None = None
 
 
 class Establishment:

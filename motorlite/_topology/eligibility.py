@@ -115,11 +115,8 @@ def _fresh_enough(
     if max_staleness == NO_MAX_STALENESS:
         return servers
     primary = next((server for server in everyone if server.server_type is ServerType.RSPrimary), None)
-    newest_write = max(
-        (server.last_write_date for server in everyone if _is_dated_secondary(server)),
-        key=lambda date: date or 0.0,
-        default=None,
-    )
+    secondaries = [server for server in everyone if server.server_type is ServerType.RSSecondary]
+    newest_write = max((server.last_write_date or 0.0 for server in secondaries), default=0.0)
 
     def staleness(server: ServerDescription) -> float:
         if server.server_type is not ServerType.RSSecondary:
@@ -130,14 +127,10 @@ def _fresh_enough(
             behind_driver = server.last_update_time - server.last_write_date
             primary_behind_driver = primary.last_update_time - primary.last_write_date
             return behind_driver - primary_behind_driver + heartbeat_frequency
-        return (newest_write or 0.0) - server.last_write_date + heartbeat_frequency
+        return newest_write - server.last_write_date + heartbeat_frequency
 
     # The server's dates have milliseconds; finer differences are the float's.
     return [server for server in servers if round(staleness(server), 3) <= max_staleness]
-
-
-def _is_dated_secondary(server: ServerDescription) -> bool:
-    return server.server_type is ServerType.RSSecondary and server.last_write_date is not None
 
 
 def _with_tags(

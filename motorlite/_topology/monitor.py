@@ -15,15 +15,13 @@ from motorlite._pool.establish import EstablishmentError
 from motorlite._pool.handshake import monitor_hello
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite._topology.server_description import ServerDescription
-from motorlite._wire.documents import decode_reply
-from motorlite._wire.op_msg import EXHAUST_ALLOWED
 from motorlite.errors import PyMongoError, error_from_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from motorlite._net.runtime import BackgroundTask, Host, Runtime, Waiter
-    from motorlite._pool.connection import Connection
+    from motorlite._pool.connection import Connection, ExhaustReply
     from motorlite._pool.establish import Establisher
     from motorlite.server_api import ServerApi
     from motorlite.values import Address
@@ -81,8 +79,8 @@ class Monitor:
         self._connection: Connection | None = None
         # The last successful reply; None: the next check opens a connection.
         self._reply: Mapping[str, Any] | None = None
-        # The request id of the message that said more is to come, or None.
-        self._more_of: int | None = None
+        # The reply after which the server sends another by itself, or None.
+        self._more_after: ExhaustReply | None = None
         self._is_check_cancelled = False
         # Who sleeps between two checks, and whether a check was asked for meanwhile.
         self._sleeper: Waiter | None = None
@@ -166,45 +164,41 @@ class Monitor:
             self._connection.close()
         self._connection = None
         self._reply = None
-        self._more_of = None
+        self._more_after = None
 
     @property
     def _is_streaming(self) -> bool:
         """Whether the next reply is sent by the server when something changes."""
-        if self._more_of is not None:
+        if self._more_after is not None:
             return True
         return self._settings.streaming and self._reply is not None and "topologyVersion" in self._reply
 
     async def _hello(self) -> Mapping[str, Any]:
-        connection = self._connection
-        if connection is None:
+        connection, before = self._connection, self._reply
+        if connection is None or before is None:
             return await self._open()
         settings = self._settings
-        if self._more_of is not None:
-            message = await connection.receive_more(self._more_of, self._limit(settings.heartbeat_frequency))
-            reply: Mapping[str, Any] = decode_reply(message.body)
+        interval = settings.heartbeat_frequency
+        hello_ok = before.get("helloOk") is True
+        reply: Mapping[str, Any]
+        if self._more_after is not None:
+            reply = self._note_more(await connection.receive_more(self._more_after, self._limit(interval)))
+        elif self._is_streaming:
+            version, wait_ms = before["topologyVersion"], round(interval * 1000)
+            document = monitor_hello(hello_ok, version, wait_ms, server_api=settings.server_api)
+            reply = self._note_more(await connection.exhaust_command("admin", document, self._limit(interval)))
         else:
-            assert self._reply is not None
-            hello_ok = self._reply.get("helloOk") is True
-            if self._is_streaming:
-                interval = settings.heartbeat_frequency
-                document = monitor_hello(
-                    hello_ok,
-                    self._reply["topologyVersion"],
-                    round(interval * 1000),
-                    server_api=settings.server_api,
-                )
-                reply, message = await connection.command("admin", document, self._limit(interval), EXHAUST_ALLOWED)
-            else:
-                document = monitor_hello(hello_ok, server_api=settings.server_api)
-                started = self._runtime.now()
-                reply, message = await connection.command("admin", document, self._limit(0.0))
-                self.round_trip_times.add(self._runtime.now() - started)
-        # The server counts each of its messages as the request that the next one responds to.
-        self._more_of = message.request_id if message.more_to_come else None
+            document = monitor_hello(hello_ok, server_api=settings.server_api)
+            started = self._runtime.now()
+            reply = await connection.command("admin", document, self._limit(0.0))
+            self.round_trip_times.add(self._runtime.now() - started)
         if reply.get("ok") != 1:
             raise error_from_reply(reply)
         return reply
+
+    def _note_more(self, reply: ExhaustReply) -> Mapping[str, Any]:
+        self._more_after = reply if reply.more_to_come else None
+        return reply.document
 
     async def _open(self) -> Mapping[str, Any]:
         connection, duration = await self._establish()

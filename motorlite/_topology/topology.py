@@ -12,14 +12,14 @@ from motorlite import monitoring as events
 from motorlite._net.runtime import WaitTimeout
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
 from motorlite._topology.monitor import Monitor
-from motorlite._topology.selection import describe_failure, suitable_servers
+from motorlite._topology.selection import choose, describe_failure, suitable_servers
 from motorlite._topology.server import Server
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
 from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from bson.objectid import ObjectId
 
@@ -120,10 +120,7 @@ class Topology:
             return candidates[0]
         if not count:
             return None
-        # Two at random, and the less busy of them ("Server Selection Algorithm", steps 6 and 7).
-        first, second = self._below(count), self._below(count - 1)
-        one, other = candidates[first], candidates[second + (second >= first)]
-        return one if one.operation_count <= other.operation_count else other
+        return choose(candidates, self._below(count), self._below(count - 1))
 
     def _find(self, selector: Selector, deprioritized: Collection[Address]) -> tuple[Server, ...]:
         descriptions = suitable_servers(
@@ -134,7 +131,9 @@ class Topology:
             heartbeat_frequency=self._monitor_settings.heartbeat_frequency,
             server_selector=self._settings.server_selector,
         )
-        return tuple(self._servers[description.address] for description in descriptions)
+        # An application's own selector may answer with what is not (or no longer) there.
+        found = (self._servers.get(description.address) for description in descriptions)
+        return tuple(server for server in found if server is not None)
 
     async def select(
         self, selector: Selector, deadline: Deadline, deprioritized: Collection[Address], until: float
@@ -174,11 +173,20 @@ class Topology:
         error: PyMongoError,
         generation: int,
         *,
+        topology_version: Mapping[str, Any] | None = None,
         service_id: object | None = None,
     ) -> None:
-        """An operation on an established connection of `generation` failed."""
-        stale = generation != server.pool.generation
-        self._on_error(server, ErrorFacts(error=error, is_stale_generation=stale, service_id=service_id))
+        """An operation on an established connection of `generation` failed.
+
+        `topology_version` is that of the reply, where the error itself does not have the whole reply.
+        """
+        facts = ErrorFacts(
+            error=error,
+            is_stale_generation=generation != server.pool.generation,
+            topology_version=topology_version,
+            service_id=service_id,
+        )
+        self._on_error(server, facts)
 
     def _on_establishment_error(self, server: Server, failure: EstablishmentError, generation: int) -> None:
         facts = ErrorFacts(

@@ -230,6 +230,11 @@ class ScriptedDeployment:
 
         return connect
 
+    async def close(self) -> None:
+        """End the answers that are still delayed; to be called after the client was closed."""
+        if self._host is not None:
+            await self._host.close()
+
     def step_down(self, new_primary: str | None) -> None:
         """Another server, or none, is the primary from now on; monitors find out by themselves."""
         self.primary = _address(new_primary) if new_primary else None

@@ -14,8 +14,8 @@ from tests.support.specifications import load
 
 SUITE = "auth/tests/legacy"
 
-# These contradict "should throw an exception if username and password provided (MONGODB-AWS)" of the same file,
-# and the authentication specification since 2025-09-30: AWS credentials are never taken from the options.
+# These contradict "should throw an exception if username and password provided (MONGODB-AWS)" of the same
+# file, and the authentication specification since 2025-09-30: no AWS credentials are taken from the options.
 SUPERSEDED = {
     "should use username and password if specified (MONGODB-AWS)",
     "should use username, password and session token if specified (MONGODB-AWS)",

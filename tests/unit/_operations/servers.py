@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
 
 
-def server(wire_version: int = 21, **limits: int) -> ServerFacts:
+def server(wire_version: int = 21, **limits: Any) -> ServerFacts:
     """A member of a replica set; 21 is MongoDB 7.0."""
     return ServerFacts(
         ("db1.test", 27017), max_wire_version=wire_version, session_timeout_minutes=30, **limits
@@ -25,7 +25,7 @@ V8_0 = server(25)
 
 
 def sent(operation: Operation, facts: ServerFacts = V7_0) -> dict[str, Any]:
-    """The command document, checked for what the executor relies on: name first, and a new document each time."""
+    """The command document; the name must come first and the document be a new one each time."""
     command = operation.command(facts)
     assert next(iter(command.document)) == command.name
     # The executor decorates in place; the next attempt must not see that.

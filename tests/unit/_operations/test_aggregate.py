@@ -18,7 +18,7 @@ from motorlite.read_preferences import ReadPreference
 from tests.unit._operations.servers import sent
 
 
-def test_a_pipeline_on_a_collection():
+def test_a_pipeline_on_a_collection() -> None:
     operation = Aggregate("db", "coll", [{"$match": {}}])
     assert sent(operation) == {"aggregate": "coll", "pipeline": [{"$match": {}}], "cursor": {}}
     assert operation.kind is Kind.READ
@@ -30,11 +30,11 @@ def test_a_pipeline_on_a_collection():
     assert operation.time_limit is TimeLimit.SEND
 
 
-def test_a_pipeline_on_the_database():
+def test_a_pipeline_on_the_database() -> None:
     assert sent(Aggregate("admin", None, [{"$currentOp": {}}]))["aggregate"] == 1
 
 
-def test_all_options():
+def test_all_options() -> None:
     operation = Aggregate(
         "db",
         "coll",
@@ -71,7 +71,7 @@ def test_all_options():
     assert operation.selector is operation.read_preference is ReadPreference.NEAREST
 
 
-def test_explain_has_no_cursor():
+def test_explain_has_no_cursor() -> None:
     operation = Aggregate("db", "coll", [], options={"explain": True})
     assert "cursor" not in sent(operation)
     plan = {"queryPlanner": {}, "ok": 1}
@@ -79,14 +79,14 @@ def test_explain_has_no_cursor():
     assert (reply.cursor_id, reply.documents) == (0, [plan])
 
 
-def test_the_reply():
+def test_the_reply() -> None:
     reply = Aggregate("db", "coll", []).parse({"cursor": {"id": 3, "ns": "db.coll", "firstBatch": [{}]}})
     assert (reply.cursor_id, reply.namespace, reply.documents) == (3, "db.coll", [{}])
 
 
 @pytest.mark.parametrize("stage", ["$out", "$merge"])
-def test_a_write_stage(stage: str):
-    pipeline = [{"$match": {}}, {stage: "other"}]
+def test_a_write_stage(stage: str) -> None:
+    pipeline: list[dict[str, Any]] = [{"$match": {}}, {stage: "other"}]
     operation = AggregateWrite(
         "db",
         "coll",
@@ -112,7 +112,7 @@ def test_a_write_stage(stage: str):
     assert operation.parse({"cursor": {"id": 0, "firstBatch": []}}).documents == []
 
 
-def test_the_write_concern_error_of_a_write_stage_is_raised():
+def test_the_write_concern_error_of_a_write_stage_is_raised() -> None:
     reply: dict[str, Any] = {
         "cursor": {"id": 0, "firstBatch": []},
         "writeConcernError": {"code": 91, "errmsg": "shutting down"},
@@ -135,11 +135,11 @@ def test_the_write_concern_error_of_a_write_stage_is_raised():
         ([{"$out": "x"}, {"$match": {}}], False),
     ],
 )
-def test_has_write_stage(pipeline: list[dict[str, Any]], expected: bool):
+def test_has_write_stage(pipeline: list[dict[str, Any]], expected: bool) -> None:
     assert has_write_stage(pipeline) is expected
 
 
-def test_count_documents():
+def test_count_documents() -> None:
     operation = CountDocuments("db", "coll", count_pipeline({"x": 1}, 2, 3))
     group = {"$group": {"_id": 1, "n": {"$sum": 1}}}
     assert sent(operation)["pipeline"] == [{"$match": {"x": 1}}, {"$skip": 2}, {"$limit": 3}, group]

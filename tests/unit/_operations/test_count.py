@@ -6,7 +6,7 @@ from motorlite.concerns import ReadConcern
 from tests.unit._operations.servers import sent
 
 
-def test_the_command():
+def test_the_command() -> None:
     assert sent(Count("db", "coll")) == {"count": "coll"}
     operation = Count(
         "db", "coll", comment="c", max_time_ms=5, read_concern=ReadConcern("local"), options={"hint": "x_1"}
@@ -20,7 +20,7 @@ def test_the_command():
     }
 
 
-def test_facts_and_reply():
+def test_facts_and_reply() -> None:
     operation = Count("db", "coll")
     assert operation.kind is Kind.READ
     assert operation.is_retryable

@@ -6,7 +6,7 @@ from motorlite.concerns import ReadConcern
 from tests.unit._operations.servers import sent
 
 
-def test_the_command():
+def test_the_command() -> None:
     assert sent(Distinct("db", "coll", "x")) == {"distinct": "coll", "key": "x", "query": {}}
     operation = Distinct(
         "db",
@@ -33,7 +33,7 @@ def test_the_command():
     }
 
 
-def test_facts_and_reply():
+def test_facts_and_reply() -> None:
     operation = Distinct("db", "coll", "x")
     assert operation.kind is Kind.READ
     assert operation.is_retryable

@@ -11,7 +11,7 @@ from motorlite.read_preferences import ReadPreference
 from tests.unit._operations.servers import V4_2, V4_4, sent
 
 
-def test_a_query_without_options():
+def test_a_query_without_options() -> None:
     operation = Find("db", "coll")
     assert sent(operation) == {"find": "coll", "filter": {}}
     assert operation.database == "db"
@@ -19,7 +19,7 @@ def test_a_query_without_options():
     assert operation.read_preference is None
 
 
-def test_facts():
+def test_facts() -> None:
     operation = Find("db", "coll")
     assert operation.name == "find"
     assert operation.kind is Kind.READ
@@ -34,7 +34,7 @@ def test_facts():
     assert operation.document_fields == {"cursor": {"firstBatch": 1}}
 
 
-def test_all_options():
+def test_all_options() -> None:
     options: CodecOptions[dict[str, object]] = CodecOptions(tz_aware=True)
     operation = Find(
         "db",
@@ -99,11 +99,11 @@ def test_all_options():
     assert operation.time_limit is TimeLimit.OMIT
 
 
-def test_the_default_read_concern_is_not_sent():
+def test_the_default_read_concern_is_not_sent() -> None:
     assert "readConcern" not in sent(Find("db", "coll", read_concern=ReadConcern()))
 
 
-def test_the_read_concern_of_the_caller_is_not_decorated():
+def test_the_read_concern_of_the_caller_is_not_decorated() -> None:
     concern = ReadConcern("local")
     sent(Find("db", "coll", read_concern=concern))
     assert concern.document == {"level": "local"}
@@ -126,30 +126,50 @@ def test_the_read_concern_of_the_caller_is_not_decorated():
         (5, -3, {"limit": 5, "batchSize": 5, "singleBatch": True}),
     ],
 )
-def test_limit_and_batch_size(limit: int, batch_size: int, expected: dict[str, object]):
+def test_limit_and_batch_size(limit: int, batch_size: int, expected: dict[str, object]) -> None:
     document = sent(Find("db", "coll", limit=limit, batch_size=batch_size))
     assert document == {"find": "coll", "filter": {}, **expected}
 
 
 @pytest.mark.parametrize("value", [True, False])
-def test_allow_disk_use_needs_4_4(value: bool):
+def test_allow_disk_use_needs_4_4(value: bool) -> None:
     operation = Find("db", "coll", allow_disk_use=value)
     with pytest.raises(ConfigurationError) as caught:
         operation.command(V4_2)
     assert str(caught.value) == (
-        "allow_disk_use needs MongoDB 4.4 (wire version 9), but db1.test:27017 is MongoDB 4.2 (wire version 8)"
+        "allow_disk_use needs MongoDB 4.4 (wire version 9), but db1.test:27017 is "
+        "MongoDB 4.2 (wire version 8)"
     )
     assert sent(operation, V4_4)["allowDiskUse"] is value
 
 
-def test_the_reply():
+def test_flags_are_sent_only_when_they_are_set() -> None:
+    operation = Find(
+        "db",
+        "coll",
+        no_cursor_timeout=False,
+        allow_partial_results=False,
+        oplog_replay=None,
+        tailable=False,
+        await_data=False,
+        min=None,
+    )
+    assert sent(operation) == {"find": "coll", "filter": {}}
+
+
+def test_an_unknown_option() -> None:
+    with pytest.raises(TypeError, match="Find has no option 'typo'"):
+        Find("db", "coll", typo=1)  # type: ignore[call-arg]  # the point of the test
+
+
+def test_the_reply() -> None:
     batch = [{"_id": 1}, {"_id": 2}]
     reply = Find("db", "coll").parse({"cursor": {"id": 7, "ns": "db.coll", "firstBatch": batch}, "ok": 1})
     assert (reply.cursor_id, reply.namespace, reply.documents) == (7, "db.coll", batch)
     assert reply.reply["ok"] == 1
 
 
-def test_find_one():
+def test_find_one() -> None:
     operation = FindOne("db", "coll", {"_id": 1}, sort={"x": 1}, skip=2, limit=9, batch_size=4)
     assert sent(operation) == {
         "find": "coll",
@@ -164,7 +184,7 @@ def test_find_one():
     assert operation.name == "find"
 
 
-def test_the_reply_to_find_one():
+def test_the_reply_to_find_one() -> None:
     operation = FindOne("db", "coll")
     assert operation.parse({"cursor": {"id": 0, "firstBatch": [{"_id": 1}]}}) == {"_id": 1}
     assert operation.parse({"cursor": {"id": 0, "firstBatch": []}}) is None

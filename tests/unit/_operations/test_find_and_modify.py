@@ -13,7 +13,7 @@ from tests.unit._operations.servers import V4_2, V4_4, V5_0, sent
 SET = {"$set": {"x": 1}}
 
 
-def test_find_one_and_delete():
+def test_find_one_and_delete() -> None:
     assert sent(FindAndModify("db", "coll", {"a": 1})) == {
         "findAndModify": "coll",
         "query": {"a": 1},
@@ -21,7 +21,7 @@ def test_find_one_and_delete():
     }
 
 
-def test_find_one_and_replace():
+def test_find_one_and_replace() -> None:
     assert sent(FindAndModify("db", "coll", {}, replacement={})) == {
         "findAndModify": "coll",
         "query": {},
@@ -29,7 +29,7 @@ def test_find_one_and_replace():
     }
 
 
-def test_find_one_and_update_with_all_options():
+def test_find_one_and_update_with_all_options() -> None:
     operation = FindAndModify(
         "db",
         "coll",
@@ -69,7 +69,7 @@ def test_find_one_and_update_with_all_options():
     }
 
 
-def test_facts():
+def test_facts() -> None:
     operation = FindAndModify("db", "coll", {}, update=SET)
     assert operation.name == "findAndModify"
     assert operation.kind is Kind.WRITE
@@ -84,14 +84,14 @@ def test_facts():
 
 
 @pytest.mark.parametrize("write_concern", [None, WriteConcern(0)])
-def test_hint_needs_4_4(write_concern: WriteConcern | None):
+def test_hint_needs_4_4(write_concern: WriteConcern | None) -> None:
     operation = FindAndModify("db", "coll", {}, hint="a_1", write_concern=write_concern)
     with pytest.raises(ConfigurationError, match=r"hint of findAndModify needs MongoDB 4\.4"):
         operation.command(V4_2)
     assert sent(operation, V4_4)["hint"] == "a_1"
 
 
-def test_let_without_an_answer_needs_5_0():
+def test_let_without_an_answer_needs_5_0() -> None:
     sent(FindAndModify("db", "coll", {}, let={"a": 1}), V4_4)
     operation = FindAndModify("db", "coll", {}, let={"a": 1}, write_concern=WriteConcern(0))
     with pytest.raises(ConfigurationError, match=r"let of an unacknowledged write needs MongoDB 5\.0"):
@@ -110,17 +110,17 @@ def test_let_without_an_answer_needs_5_0():
         ({"update": SET, "array_filters": {}}, TypeError),
     ],
 )
-def test_wrong_changes(options: dict[str, Any], expected: type[Exception]):
+def test_wrong_changes(options: dict[str, Any], expected: type[Exception]) -> None:
     with pytest.raises(expected):
         FindAndModify("db", "coll", {}, **options)
 
 
-def test_a_wrong_filter():
+def test_a_wrong_filter() -> None:
     with pytest.raises(TypeError, match="filter must be a mapping"):
         FindAndModify("db", "coll", 5)  # type: ignore[arg-type]  # the point of the test
 
 
-def test_replies():
+def test_replies() -> None:
     operation = FindAndModify("db", "coll", {}, update=SET)
     assert operation.parse({"value": {"_id": 1}, "lastErrorObject": {}, "ok": 1}) == {"_id": 1}
     assert operation.parse({"value": None, "ok": 1}) is None

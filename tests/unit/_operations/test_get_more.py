@@ -10,7 +10,7 @@ from tests.unit._operations.servers import V4_2, V4_4, sent
 ADDRESS = ("db2.test", 27018)
 
 
-def test_the_shortest_command():
+def test_the_shortest_command() -> None:
     operation = GetMore("db", "coll", 5, address=ADDRESS)
     document = sent(operation)
     assert document == {"getMore": 5, "collection": "coll"}
@@ -18,7 +18,7 @@ def test_the_shortest_command():
     assert operation.selector == ADDRESS
 
 
-def test_facts():
+def test_facts() -> None:
     operation = GetMore("db", "coll", 5, address=ADDRESS)
     assert operation.name == "getMore"
     assert operation.kind is Kind.READ
@@ -31,7 +31,7 @@ def test_facts():
     assert operation.document_fields == {"cursor": {"nextBatch": 1}}
 
 
-def test_all_options():
+def test_all_options() -> None:
     operation = GetMore(
         "db",
         "coll",
@@ -54,12 +54,12 @@ def test_all_options():
     assert operation.read_preference is ReadPreference.NEAREST
 
 
-def test_a_comment_is_not_sent_to_servers_that_do_not_know_it_there():
+def test_a_comment_is_not_sent_to_servers_that_do_not_know_it_there() -> None:
     operation = GetMore("db", "coll", 5, address=ADDRESS, comment="why")
     assert "comment" not in sent(operation, V4_2)
 
 
-def test_the_reply():
+def test_the_reply() -> None:
     reply = GetMore("db", "coll", 5, address=ADDRESS).parse(
         {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": [{"_id": 3}]}, "ok": 1}
     )

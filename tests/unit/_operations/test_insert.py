@@ -18,7 +18,7 @@ from motorlite.errors import (
 from tests.unit._operations.servers import V4_2, V4_4, V7_0, sent
 
 
-def test_the_command():
+def test_the_command() -> None:
     document = {"_id": 1}
     operation = Insert("db", "coll", document)
     assert sent(operation) == {"insert": "coll", "ordered": True, "documents": [document]}
@@ -26,7 +26,7 @@ def test_the_command():
     assert operation.command(V7_0).sequences == ()
 
 
-def test_all_options():
+def test_all_options() -> None:
     raw = RawBSONDocument(b"\x05\x00\x00\x00\x00")
     operation = Insert(
         "db",
@@ -46,7 +46,7 @@ def test_all_options():
     }
 
 
-def test_facts():
+def test_facts() -> None:
     operation = Insert("db", "coll", {}, write_concern=WriteConcern())
     assert operation.name == "insert"
     assert operation.kind is Kind.WRITE
@@ -62,14 +62,14 @@ def test_facts():
     assert "writeConcern" not in sent(operation)
 
 
-def test_an_unacknowledged_insert_is_not_retryable():
+def test_an_unacknowledged_insert_is_not_retryable() -> None:
     operation = Insert("db", "coll", {}, write_concern=WriteConcern(0))
     assert not operation.is_acknowledged
     assert not operation.is_retryable
     assert sent(operation, V4_2)["writeConcern"] == {"w": 0}
 
 
-def test_a_comment_on_an_unacknowledged_insert_needs_4_4():
+def test_a_comment_on_an_unacknowledged_insert_needs_4_4() -> None:
     operation = Insert("db", "coll", {}, write_concern=WriteConcern(0), comment=1)
     with pytest.raises(ConfigurationError, match=r"comment of an unacknowledged write needs MongoDB 4\.4"):
         operation.command(V4_2)
@@ -78,14 +78,14 @@ def test_a_comment_on_an_unacknowledged_insert_needs_4_4():
     assert sent(Insert("db", "coll", {}, comment=1), V4_2)["comment"] == 1
 
 
-def test_the_executor_cannot_change_the_write_concern_of_the_caller():
+def test_the_executor_cannot_change_the_write_concern_of_the_caller() -> None:
     concern = WriteConcern("majority", wtimeout=5)
     command = Insert("db", "coll", {}, write_concern=concern).command(V7_0)
     del command.document["writeConcern"]["wtimeout"]
     assert concern.document == {"w": "majority", "wtimeout": 5}
 
 
-def test_a_reply_without_errors():
+def test_a_reply_without_errors() -> None:
     reply = {"n": 1, "ok": 1}
     assert Insert("db", "coll", {}).parse(reply) is reply
 
@@ -112,7 +112,7 @@ def test_a_reply_without_errors():
         ),
     ],
 )
-def test_errors_in_a_reply(reply: dict[str, Any], expected: type[Exception], code: int):
+def test_errors_in_a_reply(reply: dict[str, Any], expected: type[Exception], code: int) -> None:
     with pytest.raises(expected) as caught:
         Insert("db", "coll", {}).parse({"n": 0, **reply, "errorLabels": ["RetryableWriteError"], "ok": 1})
     error = caught.value

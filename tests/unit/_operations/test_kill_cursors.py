@@ -9,13 +9,13 @@ from tests.unit._operations.servers import sent
 ADDRESS = ("db2.test", 27018)
 
 
-def test_the_command():
+def test_the_command() -> None:
     document = sent(KillCursors("db", "coll", [1, 2**40], address=ADDRESS))
     assert document == {"killCursors": "coll", "cursors": [1, 2**40]}
     assert {type(cursor_id) for cursor_id in document["cursors"]} == {Int64}
 
 
-def test_facts():
+def test_facts() -> None:
     operation = KillCursors("db", "coll", [1], address=ADDRESS)
     assert operation.selector == ADDRESS
     assert operation.kind is Kind.READ

@@ -11,7 +11,7 @@ from motorlite.read_preferences import ReadPreference
 from tests.unit._operations.servers import V7_0, sent
 
 
-def test_the_command_is_sent_as_it_is():
+def test_the_command_is_sent_as_it_is() -> None:
     command = {"ping": 1, "writeConcern": {"w": 0}, "maxTimeMS": 5}
     operation = RunCommand("db", command)
     assert sent(operation) == {"ping": 1, "writeConcern": {"w": 0}, "maxTimeMS": 5}
@@ -19,14 +19,14 @@ def test_the_command_is_sent_as_it_is():
     assert command == {"ping": 1, "writeConcern": {"w": 0}, "maxTimeMS": 5}
 
 
-def test_what_the_caller_does_later_has_no_effect():
+def test_what_the_caller_does_later_has_no_effect() -> None:
     command: dict[str, Any] = {"ping": 1}
     operation = RunCommand("db", command)
     command["comment"] = "changed"
     assert sent(operation) == {"ping": 1}
 
 
-def test_facts():
+def test_facts() -> None:
     operation = RunCommand("db", {"ping": 1}, selector=ReadPreference.NEAREST)
     assert operation.name == "runCommand"
     assert operation.kind is Kind.COMMAND
@@ -36,17 +36,18 @@ def test_facts():
     assert operation.supports_sessions
     assert not operation.supports_read_concern
     assert not operation.creates_cursor
+    assert operation.document_fields == {}, "the whole reply is decoded with the user's codec options"
     assert operation.time_limit is TimeLimit.SEND
     assert operation.selector is ReadPreference.NEAREST
     assert operation.parse({"ok": 1, "x": 2}) == {"ok": 1, "x": 2}
 
 
-def test_an_empty_command():
+def test_an_empty_command() -> None:
     with pytest.raises(ValueError, match="a command must not be empty"):
         RunCommand("db", {})
 
 
-def test_a_command_with_a_cursor():
+def test_a_command_with_a_cursor() -> None:
     operation = RunCursorCommand("db", {"checkMetadataConsistency": 1}, time_limit=TimeLimit.OMIT)
     assert operation.creates_cursor
     assert operation.kind is Kind.COMMAND
@@ -56,6 +57,6 @@ def test_a_command_with_a_cursor():
     assert reply.cursor_id == 1
 
 
-def test_a_reply_without_a_cursor():
+def test_a_reply_without_a_cursor() -> None:
     with pytest.raises(InvalidOperation, match="the reply to ping has no cursor"):
         RunCursorCommand("db", {"ping": 1}).parse({"ok": 1})

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from motorlite._operations.delete import Delete
-from motorlite._operations.single_write import SingleWrite
 from motorlite._operations.statements import delete_statement, update_statement
 from motorlite._operations.update import Update
 from motorlite.concerns import WriteConcern
 from motorlite.errors import ConfigurationError
 from tests.unit._operations.servers import V4_2, sent
+
+if TYPE_CHECKING:
+    from motorlite._operations.single_write import SingleWrite
 
 
 @pytest.mark.parametrize(
@@ -18,7 +22,7 @@ from tests.unit._operations.servers import V4_2, sent
         Delete("db", "coll", delete_statement({}), write_concern=WriteConcern(0), comment=1),
     ],
 )
-def test_the_first_unknown_option_is_named_with_both_releases(operation: SingleWrite):
+def test_the_first_unknown_option_is_named_with_both_releases(operation: SingleWrite) -> None:
     with pytest.raises(ConfigurationError) as caught:
         operation.command(V4_2)
     assert str(caught.value) == (
@@ -27,6 +31,6 @@ def test_the_first_unknown_option_is_named_with_both_releases(operation: SingleW
     )
 
 
-def test_the_default_write_concern_is_not_sent():
+def test_the_default_write_concern_is_not_sent() -> None:
     operation = Delete("db", "coll", delete_statement({}), write_concern=WriteConcern())
     assert "writeConcern" not in sent(operation)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
 
-import bson
 from motorlite._operations.statements import (
     delete_statement,
     is_multi,
@@ -18,7 +18,7 @@ from motorlite.requests import DeleteMany, DeleteOne, InsertOne, ReplaceOne, Upd
 SET = {"$set": {"x": 1}}
 
 
-def test_update():
+def test_update() -> None:
     assert update_statement({"a": 1}, SET) == {"q": {"a": 1}, "u": SET}
     assert update_statement(
         {},
@@ -41,12 +41,12 @@ def test_update():
     }
 
 
-def test_an_update_with_a_pipeline():
+def test_an_update_with_a_pipeline() -> None:
     assert update_statement({}, [{"$set": {"x": 1}}])["u"] == [{"$set": {"x": 1}}]
 
 
 @pytest.mark.parametrize("update", [{}, [], {"x": 1}, {"x": 1, "$set": {}}])
-def test_what_is_not_an_update(update: Any):
+def test_what_is_not_an_update(update: Any) -> None:
     with pytest.raises(ValueError, match="update must"):
         update_statement({}, update)
 
@@ -62,14 +62,16 @@ def test_what_is_not_an_update(update: Any):
         (({}, SET), {"sort": [("x", 1)]}),
     ],
 )
-def test_wrong_types_in_an_update(arguments: Any, options: dict[str, Any]):
+def test_wrong_types_in_an_update(arguments: Any, options: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         update_statement(*arguments, **options)
 
 
-def test_replacement():
+def test_replacement() -> None:
     assert replace_statement({"a": 1}, {}) == {"q": {"a": 1}, "u": {}}
-    assert replace_statement({}, {"x": 1}, upsert=True, hint="h", sort={"x": 1}, collation={"locale": "de"}) == {
+    assert replace_statement(
+        {}, {"x": 1}, upsert=True, hint="h", sort={"x": 1}, collation={"locale": "de"}
+    ) == {
         "q": {},
         "u": {"x": 1},
         "upsert": True,
@@ -81,14 +83,14 @@ def test_replacement():
     assert replace_statement({}, raw)["u"] is raw, "raw documents are not looked into"
 
 
-def test_what_is_not_a_replacement():
+def test_what_is_not_a_replacement() -> None:
     with pytest.raises(ValueError, match=r"replacement must not begin with an update operator.*'\$set'"):
         replace_statement({}, SET)
     with pytest.raises(TypeError, match="replacement must be a mapping, not list"):
         replace_statement({}, [])  # type: ignore[arg-type]  # the point of the test
 
 
-def test_delete():
+def test_delete() -> None:
     assert delete_statement({"x": 1}) == {"q": {"x": 1}, "limit": 1}
     assert delete_statement({}, multi=True, collation={"locale": "de"}, hint="h") == {
         "q": {},
@@ -100,7 +102,7 @@ def test_delete():
         delete_statement(None)  # type: ignore[arg-type]  # the point of the test
 
 
-def test_which_statements_may_change_several_documents():
+def test_which_statements_may_change_several_documents() -> None:
     assert is_multi(update_statement({}, SET, multi=True))
     assert is_multi(delete_statement({}, multi=True))
     assert not is_multi(update_statement({}, SET))
@@ -135,11 +137,11 @@ def test_which_statements_may_change_several_documents():
         (DeleteMany({}), ("delete", {"q": {}, "limit": 0})),
     ],
 )
-def test_statement_of_a_request(request_: object, expected: tuple[str, Any]):
+def test_statement_of_a_request(request_: object, expected: tuple[str, Any]) -> None:
     assert statement_of(request_) == expected
 
 
-def test_statement_of_a_subclass():
+def test_statement_of_a_subclass() -> None:
     class Special(DeleteOne):
         pass
 
@@ -147,12 +149,12 @@ def test_statement_of_a_subclass():
 
 
 @pytest.mark.parametrize("wrong", [{"insert": 1}, None, InsertOne])
-def test_what_is_not_a_request(wrong: object):
+def test_what_is_not_a_request(wrong: object) -> None:
     with pytest.raises(TypeError, match="not a write request"):
         statement_of(wrong)
 
 
-def test_requests_are_validated_like_the_methods():
+def test_requests_are_validated_like_the_methods() -> None:
     with pytest.raises(ValueError, match="update must begin with an update operator"):
         statement_of(UpdateOne({}, {"x": 1}))
     with pytest.raises(ValueError, match="replacement must not begin"):

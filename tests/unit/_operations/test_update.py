@@ -15,7 +15,7 @@ SET = {"$set": {"x": 1}}
 UNACKNOWLEDGED = WriteConcern(0)
 
 
-def test_update_one():
+def test_update_one() -> None:
     operation = Update("db", "coll", update_statement({"_id": 1}, SET))
     assert sent(operation) == {"update": "coll", "ordered": True, "updates": [{"q": {"_id": 1}, "u": SET}]}
     assert operation.name == "update"
@@ -27,7 +27,7 @@ def test_update_one():
     assert operation.document_fields == {"upserted": 1}
 
 
-def test_all_options():
+def test_all_options() -> None:
     operation = Update(
         "db",
         "coll",
@@ -48,13 +48,13 @@ def test_all_options():
     }
 
 
-def test_update_many_is_not_retryable():
+def test_update_many_is_not_retryable() -> None:
     operation = Update("db", "coll", update_statement({}, SET, multi=True))
     assert not operation.is_retryable
     assert operation.is_acknowledged
 
 
-def test_an_unacknowledged_update_is_not_retryable():
+def test_an_unacknowledged_update_is_not_retryable() -> None:
     operation = Update("db", "coll", update_statement({}, SET), write_concern=UNACKNOWLEDGED)
     assert not operation.is_retryable
     assert not operation.is_acknowledged
@@ -70,7 +70,7 @@ def test_an_unacknowledged_update_is_not_retryable():
 )
 def test_options_of_newer_servers(
     statement: dict[str, Any], options: dict[str, Any], option: str, older: Any, newer: Any
-):
+) -> None:
     built = update_statement({}, SET, **statement)
     # A server that answers refuses them itself (CRUD specification tests, "unsupported (server-side error)").
     sent(Update("db", "coll", built, **options), older)
@@ -81,25 +81,25 @@ def test_options_of_newer_servers(
     sent(operation, newer)
 
 
-def test_a_reply():
+def test_a_reply() -> None:
     reply = {"n": 1, "nModified": 1, "ok": 1}
     result = Update("db", "coll", update_statement({}, SET)).parse(reply)
     assert result == {"n": 1, "nModified": 1, "ok": 1, "updatedExisting": True}
     assert reply == {"n": 1, "nModified": 1, "ok": 1}, "listeners are shown the reply as it was"
 
 
-def test_the_reply_to_an_upsert():
+def test_the_reply_to_an_upsert() -> None:
     reply = {"n": 1, "nModified": 0, "upserted": [{"index": 0, "_id": None}], "ok": 1}
     result = Update("db", "coll", update_statement({}, SET, upsert=True)).parse(reply)
     assert result == {"n": 1, "nModified": 0, "upserted": None, "updatedExisting": False, "ok": 1}
 
 
-def test_a_reply_without_a_match():
+def test_a_reply_without_a_match() -> None:
     result = Update("db", "coll", update_statement({}, SET)).parse({"n": 0, "nModified": 0, "ok": 1})
     assert result["updatedExisting"] is False
 
 
-def test_errors_in_a_reply():
+def test_errors_in_a_reply() -> None:
     operation = Update("db", "coll", update_statement({}, SET))
     with pytest.raises(DuplicateKeyError):
         operation.parse({"writeErrors": [{"index": 0, "code": 11000, "errmsg": "dup"}], "ok": 1})

@@ -23,6 +23,7 @@ def test_later_samples_have_a_weight_of_one_fifth() -> None:
     times.add(1.0)
     times.add(2.0)
     assert times.average == pytest.approx(1.2)
+    assert times.minimum == 1.0
     times.add(0.2)
     assert times.average == pytest.approx(1.0)
     assert times.minimum == 0.2

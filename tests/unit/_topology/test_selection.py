@@ -160,4 +160,6 @@ def test_failure_without_any_server() -> None:
 
 def test_failure_of_an_unknown_deployment() -> None:
     text = describe_failure(TopologyDescription.initial([A]), A)
-    assert text.startswith("No server for the server a:1: no server of the deployment can be reached (Unknown). ")
+    assert text.startswith(
+        "No server for the server a:1: no server of the deployment can be reached (Unknown). "
+    )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from bson.objectid import ObjectId
 
 from motorlite._topology.server_description import ServerDescription, ServerType
 from motorlite._topology.topology_type import TopologyType
@@ -115,3 +116,66 @@ def test_set_name_is_learned() -> None:
         changed = draft(UNKNOWN)
         update(changed, SERVERS[server_type])
         assert changed.set_name == "rs"
+
+
+@pytest.mark.parametrize(
+    ("known", "news", "is_stale"),
+    [
+        ((None, None), (1, 1), False),
+        ((2, None), (1, 1), False),
+        ((2, 2), (1, 3), True),
+        ((2, 2), (2, 1), True),
+        ((2, 2), (2, 2), False),
+        ((2, 2), (2, 3), False),
+        ((2, 2), (3, 1), False),
+        ((2, 2), (1, None), False),
+        ((2, 2), (None, 1), False),
+    ],
+)
+def test_before_6_0_a_set_version_decides_before_an_election_id(
+    known: tuple[int | None, int | None], news: tuple[int | None, int | None], is_stale: bool
+) -> None:
+    assert is_stale_primary(known, news, 16) is is_stale
+
+
+@pytest.mark.parametrize(
+    ("known", "news", "is_stale"),
+    [
+        ((None, None), (None, None), False),
+        ((None, None), (1, 1), False),
+        ((2, 2), (1, 3), False),
+        ((2, 2), (3, 1), True),
+        ((2, 2), (1, 2), True),
+        ((2, 2), (2, 2), False),
+        ((2, 2), (3, 2), False),
+        ((2, 2), (3, None), True),
+        ((2, 2), (None, 2), True),
+    ],
+)
+def test_since_6_0_an_election_id_decides_before_a_set_version(
+    known: tuple[int | None, int | None], news: tuple[int | None, int | None], is_stale: bool
+) -> None:
+    assert is_stale_primary(known, news, 17) is is_stale
+
+
+def is_stale_primary(
+    known: tuple[int | None, int | None], news: tuple[int | None, int | None], max_wire_version: int
+) -> bool:
+    """Whether a primary with (set version, election id) `news` is stale when `known` is the newest."""
+    changed = draft(NO_PRIMARY)
+    changed.max_set_version, changed.max_election_id = known[0], election_id(known[1])
+    server = hello(
+        A,
+        setName="rs",
+        isWritablePrimary=True,
+        hosts=MEMBERS,
+        setVersion=news[0],
+        electionId=election_id(news[1]),
+        maxWireVersion=max_wire_version,
+    )
+    update(changed, server)
+    return not changed.servers[A].is_server_type_known
+
+
+def election_id(number: int | None) -> ObjectId | None:
+    return None if number is None else ObjectId(f"{number:024d}")

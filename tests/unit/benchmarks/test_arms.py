@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from benchmarks.arms import ARMS, DEFAULT_ARMS, arm_uri
+from benchmarks.arms import ARMS, DEFAULT_ARMS, Arm, arm_uri
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,7 @@ def test_the_default_arms_exist() -> None:
 
 
 def test_an_arm_says_what_it_lacks() -> None:
-    lacking = ARMS["bare"].__class__(
-        "x", ("json", "json:loads", "json:nothing", "no_such_module"), ARMS["bare"].open
-    )
+    lacking = Arm("x", ("json", "json:loads", "json:nothing", "no_such_module"), ARMS["bare"].open)
     assert lacking.missing() == ["json:nothing", "no_such_module"]
     assert ARMS["bare"].missing() == []
 

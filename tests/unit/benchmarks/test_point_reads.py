@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from benchmarks import point_reads
+from benchmarks.arms import ARMS, Arm
 from benchmarks.workers import ArmFailedError
 
 
@@ -81,7 +82,7 @@ def test_an_arm_that_fails_is_closed_and_left_out_altogether(
 def test_with_nothing_to_measure_no_server_is_started(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lacking = point_reads.ARMS["bare"].__class__("gone", ("no_such_module",), point_reads.ARMS["bare"].open)
-    monkeypatch.setitem(point_reads.ARMS, "gone", lacking)
+    lacking = Arm("gone", ("no_such_module",), ARMS["bare"].open)
+    monkeypatch.setitem(ARMS, "gone", lacking)
     assert point_reads.run(argparse.Namespace(arms=["gone"], uri=None)) == 1
     assert "gone is not measured: no_such_module cannot be imported" in capsys.readouterr().err

@@ -1,0 +1,193 @@
+"""Shell: the methods of a collection that change one document and return it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+from motorlite._api.collection_base import CollectionBase
+from motorlite._api.find_options import sort_document
+from motorlite._api.method_options import FIND_AND_MODIFY_CHECKS, FindAndModifyOptions
+from motorlite._api.typings import DocumentT
+from motorlite._api.validation import boolean, checked, converted
+from motorlite._operations.find_and_modify import FindAndModify
+from motorlite.arguments import check_replacement, check_update, fields_document, hint_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.typings import Filter, Projection
+    from motorlite.arguments import Hint, Pipeline
+
+# The server's names of the options that the operation has arguments for.
+_ARGUMENTS = {
+    "collation": "collation",
+    "maxTimeMS": "max_time_ms",
+    "bypassDocumentValidation": "bypass_document_validation",
+}
+
+
+class CollectionFindAndModify(CollectionBase[DocumentT]):
+    """find_one_and_update, find_one_and_replace and find_one_and_delete."""
+
+    __slots__ = ()
+
+    async def find_one_and_delete(
+        self,
+        filter: Filter,
+        projection: Projection | None = None,
+        sort: Hint | None = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Unpack[FindAndModifyOptions],
+    ) -> DocumentT | None:
+        """Delete the first document that matches, and return it; None when none matches.
+
+        Args:
+            filter: A query.
+            projection: Which fields to return: a mapping, or names to include.
+            sort: Which match is the first.
+            hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            options: See `FindAndModifyOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message says what is allowed.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
+        write).
+
+        Source: CRUD specification.
+        """
+        given: dict[str, Any] = {"let": let, "comment": comment, "hint": hint_value(hint)}
+        return await self._find_and_modify("delete", filter, projection, sort, session, given, {**options})
+
+    async def find_one_and_replace(
+        self,
+        filter: Filter,
+        replacement: Mapping[str, Any],
+        projection: Projection | None = None,
+        sort: Hint | None = None,
+        upsert: bool = False,
+        return_document: bool = False,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Unpack[FindAndModifyOptions],
+    ) -> DocumentT | None:
+        """Replace the first document that matches, and return it; None when none matches.
+
+        Args:
+            filter: A query.
+            replacement: The new document.
+            projection: Which fields to return: a mapping, or names to include.
+            sort: Which match is the first.
+            upsert: Insert the replacement when none matches.
+            return_document: `ReturnDocument.BEFORE` or `ReturnDocument.AFTER`.
+            hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            options: See `FindAndModifyOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message says what is allowed.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
+        write).
+
+        Source: CRUD specification.
+        """
+        check_replacement(replacement)
+        given: dict[str, Any] = {"let": let, "comment": comment, "hint": hint_value(hint)}
+        given |= {"replacement": replacement, **_write_arguments(upsert, return_document)}
+        return await self._find_and_modify("replace", filter, projection, sort, session, given, {**options})
+
+    async def find_one_and_update(
+        self,
+        filter: Filter,
+        update: Mapping[str, Any] | Pipeline,
+        projection: Projection | None = None,
+        sort: Hint | None = None,
+        upsert: bool = False,
+        return_document: bool = False,
+        array_filters: Sequence[Mapping[str, Any]] | None = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Unpack[FindAndModifyOptions],
+    ) -> DocumentT | None:
+        """Update the first document that matches, and return it; None when none matches.
+
+        Args:
+            filter: A query.
+            update: Update operators, or a list of stages.
+            projection: Which fields to return: a mapping, or names to include.
+            sort: Which match is the first.
+            upsert: Insert a document when none matches.
+            return_document: `ReturnDocument.BEFORE` or `ReturnDocument.AFTER`.
+            array_filters: Which elements of arrays are updated.
+            hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            options: See `FindAndModifyOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message says what is allowed.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
+        write).
+
+        Source: CRUD specification.
+        """
+        check_update(update)
+        given: dict[str, Any] = {"let": let, "comment": comment, "hint": hint_value(hint)}
+        given |= {"update": update, "array_filters": array_filters}
+        given |= _write_arguments(upsert, return_document)
+        return await self._find_and_modify("update", filter, projection, sort, session, given, {**options})
+
+    async def _find_and_modify(
+        self,
+        change: str,
+        filter: Filter,
+        projection: Projection | None,
+        sort: Hint | None,
+        session: AsyncClientSession | None,
+        given: dict[str, Any],
+        options: dict[str, Any],
+    ) -> DocumentT | None:
+        found = checked(f"find_one_and_{change}", options, FIND_AND_MODIFY_CHECKS)
+        settings = self._settings
+        write_concern = settings.write_concern
+        state, limit = self._begin(session, found.pop("timeoutMS", None), write_concern.acknowledged)
+        if limit.is_set:
+            found.pop("maxTimeMS", None)
+        given.update((_ARGUMENTS[name], value) for name, value in found.items())
+        operation = FindAndModify(
+            self._database_name,
+            self._name,
+            filter,
+            projection=None if projection is None else fields_document(projection),
+            sort=None if sort is None else converted("sort", sort, sort_document),
+            codec_options=settings.codec_options,
+            write_concern=write_concern,
+            **given,
+        )
+        document: DocumentT | None = await self._core.executor.execute(operation, state, limit)
+        return document
+
+
+def _write_arguments(upsert: bool, return_document: bool) -> dict[str, bool]:
+    converted("upsert", upsert, boolean)
+    converted("return_document", return_document, boolean)
+    return {"upsert": upsert, "return_new": return_document}

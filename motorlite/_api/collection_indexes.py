@@ -1,0 +1,383 @@
+"""Shell: indexes, options and the end of a collection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+from bson.codec_options import CodecOptions
+
+from motorlite._api.collection_base import CollectionBase
+from motorlite._api.command_cursor import AsyncCommandCursor
+from motorlite._api.cursor_limits import CursorLimits
+from motorlite._api.lists import collections_operation, release_session
+from motorlite._api.method_options import RENAME_CHECKS, TIME_CHECKS, RenameOptions, TimeOptions
+from motorlite._api.server_cursor import GetMoreOptions
+from motorlite._api.typings import DocumentT
+from motorlite._api.validation import checked, collection_name, converted, instance, server_milliseconds
+from motorlite._operations.common import NAMESPACE_NOT_FOUND, check_write_concern
+from motorlite._operations.create_indexes import CreateIndexes
+from motorlite._operations.drop import Drop
+from motorlite._operations.drop_indexes import ALL_INDEXES, DropIndexes
+from motorlite._operations.list_indexes import ListIndexes
+from motorlite._operations.run_command import RunCommand
+from motorlite.arguments import index_document, index_name
+from motorlite.errors import OperationFailure
+from motorlite.read_preferences import ReadPreference
+from motorlite.requests import IndexModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.typings import TimeoutMode
+    from motorlite.arguments import Hint
+    from motorlite.deadline import Deadline
+
+# What the server says about a collection is decoded as plain dictionaries.
+_PLAIN: CodecOptions[dict[str, Any]] = CodecOptions()
+
+
+class CollectionIndexes(CollectionBase[DocumentT]):
+    """Indexes, options, rename and drop."""
+
+    __slots__ = ()
+
+    async def create_index(
+        self,
+        keys: Hint,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        *,
+        commitQuorum: int | str | None = None,
+        maxTimeMS: float | None = None,
+        timeoutMS: float | None = None,
+        **kwargs: Any,
+    ) -> str:
+        """Create an index and return its name. One that exists already is no error.
+
+        Args:
+            keys: A field, or a list of fields and (field, direction) pairs.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            commitQuorum: How many members must be ready (MongoDB 4.4 and later).
+            maxTimeMS: Time for the server, milliseconds; ignored when a timeout is set.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+            kwargs: Options of the index as the server names them: `name`, `unique`, `sparse`,
+                `expireAfterSeconds`, `partialFilterExpression`, `collation`, `hidden` ...
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+
+        Source: index management specification.
+        """
+        names = await self.create_indexes(
+            [IndexModel(keys, **kwargs)],
+            session,
+            comment,
+            commitQuorum=commitQuorum,
+            maxTimeMS=maxTimeMS,
+            timeoutMS=timeoutMS,
+        )
+        return names[0]
+
+    async def create_indexes(
+        self,
+        indexes: Sequence[IndexModel],
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        *,
+        commitQuorum: int | str | None = None,
+        maxTimeMS: float | None = None,
+        timeoutMS: float | None = None,
+    ) -> list[str]:
+        """Create indexes and return their names. Those that exist already are no error.
+
+        Args:
+            indexes: What to create.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            commitQuorum: How many members must be ready (MongoDB 4.4 and later).
+            maxTimeMS: Time for the server, milliseconds; ignored when a timeout is set.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+
+        Source: index management specification.
+        """
+        instance("indexes", indexes, list, "a list of IndexModel")
+        for index in indexes:
+            instance("indexes", index, IndexModel, "a list of IndexModel")
+        server_time = None if maxTimeMS is None else converted("maxTimeMS", maxTimeMS, server_milliseconds)
+        write_concern = self._settings.write_concern
+        state, limit = self._begin(session, timeoutMS, write_concern.acknowledged)
+        operation = CreateIndexes(
+            *self._names,
+            [index.document for index in indexes],
+            codec_options=self._settings.codec_options,
+            write_concern=write_concern,
+            commit_quorum=commitQuorum,
+            comment=comment,
+            max_time_ms=_server_time(server_time, limit),
+        )
+        await self._core.executor.execute(operation, state, limit)
+        return operation.names
+
+    async def drop_index(
+        self,
+        index_or_name: Hint,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[TimeOptions],
+    ) -> None:
+        """Drop an index. A collection that does not exist is no error.
+
+        Args:
+            index_or_name: The name, or the keys it was created with.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `TimeOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; `"*"` is refused, see `drop_indexes`.
+            OperationFailure: There is no such index, or the operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+
+        Source: index management specification.
+        """
+        name = (
+            index_or_name
+            if isinstance(index_or_name, str)
+            else index_name(index_document(index_or_name).items())
+        )
+        if name == ALL_INDEXES:
+            raise ValueError("index_or_name='*' is wrong; allowed: one index; drop_indexes() drops all")
+        await self._drop_indexes("drop_index", name, session, comment, {**options})
+
+    async def drop_indexes(
+        self,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[TimeOptions],
+    ) -> None:
+        """Drop all indexes but that of `_id`. A collection that does not exist is no error.
+
+        Args:
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `TimeOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+
+        Source: index management specification.
+        """
+        await self._drop_indexes("drop_indexes", ALL_INDEXES, session, comment, {**options})
+
+    async def _drop_indexes(
+        self,
+        method: str,
+        name: str,
+        session: AsyncClientSession | None,
+        comment: Any,
+        options: dict[str, Any],
+    ) -> None:
+        given = checked(method, options, TIME_CHECKS)
+        write_concern = self._settings.write_concern
+        state, limit = self._begin(session, given.get("timeoutMS"), write_concern.acknowledged)
+        operation = DropIndexes(
+            *self._names,
+            name,
+            write_concern=write_concern,
+            comment=comment,
+            max_time_ms=_server_time(given.get("maxTimeMS"), limit),
+        )
+        try:
+            await self._core.executor.execute(operation, state, limit)
+        except OperationFailure as error:
+            if error.code != NAMESPACE_NOT_FOUND:
+                raise
+
+    def list_indexes(
+        self,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+        timeoutMode: TimeoutMode | None = None,
+    ) -> AsyncCommandCursor[dict[str, Any]]:
+        """The indexes, as a cursor; empty for a collection that does not exist.
+
+        Args:
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of the cursor; 0 for no limit.
+            timeoutMode: Whether it limits the ``"cursorLifetime"`` or each ``"iteration"``.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            ConfigurationError: `timeoutMode` without a timeout.
+
+        Retries: listIndexes for overload errors (up to 5, with backoff) and once after a network error or a failover
+        (retryable read); getMore for overload errors only.
+
+        Source: index management specification.
+        """
+        limits = CursorLimits(self._settings.timeout, timeoutMS, timeoutMode)
+
+        def make(deadline: Deadline) -> ListIndexes:
+            primary = ReadPreference.PRIMARY
+            return ListIndexes(
+                *self._names,
+                selector=primary,
+                read_preference=primary,
+                comment=comment,
+                time_limit=limits.time_limit,
+            )
+
+        get_more = GetMoreOptions(comment=comment)
+        return AsyncCommandCursor(
+            self._core, session, limits, _PLAIN, get_more, make, means_empty={NAMESPACE_NOT_FOUND}
+        )
+
+    async def index_information(
+        self,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> dict[str, Any]:
+        """The indexes by name: for each its `key` as a list of pairs, and its options.
+
+        Args:
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+
+        Raises:
+            PyMongoError: The operation failed.
+
+        Retries: listIndexes for overload errors (up to 5, with backoff) and once after a network error or a failover
+        (retryable read); getMore for overload errors only.
+        """
+        found = {}
+        for index in await self.list_indexes(session, comment, timeoutMS).to_list():
+            index["key"] = list(index["key"].items())
+            found[index.pop("name")] = index
+        return found
+
+    async def options(
+        self,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> dict[str, Any]:
+        """The options that the collection was created with; empty when it does not exist.
+
+        Args:
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+
+        Raises:
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        """
+        state, limit = self._begin(session, timeoutMS)
+        operation = collections_operation(self._database_name, {"name": self._name}, comment=comment)
+        reply = await self._core.executor.execute(operation, state, limit)
+        release_session(self._core, reply)
+        options: dict[str, Any] = reply.documents[0].get("options", {}) if reply.documents else {}
+        return options
+
+    async def rename(
+        self,
+        new_name: str,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[RenameOptions],
+    ) -> Mapping[str, Any]:
+        """Rename the collection and return the server's reply. This object keeps the old name.
+
+        Args:
+            new_name: The new name, in the same database.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `RenameOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            InvalidName: The name is not allowed.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+        """
+        collection_name(new_name)
+        given = checked("rename", options, RENAME_CHECKS)
+        write_concern = self._settings.write_concern
+        state, limit = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged)
+        if limit.is_set:
+            given.pop("maxTimeMS", None)
+        command: dict[str, Any] = {
+            "renameCollection": self.full_name,
+            "to": f"{self._database_name}.{new_name}",
+            **given,
+        }
+        if comment is not None:
+            command["comment"] = comment
+        if not write_concern.is_server_default and write_concern.acknowledged:
+            command["writeConcern"] = dict(write_concern.document)
+        reply: Mapping[str, Any] = await self._core.executor.execute(
+            RunCommand("admin", command), state, limit
+        )
+        check_write_concern(reply)
+        return reply
+
+    async def drop(
+        self,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> None:
+        """Drop the collection. One that does not exist is no error.
+
+        Args:
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: The limit of the whole operation; 0 for no limit.
+
+        Raises:
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+        """
+        await self._drop(session, comment, timeoutMS)
+
+    async def _drop(
+        self, session: AsyncClientSession | None, comment: Any, timeout_ms: float | None
+    ) -> dict[str, Any]:
+        """The server's reply, for `AsyncDatabase.drop_collection`."""
+        write_concern = self._settings.write_concern
+        state, limit = self._begin(session, timeout_ms, write_concern.acknowledged)
+        operation = Drop(*self._names, write_concern=write_concern, comment=comment)
+        try:
+            reply: dict[str, Any] | None = await self._core.executor.execute(operation, state, limit)
+        except OperationFailure as error:
+            if error.code != NAMESPACE_NOT_FOUND:
+                raise
+            return dict(error.details or {})
+        return reply or {}
+
+
+def _server_time(max_time_ms: Any, limit: Deadline) -> Any:
+    """`maxTimeMS`, unless a timeout replaces it."""
+    return None if limit.is_set else max_time_ms

@@ -1,0 +1,149 @@
+"""Shell: commands that users write themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import bson
+from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
+
+from motorlite._api.command_cursor import AsyncCommandCursor
+from motorlite._api.constants import CursorType
+from motorlite._api.cursor_limits import CursorLimits
+from motorlite._api.server_cursor import GetMoreOptions
+from motorlite._api.validation import converted, instance, mapping, server_milliseconds
+from motorlite._operations.run_command import RunCommand, RunCursorCommand
+from motorlite.errors import AutoReconnect, OperationFailure
+from motorlite.read_preferences import ReadPreference, _ServerMode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from motorlite._api.core import CoreLike
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.settings import Settings
+    from motorlite._api.typings import TimeoutMode
+    from motorlite._execution.session import Session
+    from motorlite.deadline import Deadline
+
+
+def command_document(command: Any, value: Any, comment: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """A command as a new document: its name and value, or the whole of it, then `comment` and `options`."""
+    document = {command: value} if isinstance(command, str) else dict(converted("command", command, mapping))
+    if comment is not None:
+        document["comment"] = comment
+    document.update(options)
+    return document
+
+
+class UserCommand:
+    """One command of a user: how it is read and which of its errors are no errors."""
+
+    __slots__ = ("_allowed_errors", "_check", "_codec_options", "_database", "_document", "_read_preference")
+
+    def __init__(
+        self,
+        database: str,
+        document: dict[str, Any],
+        *,
+        read_preference: _ServerMode | None = None,
+        codec_options: CodecOptions[Any] | None = None,
+        check: bool = True,
+        allowed_errors: Sequence[str | int] | None = None,
+    ) -> None:
+        if read_preference is not None:
+            instance("read_preference", read_preference, _ServerMode)
+        if codec_options is not None:
+            instance("codec_options", codec_options, CodecOptions)
+        self._database = database
+        self._document = document
+        # Run command specification: the database's own preference is not used.
+        self._read_preference = read_preference or ReadPreference.PRIMARY
+        self._codec_options = codec_options
+        self._check = check
+        self._allowed_errors = allowed_errors or ()
+
+    async def execute(self, core: CoreLike, session: Session | None, deadline: Deadline) -> Any:
+        """The server's reply."""
+        options = self._codec_options or DEFAULT_CODEC_OPTIONS
+        operation = RunCommand(
+            self._database,
+            self._document,
+            selector=self._read_preference,
+            read_preference=self._read_preference,
+            codec_options=options,
+        )
+        try:
+            reply = await core.executor.execute(operation, session, deadline)
+        except (OperationFailure, AutoReconnect) as error:
+            reply = self._reply_of(error)
+        # The envelope of a reply is always decoded with default options.
+        return reply if options == DEFAULT_CODEC_OPTIONS else bson.decode(bson.encode(reply), options)
+
+    def _reply_of(self, error: OperationFailure | AutoReconnect) -> Mapping[str, Any]:
+        """The reply that `error` was made from, when the caller asked for it.
+
+        Raises:
+            PyMongoError: `error`, which is one.
+        """
+        details = error.details
+        if isinstance(details, Mapping) and details.get("ok") == 0:
+            known: tuple[Any, ...] = (details.get("code"), details.get("errmsg"))
+            if not self._check or any(one in self._allowed_errors for one in known):
+                return details
+        raise error
+
+
+def cursor_of_command(
+    core: CoreLike,
+    settings: Settings,
+    database: str,
+    document: dict[str, Any],
+    session: AsyncClientSession | None,
+    *,
+    read_preference: _ServerMode | None,
+    codec_options: CodecOptions[Any] | None,
+    cursor_type: int | None,
+    comment: Any,
+    batch_size: int,
+    max_await_time_ms: float | None,
+    timeout_ms: float | None,
+    timeout_mode: TimeoutMode | None,
+) -> AsyncCommandCursor[Any]:
+    """The cursor of a command (run command specification, "runCursorCommand")."""
+    if read_preference is not None:
+        instance("read_preference", read_preference, _ServerMode)
+    if codec_options is not None:
+        instance("codec_options", codec_options, CodecOptions)
+    if max_await_time_ms is not None:
+        max_await_time_ms = converted("max_await_time_ms", max_await_time_ms, server_milliseconds)
+    if cursor_type is None:
+        is_tailable, is_await_data = bool(document.get("tailable")), bool(document.get("awaitData"))
+    else:
+        is_tailable = cursor_type != CursorType.NON_TAILABLE
+        is_await_data = cursor_type == CursorType.TAILABLE_AWAIT
+    limits = CursorLimits(
+        settings.timeout, timeout_ms, timeout_mode, is_tailable=is_tailable, is_await_data=is_await_data
+    )
+    preference = read_preference or ReadPreference.PRIMARY
+    options = codec_options or settings.codec_options
+
+    def make(deadline: Deadline) -> RunCursorCommand:
+        return RunCursorCommand(
+            database,
+            document,
+            selector=preference,
+            read_preference=preference,
+            codec_options=options,
+            time_limit=limits.time_limit,
+        )
+
+    get_more = GetMoreOptions(
+        batch_size=batch_size,
+        comment=comment,
+        is_await_data=is_await_data or max_await_time_ms is not None,
+        max_await_time_ms=max_await_time_ms,
+        read_preference=preference,
+    )
+    return AsyncCommandCursor(core, session, limits, options, get_more, make)

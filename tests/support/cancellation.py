@@ -1,0 +1,92 @@
+"""Cancels a coroutine at each of its await points, one run per point, on asyncio and on trio."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import sniffio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
+
+
+class _Counted:
+    """Runs a coroutine and calls `on_point` at its `point`-th suspension (counted from 1)."""
+
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, Any], point: int, on_point: Callable[[Any], None] | None
+    ) -> None:
+        self._coroutine = coroutine
+        self._point = point
+        self._on_point = on_point
+        self.suspensions = 0
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        step: Callable[[], Any] = lambda: self._coroutine.send(None)  # noqa: E731
+        while True:
+            try:
+                yielded = step()
+            except StopIteration as stop:
+                return stop.value
+            self.suspensions += 1
+            if self.suspensions == self._point and self._on_point is not None:
+                self._on_point(yielded)
+            try:
+                value = yield yielded
+            except BaseException as error:
+                thrown = error
+                step = lambda: self._coroutine.throw(thrown)  # noqa: E731, B023
+            else:
+                step = lambda: self._coroutine.send(value)  # noqa: E731, B023
+
+
+async def count_suspensions(function: Callable[[], Coroutine[Any, Any, Any]]) -> int:
+    """How often ``await function()`` suspends when nothing cancels it."""
+    counted = _Counted(function(), 0, None)
+    await counted
+    return counted.suspensions
+
+
+async def cancel_at(function: Callable[[], Coroutine[Any, Any, Any]], point: int, *, late: bool) -> bool:
+    """Run ``await function()`` and cancel it at its `point`-th suspension; False when it ended before.
+
+    `late` (asyncio only): not while it waits, but after what it waits for has happened and before it runs again, the
+    moment in which a connection or a reply that was just handed over is easily lost.
+    """
+    reached = False
+    with anyio.CancelScope() as scope:
+        if sniffio.current_async_library() == "asyncio":
+            task = asyncio.current_task()
+            assert task is not None
+
+            def cancel_task(yielded: Any) -> None:
+                nonlocal reached
+                reached = True
+                if late and yielded is not None:
+                    yielded.add_done_callback(lambda _: task.cancel("late"))
+                else:
+                    task.cancel("now")
+
+            try:
+                await _Counted(function(), point, cancel_task)
+            except asyncio.CancelledError as error:
+                if error.args not in (("late",), ("now",)):
+                    raise
+                task.uncancel()
+        else:
+
+            def cancel_scope(_yielded: Any) -> None:
+                nonlocal reached
+                reached = True
+                scope.cancel()
+
+            await _Counted(function(), point, cancel_scope)
+    return reached
+
+
+async def settle(awaitable: Callable[[], Awaitable[None]] = lambda: anyio.sleep(0.001), rounds: int = 5) -> None:
+    """Let background work that a cancellation started come to its end."""
+    for _ in range(rounds):
+        await awaitable()
