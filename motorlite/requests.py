@@ -71,8 +71,7 @@ class _Delete(_Request):
         hint: Hint | None = None,
         namespace: str | None = None,
     ) -> None:
-        if filter is not None:
-            arguments.check_mapping("filter", filter)
+        arguments.check_mapping("filter", filter)
         self.filter = filter
         self.collation = arguments.collation_document(collation)
         self.hint = arguments.hint_value(hint)
@@ -140,8 +139,7 @@ class ReplaceOne(_Request, Generic[_Document]):
         namespace: str | None = None,
         sort: Mapping[str, Any] | None = None,
     ) -> None:
-        if filter is not None:
-            arguments.check_mapping("filter", filter)
+        arguments.check_mapping("filter", filter)
         if upsert is not None:
             arguments.check_boolean("upsert", upsert)
         self.filter = filter
@@ -174,8 +172,7 @@ class _Update(_Request):
         hint: Hint | None = None,
         namespace: str | None = None,
     ) -> None:
-        if filter is not None:
-            arguments.check_mapping("filter", filter)
+        arguments.check_mapping("filter", filter)
         if upsert is not None:
             arguments.check_boolean("upsert", upsert)
         if array_filters is not None:

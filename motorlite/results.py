@@ -15,8 +15,7 @@ __all__ = ["BulkWriteResult", "DeleteResult", "InsertManyResult", "InsertOneResu
 class _WriteResult:
     __slots__ = ("_acknowledged",)
 
-    def __init__(self, acknowledged: bool) -> None:
-        self._acknowledged = acknowledged
+    _acknowledged: bool
 
     @property
     def acknowledged(self) -> bool:
@@ -29,9 +28,6 @@ class _WriteResult:
             raise InvalidOperation(
                 f"{name} is unknown because the write was not acknowledged (w=0); check `acknowledged` first"
             )
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(acknowledged={self._acknowledged})"
 
 
 class InsertOneResult(_WriteResult):

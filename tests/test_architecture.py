@@ -31,7 +31,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "_execution": ("_topology", "_pool"),
     "_operations": ("_execution.operation",),
     "_api": ("_operations", "_execution"),
-    "_api.client": ("_operations", "_execution", "_topology", "_pool", "_wire", "_net"),  # composition root
+    "_api.composition": ("_operations", "_execution", "_topology", "_pool", "_wire", "_net"),  # the root
     "testing": ("_net", "_wire"),
 }
 # Who may import names of the package itself (`from motorlite import AsyncMongoClient`), which come from the
@@ -78,6 +78,8 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
         "testing.*",
     ),
     "trio": ("_net.*",),
+    # For type checkers only, which bring it along.
+    "typing_extensions": ("_api.typings",),
     "dns": ("_net.*",),
     "trustme": ("testing.certificates",),
     "snappy": ("_wire.compression*",),
@@ -85,7 +87,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
 }
 
 # Methods with which a connection talks to its server: on anything, and on what is called a connection.
-SENDING: Final = frozenset({"exchange", "round_trip", "send_command"})
+SENDING: Final = frozenset({"exchange", "round_trip", "send_only", "receive_more", "exhaust_command"})
 SENDING_ON_CONNECTIONS: Final = frozenset({"receive", "send"})
 SENDERS: Final = ("_execution.executor", "_topology.monitor*", "_pool.*")
 
@@ -316,7 +318,7 @@ SHELL = '"""Shell: x."""\n'
         ("imports point down", "testing.server", "from motorlite._net import memory", False),
         ("imports point down", "testing.server", "from motorlite import AsyncMongoClient", False),
         ("imports point down", "testing.server", "from motorlite._pool import pool", True),
-        ("imports point down", "_api.client", "from motorlite._pool.pool import Pool", False),
+        ("imports point down", "_api.composition", "from motorlite._pool.pool import Pool", False),
         ("imports point down", "_api.collection", "from motorlite._pool.pool import Pool", True),
         ("imports point down", "_pool.pool", "from motorlite.testing import LocalServer", True),
         ("effects stay in _net", "_pool.state", "import time", True),

@@ -67,8 +67,8 @@ class BulkWrite:
             PyMongoError: A command failed as a whole; what was written before it is not known here.
         """
         result = BulkResult(ordered=self._is_ordered)
-        # An implicit session serves all batches; it takes its server session at the first of them. Unacknowledged
-        # writes have none (driver sessions specification).
+        # An implicit session serves all batches; it takes its server session at the first of them.
+        # Unacknowledged writes have none (driver sessions specification).
         is_acknowledged = self._settings.write_concern.acknowledged
         implicit = Session(is_implicit=True) if session is None and is_acknowledged else None
         self._session = session or implicit

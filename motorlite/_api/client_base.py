@@ -67,7 +67,7 @@ class ClientBase(Configured[DocumentT]):
         await ping.execute(self._core, state, limit)
 
     async def close(self) -> None:
-        """End the server sessions, close all connections and stop all background work. It cannot be used again.
+        """End the server sessions, close all connections and stop all background work, for good.
 
         Retries: none; errors of endSessions are ignored.
         """
@@ -137,7 +137,7 @@ class ClientBase(Configured[DocumentT]):
         Raises:
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
 
         Source: enumerating databases specification.
         """
@@ -160,7 +160,7 @@ class ClientBase(Configured[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
 
         Source: enumerating databases specification.
         """

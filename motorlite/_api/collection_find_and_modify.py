@@ -59,8 +59,7 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
-        write).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
 
         Source: CRUD specification.
         """
@@ -100,8 +99,7 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
-        write).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
 
         Source: CRUD specification.
         """
@@ -145,8 +143,7 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
-        write).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
 
         Source: CRUD specification.
         """

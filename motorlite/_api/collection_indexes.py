@@ -152,11 +152,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
-        name = (
-            index_or_name
-            if isinstance(index_or_name, str)
-            else index_name(index_document(index_or_name).items())
-        )
+        name = index_or_name if isinstance(index_or_name, str) else index_name(index_document(index_or_name).items())
         if name == ALL_INDEXES:
             raise ValueError("index_or_name='*' is wrong; allowed: one index; drop_indexes() drops all")
         await self._drop_indexes("drop_index", name, session, comment, {**options})
@@ -227,8 +223,8 @@ class CollectionIndexes(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             ConfigurationError: `timeoutMode` without a timeout.
 
-        Retries: listIndexes for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: listIndexes for overload errors (up to 5, with backoff) and once after a network error or a
+        failover (retryable read); getMore for overload errors only.
 
         Source: index management specification.
         """
@@ -265,8 +261,8 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: listIndexes for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: listIndexes for overload errors (up to 5, with backoff) and once after a network error or a
+        failover (retryable read); getMore for overload errors only.
         """
         found = {}
         for index in await self.list_indexes(session, comment, timeoutMS).to_list():
@@ -290,7 +286,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
         """
         state, limit = self._begin(session, timeoutMS)
         operation = collections_operation(self._database_name, {"name": self._name}, comment=comment)
@@ -336,9 +332,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
             command["comment"] = comment
         if not write_concern.is_server_default and write_concern.acknowledged:
             command["writeConcern"] = dict(write_concern.document)
-        reply: Mapping[str, Any] = await self._core.executor.execute(
-            RunCommand("admin", command), state, limit
-        )
+        reply: Mapping[str, Any] = await self._core.executor.execute(RunCommand("admin", command), state, limit)
         check_write_concern(reply)
         return reply
 
@@ -362,9 +356,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         """
         await self._drop(session, comment, timeoutMS)
 
-    async def _drop(
-        self, session: AsyncClientSession | None, comment: Any, timeout_ms: float | None
-    ) -> dict[str, Any]:
+    async def _drop(self, session: AsyncClientSession | None, comment: Any, timeout_ms: float | None) -> dict[str, Any]:
         """The server's reply, for `AsyncDatabase.drop_collection`."""
         write_concern = self._settings.write_concern
         state, limit = self._begin(session, timeout_ms, write_concern.acknowledged)

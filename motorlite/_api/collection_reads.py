@@ -82,7 +82,7 @@ class CollectionReads(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
 
         Source: CRUD specification.
         """
@@ -101,14 +101,10 @@ class CollectionReads(CollectionBase[DocumentT]):
             codec_options=settings.codec_options,
             read_concern=settings.read_concern,
         )
-        found: DocumentT | None = await core.executor.execute(
-            operation, None, deadline(core, settings.timeout)
-        )
+        found: DocumentT | None = await core.executor.execute(operation, None, deadline(core, settings.timeout))
         return found
 
-    async def _find_one(
-        self, filter: Any, projection: Projection | None, options: dict[str, Any]
-    ) -> DocumentT | None:
+    async def _find_one(self, filter: Any, projection: Projection | None, options: dict[str, Any]) -> DocumentT | None:
         query = validation.checked("find_one", options, FIND_ONE_CHECKS)
         session, limit = self._begin(query.pop("session", None), query.pop("timeoutMS", None))
         operation = FindOne(
@@ -143,8 +139,8 @@ class CollectionReads(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             ConfigurationError: `timeoutMode` does not go with the rest.
 
-        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after a
-        network error or a failover (retryable read); getMore for overload errors only.
+        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
+        a network error or a failover (retryable read); getMore for overload errors only.
 
         Source: CRUD specification.
         """
@@ -178,7 +174,7 @@ class CollectionReads(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
 
         Source: CRUD specification.
         """
@@ -217,7 +213,7 @@ class CollectionReads(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
 
         Source: CRUD specification.
         """
@@ -225,9 +221,7 @@ class CollectionReads(CollectionBase[DocumentT]):
         given = validation.checked("count_documents", options, method_options.COUNT_CHECKS)
         state, limit = self._begin(session, given.pop("timeoutMS", None))
         pipeline = count_pipeline(filter, given.pop("skip", 0), given.pop("limit", 0))
-        operation = CountDocuments(
-            *self._names, pipeline, comment=comment, **self._read_arguments(given, limit)
-        )
+        operation = CountDocuments(*self._names, pipeline, comment=comment, **self._read_arguments(given, limit))
         found: int = await self._core.executor.execute(operation, state, limit)
         return found
 
@@ -246,7 +240,7 @@ class CollectionReads(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
 
         Source: CRUD specification.
         """

@@ -59,8 +59,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             DuplicateKeyError: There is such a document already.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
-        write).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
 
         Source: CRUD specification.
         """
@@ -109,8 +108,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
             BulkWriteError: Some could not be inserted; `details` says which.
             PyMongoError: A command failed as a whole.
 
-        Retries: each command for overload errors (up to 5, with backoff), and once after a network error or a
-        failover (retryable write).
+        Retries: each command for overload errors (up to 5, with backoff), and network errors and failovers
+        once (retryable write).
 
         Source: CRUD specification.
         """
@@ -157,7 +156,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
             PyMongoError: A command failed as a whole.
 
         Retries: each command for overload errors (up to 5, with backoff), and once after a network error or a
-        failover (retryable write) unless it has an UpdateMany or a DeleteMany, which may affect several documents.
+        failover (retryable write) unless it has an UpdateMany or a DeleteMany, which may affect several
+        documents.
 
         Source: CRUD specification.
         """
@@ -220,8 +220,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
-        write).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
 
         Source: CRUD specification.
         """
@@ -269,8 +268,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect several
-        documents.
+        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect
+        several documents.
 
         Source: CRUD specification.
         """
@@ -318,8 +317,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
-        write).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
 
         Source: CRUD specification.
         """
@@ -382,8 +380,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable
-        write).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
 
         Source: CRUD specification.
         """
@@ -415,14 +412,12 @@ class CollectionWrites(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect several
-        documents.
+        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect
+        several documents.
 
         Source: CRUD specification.
         """
-        statement = delete_statement(
-            filter, multi=True, collation=collation_document(collation), hint=hint_value(hint)
-        )
+        statement = delete_statement(filter, multi=True, collation=collation_document(collation), hint=hint_value(hint))
         return await self._delete(statement, session, let, comment, timeoutMS)
 
     async def _delete(

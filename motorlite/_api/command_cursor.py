@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class AsyncCommandCursor(CursorBase[DocumentT]):
     """The documents that a command returns.
 
-    The command runs at the first step: iterate over the cursor, call `to_list`, or ``await`` the cursor, which runs
-    the command and returns the cursor. Use ``async with``, or `close`, when you may not read to the end.
+    The command runs at the first step: iterate over the cursor, call `to_list`, or ``await`` the cursor,
+    which runs the command and returns the cursor. Use ``async with``, or `close`, when you may not read to
+    the end.
     """
 
     __slots__ = ("_make_operation", "_means_empty")

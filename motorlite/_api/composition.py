@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from bson.objectid import ObjectId
 
+from motorlite._api.log_documents import LENGTH_VARIABLES, max_document_length
 from motorlite._api.publishing import Publishers, make_publishers
-from motorlite._execution.executor import Executor
+from motorlite._execution.executor import Executor, new_operation_id
 from motorlite._execution.retry import RetrySettings
 from motorlite._execution.session import SessionPool
 from motorlite._execution.token_bucket import TokenBucket
@@ -34,10 +35,10 @@ from motorlite.retry import OverloadRetry
 from motorlite.stats import ClientStats, ServerStats
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Awaitable, Callable
 
     from motorlite._net.runtime import Connector, Host, Runtime
+    from motorlite._net.tls import TLSContext
     from motorlite._pool.establish import EstablishmentError
     from motorlite.options import ClientOptions
     from motorlite.values import Address, Document
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 _FAREWELL = 1.0
 
 
-def _connector(runtime: Runtime, tls: ssl.SSLContext | None) -> Connector:
+def _connector(runtime: Runtime, tls: TLSContext | None) -> Connector:
     return partial(runtime.connect, tls=tls)
 
 
@@ -55,7 +56,7 @@ class World:
     """Where a client gets its event loop, its connections and its randomness from."""
 
     runtime: Callable[[], Runtime] = current.current_runtime
-    connector: Callable[[Runtime, ssl.SSLContext | None], Connector] = _connector
+    connector: Callable[[Runtime, TLSContext | None], Connector] = _connector
     jitter: Callable[[], float] = randomness.jitter
     below: Callable[[int], int] = randomness.below
     nonce: Callable[[], bytes] = randomness.nonce
@@ -88,7 +89,8 @@ class Core:
         self.policy = overload_policy(options)
         self.sessions = SessionPool(randomness.session_id)
         self._world = world
-        self._publishers: Publishers = make_publishers(options.event_listeners)
+        length = max_document_length(read_environment(LENGTH_VARIABLES))
+        self._publishers: Publishers = make_publishers(options.event_listeners, max_document_length=length)
         self._is_closed = False
         self._runtime: Runtime | None = None
         self._fork_generation = current.fork_generation
@@ -230,6 +232,10 @@ class Core:
     def topology_description(self) -> TopologyDescription:
         """What is known of the deployment at this moment."""
         return self.topology.description if self._runtime is not None else _initial_description(self.options)
+
+    def new_operation_id(self) -> int:
+        """An id for the command events of all commands that one call sends."""
+        return new_operation_id()
 
     def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
         """Run `async_fn` in the background; does nothing when the loop or the client is gone."""

@@ -1,4 +1,4 @@
-"""Pure: what the API needs of the machinery below, as protocols; the composition root provides it."""
+"""Shell: what the API needs of the machinery below, as protocols; the composition root provides it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ class CoreLike(Protocol):
         """Bind to the running event loop; called first by each operation.
 
         Raises:
-            InvalidOperation: Another loop is running than before, the process was forked, or the client is closed.
+            InvalidOperation: Another loop is running than before, the process was forked, or the client is
+                closed.
         """
 
     def now(self) -> float:

@@ -44,8 +44,8 @@ _DISTINCT_OPTIONS = ("collation", "comment", "hint", "max_time_ms")
 class AsyncCursor(CursorBase[DocumentT]):
     """The documents that match a query, made by `AsyncCollection.find`.
 
-    The query runs at the first step: iterate over the cursor, call `to_list`, or ``await`` the cursor, which runs
-    the query and returns the cursor. Before that, the setters change the query and can be chained. Use
+    The query runs at the first step: iterate over the cursor, call `to_list`, or ``await`` the cursor, which
+    runs the query and returns the cursor. Before that, the setters change the query and can be chained. Use
     ``async with``, or `close`, when you may not read to the end.
     """
 
@@ -148,20 +148,18 @@ class AsyncCursor(CursorBase[DocumentT]):
         limit = deadline(core, self._settings.timeout, timeout_ms=timeoutMS)
         find = self._first_operation(limit).command(_NEWEST).document
         preference = self._settings.read_preference
-        operation = RunCommand(
-            self._names[0], {"explain": find}, selector=preference, read_preference=preference
-        )
+        operation = RunCommand(self._names[0], {"explain": find}, selector=preference, read_preference=preference)
         plan: Mapping[str, Any] = await core.executor.execute(operation, session, limit)
         return plan
 
     async def distinct(self, key: str, timeoutMS: float | None = None) -> list[Any]:
-        """The different values of a field among the documents that the query matches; skip and limit do not count.
+        """The different values of a field among the matches; skip and limit do not count.
 
         Args:
             key: The name of the field.
             timeoutMS: The limit of the operation; 0 for no limit.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
         """
         validation.converted("key", key, validation.text)
         core = self._core
@@ -231,14 +229,10 @@ class AsyncCursor(CursorBase[DocumentT]):
         """
         self._check_not_started()
         if not isinstance(index, slice):
-            raise TypeError(
-                f"a cursor is not a sequence, so {index!r} is wrong; use skip({index!r}).limit(-1).next()"
-            )
+            raise TypeError(f"a cursor is not a sequence, so {index!r} is wrong; use skip({index!r}).limit(-1).next()")
         start, stop = index.start or 0, index.stop
         if index.step is not None or start < 0 or (stop is not None and stop < start):
-            raise IndexError(
-                f"{index!r} is wrong; allowed: a start of at least 0, a stop not before it, and no step"
-            )
+            raise IndexError(f"{index!r} is wrong; allowed: a start of at least 0, a stop not before it, and no step")
         self._is_empty = stop == start
         self._set("skip", start)
         return self._set("limit", None if stop is None else stop - start)
@@ -256,9 +250,7 @@ class AsyncCursor(CursorBase[DocumentT]):
         """Set how many documents a batch has; 0 leaves it to the server."""
         return self._set("batch_size", batch_size)
 
-    def sort(
-        self, key_or_list: arguments.Hint, direction: int | str | Mapping[str, Any] | None = None
-    ) -> Self:
+    def sort(self, key_or_list: arguments.Hint, direction: int | str | Mapping[str, Any] | None = None) -> Self:
         """Set the order: a field and a direction, or a list of (field, direction) pairs."""
         self._check_not_started()
         keys: Any = key_or_list if direction is None else [(key_or_list, direction)]

@@ -84,9 +84,7 @@ class CursorBase(Generic[DocumentT]):
 
     async def _open(self) -> None:
         if self._is_opening:
-            raise InvalidOperation(
-                "two tasks are reading from the same cursor; give each its own, or take turns"
-            )
+            raise InvalidOperation("two tasks are reading from the same cursor; give each its own, or take turns")
         core = self._core
         core.enter()
         session = state_of(self._session, core)
@@ -96,9 +94,7 @@ class CursorBase(Generic[DocumentT]):
             reply = await core.executor.execute(self._first_operation(deadline), session, deadline)
         finally:
             self._is_opening = False
-        cursor = ServerCursor[DocumentT](
-            core, reply, self._session, self._limits, self._codec_options, self._get_more
-        )
+        cursor = ServerCursor[DocumentT](core, reply, self._session, self._limits, self._codec_options, self._get_more)
         self._cursor = cursor
         self._documents = cursor.documents
         if self._is_closed or cursor.is_complete:
@@ -183,8 +179,8 @@ class CursorBase(Generic[DocumentT]):
         Args:
             timeoutMS: The limit of the killCursors command; by default that of the cursor, afresh.
 
-        Retries: overload errors (up to 5, with backoff). Errors are not raised: the server closes an abandoned
-        cursor by itself, later.
+        Retries: overload errors (up to 5, with backoff). Errors are not raised: the server closes an
+        abandoned cursor by itself, later.
         """
         if timeoutMS is not None:
             converted("timeoutMS", timeoutMS, milliseconds)

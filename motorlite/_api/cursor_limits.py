@@ -58,9 +58,7 @@ class CursorLimits:
         if mode is not None and mode not in _MODES:
             raise ValueError(wrong("timeoutMode", mode, " or ".join(map(repr, _MODES))))
         if is_tailable and mode == "cursorLifetime":
-            raise ConfigurationError(
-                wrong("timeoutMode", mode, "'iteration', because the cursor is tailable")
-            )
+            raise ConfigurationError(wrong("timeoutMode", mode, "'iteration', because the cursor is tailable"))
         if mode is not None and not limits.is_timeout_set(inherited, timeout_ms):
             raise ConfigurationError(wrong("timeoutMode", mode, "None, because timeoutMS is not set"))
         self._inherited = inherited
@@ -89,7 +87,7 @@ class CursorLimits:
 
     @property
     def time_limit(self) -> TimeLimit:
-        """Whether the command that opens the cursor may carry maxTimeMS, which would limit the cursor's life."""
+        """Whether the command that opens the cursor may carry maxTimeMS, which limits the cursor's life."""
         return TimeLimit.OMIT if self._is_by_iteration and not self._is_await_data else TimeLimit.SEND
 
     def open(self, core: CoreLike, max_await_time_ms: float | None = None) -> Deadline:
@@ -112,7 +110,7 @@ class CursorLimits:
         return limits.continued(core, self._first)
 
     def close(self, core: CoreLike, timeout_ms: float | None = None) -> Deadline:
-        """The deadline of killCursors: refreshed, so that an expired cursor is closed on the server as well."""
+        """The deadline of killCursors: refreshed, so that an expired cursor is closed on the server too."""
         return limits.for_close(core, self._first.timeout, timeout_ms)
 
 

@@ -202,8 +202,8 @@ class DatabaseBase(Configured[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             ConfigurationError: `timeoutMode` does not go with the rest.
 
-        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after a
-        network error or a failover (retryable read); getMore for overload errors only.
+        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
+        a network error or a failover (retryable read); getMore for overload errors only.
 
         Source: CRUD specification.
         """
@@ -229,8 +229,8 @@ class DatabaseBase(Configured[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             ConfigurationError: `timeoutMode` without a timeout.
 
-        Retries: listCollections for overload errors (up to 5, with backoff) and once after a network error or a
-        failover (retryable read); getMore for overload errors only.
+        Retries: listCollections for overload errors (up to 5, with backoff) and once after a network error or
+        a failover (retryable read); getMore for overload errors only.
 
         Source: enumerating collections specification.
         """
@@ -258,8 +258,8 @@ class DatabaseBase(Configured[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message says what is allowed.
             PyMongoError: The operation failed.
 
-        Retries: listCollections for overload errors (up to 5, with backoff) and once after a network error or a
-        failover (retryable read); getMore for overload errors only.
+        Retries: listCollections for overload errors (up to 5, with backoff) and once after a network error or
+        a failover (retryable read); getMore for overload errors only.
 
         Source: enumerating collections specification.
         """
@@ -304,9 +304,7 @@ class DatabaseBase(Configured[DocumentT]):
         if comment is not None:
             command["comment"] = comment
         state, limit = self._begin(session, timeoutMS)
-        report: dict[str, Any] = await self._core.executor.execute(
-            RunCommand(self._name, command), state, limit
-        )
+        report: dict[str, Any] = await self._core.executor.execute(RunCommand(self._name, command), state, limit)
         # A sharded cluster reports for each shard.
         for part in (report, *(report.get("raw") or {}).values()):
             if part.get("valid") is False:

@@ -1,7 +1,7 @@
 """Shell: client, database and collection as users hold them.
 
-They are made from each other and lead back to each other (`client.db.coll.database.client`), so their types need each
-other, and they share one module; what they execute is in the modules below.
+They are made from each other and lead back to each other (`client.db.coll.database.client`), so their types
+need each other, and they share one module; what they execute is in the modules below.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ class AsyncCollection(
         timeoutMS: float | None = None,
     ) -> None:
         instance("database", database, AsyncDatabase)
-        settings = database._settings.derive(
-            codec_options, read_preference, write_concern, read_concern, timeoutMS
-        )
+        settings = database._settings.derive(codec_options, read_preference, write_concern, read_concern, timeoutMS)
         super().__init__(database._core, settings, database.name, collection_name(name))
         self._database = database
 
@@ -114,9 +112,7 @@ class AsyncCollection(
         Raises:
             TypeError, ValueError: An argument is wrong.
         """
-        settings = self._settings.derive(
-            codec_options, read_preference, write_concern, read_concern, timeoutMS
-        )
+        settings = self._settings.derive(codec_options, read_preference, write_concern, read_concern, timeoutMS)
         return self._with_settings(self._name, settings)
 
     def _with_settings(self, name: str, settings: Settings) -> AsyncCollection[Any]:
@@ -132,7 +128,7 @@ class AsyncCollection(
         """The collection ``"this.name"``; use item access for a name that starts with an underscore."""
         if name.startswith("_"):
             raise AttributeError(
-                f"AsyncCollection has no attribute {name!r}; a collection of that name is collection[{name!r}]"
+                f"AsyncCollection has no attribute {name!r}; a collection of that name: collection[{name!r}]"
             )
         return self[name]
 
@@ -189,9 +185,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         timeoutMS: float | None = None,
     ) -> None:
         instance("client", client, AsyncMongoClient)
-        settings = client._settings.derive(
-            codec_options, read_preference, write_concern, read_concern, timeoutMS
-        )
+        settings = client._settings.derive(codec_options, read_preference, write_concern, read_concern, timeoutMS)
         super().__init__(client._core, settings, database_name(name))
         self._client = client
 
@@ -234,9 +228,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
         """
         made: AsyncDatabase[Any] = AsyncDatabase(self._client, self._name)
-        made._settings = self._settings.derive(
-            codec_options, read_preference, write_concern, read_concern, timeoutMS
-        )
+        made._settings = self._settings.derive(codec_options, read_preference, write_concern, read_concern, timeoutMS)
         return made
 
     @overload
@@ -276,9 +268,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             InvalidName: `name` is not allowed.
         """
-        return AsyncCollection(
-            self, name, codec_options, read_preference, write_concern, read_concern, timeoutMS
-        )
+        return AsyncCollection(self, name, codec_options, read_preference, write_concern, read_concern, timeoutMS)
 
     def __getitem__(self, name: str) -> AsyncCollection[DocumentT]:
         """A collection of this database."""
@@ -303,7 +293,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         check_exists: bool | None = True,
         **options: Unpack[CreateCollectionOptions],
     ) -> AsyncCollection[Any]:
-        """Create a collection or view, and return it. Needed only for options: the first insert creates as well.
+        """Create a collection or view, and return it; without options the first insert does as much.
 
         Args:
             name: Its name.
@@ -321,7 +311,8 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
             CollectionInvalid: There is such a collection.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); after a network error only the look at existing collections.
+        Retries: overload errors (up to 5, with backoff); after a network error only the look at existing
+        collections.
 
         Source: collection management specification.
         """
@@ -374,13 +365,11 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
             ValueError: It refers to another database.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); once after a network error or a failover (retryable read).
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
         """
         instance("dbref", dbref, DBRef)
         if dbref.database is not None and dbref.database != self._name:
-            raise ValueError(
-                f"dbref={dbref!r} is wrong; allowed: a reference into the database {self._name!r}"
-            )
+            raise ValueError(f"dbref={dbref!r} is wrong; allowed: a reference into the database {self._name!r}")
         return await self[dbref.collection].find_one(
             {"_id": dbref.id}, session=session, comment=comment, timeoutMS=timeoutMS
         )
@@ -402,9 +391,13 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
 
 
 class AsyncMongoClient(ClientBase[DocumentT]):
-    """A client of one deployment. Making one sends nothing; it binds to the event loop of its first operation.
+    """A client of one deployment. Making one sends nothing; its first operation binds it to the event loop.
 
     Use ``async with AsyncMongoClient(...) as client``, or `close` it.
+
+    What each method says of its retries holds by default: `retryReads` and `retryWrites` turn retries off,
+    `maxAdaptiveRetries` sets how many an overload may cause, with a timeout network errors and failovers are retried
+    as often as it allows, and retryable writes need a replica set or a sharded cluster.
 
     Args:
         host: A connection string, ``"host[:port],..."``, or a list of hosts; localhost by default.
@@ -413,7 +406,8 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         tz_aware: Decode times with the time zone UTC.
         connect: Has no effect: see `aconnect`.
         type_registry: Encoders and decoders of custom types.
-        kwargs: The options of connection strings by their names (`timeoutMS`, `maxPoolSize`, `retryWrites` ...), which
+        kwargs: The options of connection strings by their names (`timeoutMS`, `maxPoolSize`, `retryWrites`
+            ...), which
             win over those in `host`, and options that are objects: `event_listeners`, `server_api`, `driver`,
             `overload_policy`.
 
@@ -496,9 +490,7 @@ class AsyncMongoClient(ClientBase[DocumentT]):
             name = self._options.database
             if name is None:
                 raise ConfigurationError("the connection string names no default database, so name one here")
-        return AsyncDatabase(
-            self, name, codec_options, read_preference, write_concern, read_concern, timeoutMS
-        )
+        return AsyncDatabase(self, name, codec_options, read_preference, write_concern, read_concern, timeoutMS)
 
     def get_default_database(
         self,
@@ -540,9 +532,5 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         return self[name]
 
     def __repr__(self) -> str:
-        seeds = (
-            self._options.srv.host_name
-            if self._options.srv
-            else ",".join(map(format_address, self._options.seeds))
-        )
+        seeds = self._options.srv.host_name if self._options.srv else ",".join(map(format_address, self._options.seeds))
         return f"AsyncMongoClient({seeds!r})"

@@ -1,7 +1,7 @@
 """Shell: how long an operation may run (client-side operations timeout, and the caller's own cancel scopes).
 
-A duration is given in milliseconds as `timeoutMS` or in seconds to `motorlite.timeout`; inside it is a float of
-seconds, None where nothing was set and infinity where 0 asked for no limit.
+A duration is given in milliseconds as `timeoutMS` or in seconds to `motorlite.timeout`; inside it is a float
+of seconds, None where nothing was set and infinity where 0 asked for no limit.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _block: ContextVar[_Limit | None] = ContextVar("motorlite.timeout", default=None
 def timeout(seconds: float | None) -> Iterator[None]:
     """Limit everything that is executed in a ``with`` block, all operations together.
 
-    The limit wins over `timeoutMS` of client, database and collection, and bounds a `timeoutMS` that is given to a
-    single operation. A block inside another cannot last longer than the outer one.
+    The limit wins over `timeoutMS` of client, database and collection, and bounds a `timeoutMS` that is given
+    to a single operation. A block inside another cannot last longer than the outer one.
 
     Args:
         seconds: How long; 0 lifts inherited limits, None changes nothing.
@@ -59,9 +59,7 @@ def timeout(seconds: float | None) -> Iterator[None]:
     try:
         now = current_time()
     except RuntimeError as error:
-        raise InvalidOperation(
-            "motorlite.timeout() must be entered while an event loop is running"
-        ) from error
+        raise InvalidOperation("motorlite.timeout() must be entered while an event loop is running") from error
     outer = _block.get()
     limit = _Limit(now + duration, duration)
     if outer is not None:
@@ -134,7 +132,7 @@ def continued(core: CoreLike, lifetime: Deadline) -> Deadline:
 
 
 def for_close(core: CoreLike, seconds: float, timeout_ms: float | None = None) -> Deadline:
-    """The deadline of a cursor's close: refreshed, also when the one of the cursor or the block has passed."""
+    """The deadline of a cursor's close: refreshed, also when that of the cursor or the block has passed."""
     scope = core.scope_deadline()
     block = _block.get()
     if timeout_ms is not None:

@@ -21,9 +21,7 @@ DEFAULT_MAX_LENGTH: Final = 1000
 LENGTH_VARIABLES: Final = ("MOTORLITE_LOG_MAX_DOCUMENT_LENGTH", "MONGODB_LOG_MAX_DOCUMENT_LENGTH")
 
 # Native UUIDs are shown whatever the client's representation is: a log record is no place to refuse one.
-_OPTIONS: Final[JSONOptions] = JSONOptions(
-    json_mode=JSONMode.RELAXED, uuid_representation=UuidRepresentation.STANDARD
-)
+_OPTIONS: Final[JSONOptions] = JSONOptions(json_mode=JSONMode.RELAXED, uuid_representation=UuidRepresentation.STANDARD)
 
 
 def max_document_length(environment: Mapping[str, str]) -> int:

@@ -1,9 +1,9 @@
 """Pure: what the driver logs about an event: structured fields and a sentence.
 
-The names of the fields, the messages and the sentences are those of the public specifications: command logging
-and monitoring, connection monitoring and pooling ("Connection Pool Logging"), server discovery and monitoring
-("Log Messages"). Messages about retries are motorlite's own. Fields without a value are left out, and with them
-their part of the sentence ("Omitting Null Values from Log Messages").
+The names of the fields, the messages and the sentences are those of the public specifications: command
+logging and monitoring, connection monitoring and pooling ("Connection Pool Logging"), server discovery and
+monitoring ("Log Messages"). Messages about retries are motorlite's own. Fields without a value are left out,
+and with them their part of the sentence ("Omitting Null Values from Log Messages").
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ _CHECK_OUT_FAILED_REASONS: Final = {
     events.ConnectionCheckOutFailedReason.TIMEOUT: (
         "Wait queue timeout elapsed without a connection becoming available"
     ),
-    events.ConnectionCheckOutFailedReason.CONN_ERROR: (
-        "An error occurred while trying to establish a new connection"
-    ),
+    events.ConnectionCheckOutFailedReason.CONN_ERROR: ("An error occurred while trying to establish a new connection"),
     events.ConnectionCheckOutFailedReason.POOL_CLOSED: "Connection pool was closed",
 }
 _POOL_OPTIONS: Final = ("maxIdleTimeMS", "minPoolSize", "maxPoolSize", "maxConnecting", "waitQueueTimeoutMS")
@@ -111,9 +109,7 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
         "Connection checked out: address={server}, driver-generated ID={driverConnectionId}",
         ", duration={durationMS} ms",
     ),
-    "Connection checked in": (
-        "Connection checked in: address={server}, driver-generated ID={driverConnectionId}",
-    ),
+    "Connection checked in": ("Connection checked in: address={server}, driver-generated ID={driverConnectionId}",),
     "Starting topology monitoring": ("Starting monitoring for topology with ID {topologyId}",),
     "Stopped topology monitoring": ("Stopped monitoring for topology with ID {topologyId}",),
     "Topology description changed": (
@@ -260,9 +256,7 @@ def _connection(event: events.ConnectionEvent, limit: int) -> Fields:
     return {**_server(event.address), "driverConnectionId": event.connection_id}
 
 
-def _connection_timed(
-    event: events.ConnectionReadyEvent | events.ConnectionCheckedOutEvent, limit: int
-) -> Fields:
+def _connection_timed(event: events.ConnectionReadyEvent | events.ConnectionCheckedOutEvent, limit: int) -> Fields:
     return {**_connection(event, limit), "durationMS": _milliseconds(event.duration)}
 
 

@@ -1,9 +1,9 @@
 """Shell: hands the driver's events to the client's listeners and to its loggers.
 
-Every kind of event has one publisher per client, or None when nobody would hear it, so that the driver pays one
-truth test for it. That is decided when the client is made: loggers have to be turned on before. `log_messages` says
-what is logged; a record carries the structured fields as its attribute ``motorlite``, and as ``fields`` of its only
-argument.
+Every kind of event has one publisher per client, or None when nobody would hear it, so that the driver pays
+one truth test for it. That is decided when the client is made: loggers have to be turned on before.
+`log_messages` says what is logged; a record carries the structured fields as its attribute ``motorlite``, and
+as ``fields`` of its only argument.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def make_publishers(
     """The publishers of a new client.
 
     Args:
-        listeners: Instances of listener classes, which the option ``event_listeners`` made sure of; one object may
-            be several kinds of listener.
+        listeners: Instances of listener classes, which the option ``event_listeners`` made sure of; one
+            object may be several kinds of listener.
         logging_enabled: Whether the logger of this name wants DEBUG records; None: ask the logger.
         max_document_length: Code points of a document in a log record; what is longer is cut.
 
@@ -107,9 +107,7 @@ def make_publishers(
             return _Publisher(logging.getLogger(name), calls, max_document_length)
         return None
 
-    return Publishers(
-        command=make(COMMAND), pool=make(CONNECTION), topology=make(TOPOLOGY), retry=make(RETRY)
-    )
+    return Publishers(command=make(COMMAND), pool=make(CONNECTION), topology=make(TOPOLOGY), retry=make(RETRY))
 
 
 def _is_enabled(name: str) -> bool:
@@ -122,9 +120,7 @@ def _methods(listeners: Sequence[object], kind: type, name: str) -> Iterator[Cal
             method = getattr(listener, name)
             if iscoroutinefunction(method):
                 # It would never be awaited.
-                raise TypeError(
-                    f"{type(listener).__name__}.{name} must be a plain function: listeners cannot await"
-                )
+                raise TypeError(f"{type(listener).__name__}.{name} must be a plain function: listeners cannot await")
             yield method
 
 
@@ -159,5 +155,5 @@ class _Publisher:
             if message is not None:
                 self._logger.debug("%s", message, extra={"motorlite": message.fields})
         except Exception:
-            # Documents may hold objects of the application, and filters are its code: neither ends an operation.
+            # Documents may hold objects of the application, and filters are its code: no operation ends here.
             _client_logger.exception("%s could not be logged; ignored", type(event).__name__)

@@ -55,7 +55,7 @@ class GetMoreOptions:
 
 
 class ServerCursor(Generic[DocumentT]):
-    """A cursor on a server. It is killed there by `close`, or in the background when nobody refers to it any more."""
+    """A cursor on a server. `close` kills it there; so does losing the last reference, in the background."""
 
     __slots__ = (
         "_codec_options",
@@ -110,7 +110,7 @@ class ServerCursor(Generic[DocumentT]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all documents that the limit allows have been retrieved, while the server keeps the cursor."""
+        """Whether all documents that the limit allows are here, while the server keeps the cursor."""
         return self.cursor_id != 0 and 0 < self.options.limit <= self.retrieved
 
     def _learn(self, reply: CursorReply) -> None:
@@ -142,20 +142,17 @@ class ServerCursor(Generic[DocumentT]):
         """Get the next batch (one getMore, retried only for overload errors).
 
         Raises:
-            InvalidOperation: Another task is reading from this cursor, or an earlier getMore failed in a way that
+            InvalidOperation: Another task is reading from this cursor, or an earlier getMore failed in a way
+                that
                 makes it unknown which documents come next.
         """
         if self._is_closed:
             return
         if self._failure is not None:
-            message = (
-                "the cursor cannot continue: a getMore failed or was cancelled, so documents may be missing"
-            )
+            message = "the cursor cannot continue: a getMore failed or was cancelled, so documents may be missing"
             raise InvalidOperation(message) from self._failure
         if self._is_reading:
-            raise InvalidOperation(
-                "two tasks are reading from the same cursor; give each its own, or take turns"
-            )
+            raise InvalidOperation("two tasks are reading from the same cursor; give each its own, or take turns")
         core = self._core
         core.enter()
         session = self._implicit_session or state_of(self._explicit_session, core)
@@ -218,9 +215,7 @@ class ServerCursor(Generic[DocumentT]):
 
     def __del__(self) -> None:
         if self.cursor_id:
-            kill = _Kill(
-                self._core, self._kill_operation(self.cursor_id), self._implicit_session, self._limits
-            )
+            kill = _Kill(self._core, self._kill_operation(self.cursor_id), self._implicit_session, self._limits)
             self._core.spawn(kill.run, None, None)
         else:
             self._release_session()
@@ -260,5 +255,5 @@ class _Kill:
 
 
 def _was_not_executed(error: PyMongoError) -> bool:
-    """Whether a failed getMore did not move the cursor: it reached no server, or was shed by an overloaded one."""
+    """Whether a failed getMore did not move the cursor: no server got it, or an overloaded one shed it."""
     return not error.reached_server or error.has_error_label(SYSTEM_OVERLOADED)

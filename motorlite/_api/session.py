@@ -35,8 +35,8 @@ class SessionOptions:
 class AsyncClientSession:
     """A logical session: pass it as `session=` to the operations that belong together.
 
-    Made by `AsyncMongoClient.start_session`; use it in ``async with``, or call `end_session`. Operations of one
-    session must not run at the same time.
+    Made by `AsyncMongoClient.start_session`; use it in ``async with``, or call `end_session`. Operations of
+    one session must not run at the same time.
     """
 
     __slots__ = ("_client", "_core", "_has_ended", "_options", "_state")
@@ -82,7 +82,7 @@ class AsyncClientSession:
         state = self._state
         if state.server_session is None:
             self._core.enter()
-            # Without the server's session timeout any pooled session will do: one that has expired is made anew.
+            # Any pooled session will do: the server makes one that has expired anew.
             state.server_session = self._core.sessions.acquire(self._core.now(), None)
         return state.server_session.lsid
 
@@ -139,9 +139,7 @@ class AsyncClientSession:
         return self._state
 
 
-def state_of(
-    session: AsyncClientSession | None, core: CoreLike, is_acknowledged: bool = True
-) -> Session | None:
+def state_of(session: AsyncClientSession | None, core: CoreLike, is_acknowledged: bool = True) -> Session | None:
     """What the executor needs of a caller's `session`.
 
     Raises:

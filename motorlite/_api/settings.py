@@ -54,7 +54,8 @@ class Settings:
             TypeError: One of them has the wrong type.
             ValueError: `timeout_ms` is negative.
         """
-        if codec_options is read_preference is write_concern is read_concern is timeout_ms is None:
+        given = (codec_options, read_preference, write_concern, read_concern, timeout_ms)
+        if all(setting is None for setting in given):
             return self
         if codec_options is None:
             codec_options = self.codec_options

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from motorlite.errors import InvalidName
 
 Check: TypeAlias = Callable[[Any], Any]
-"""Returns a value in the form that the command needs; raises TypeError or ValueError that says what is allowed."""
+"""Returns a value in the form that the command needs; its TypeError or ValueError says what is allowed."""
 
 Checks: TypeAlias = Mapping[str, Check]
 """The options of a method by name."""

@@ -1,12 +1,14 @@
-"""Pure: adds to a command what every command carries: session, transaction number, cluster time, limits, API version."""
+"""Pure: adds to a command what every command carries: session, transaction number, limits, API version."""
 
 from __future__ import annotations
 
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite.errors import ExecutionTimeout
+from bson.int64 import Int64
+
 from motorlite._execution.operation import TimeLimit
+from motorlite.errors import ExecutionTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,11 +61,12 @@ def add_session(
     """Append lsid, txnNumber and, for a causally consistent session, afterClusterTime."""
     document["lsid"] = server_session.lsid
     if transaction_number is not None:
-        document["txnNumber"] = transaction_number
-    if session is not None and session.is_causally_consistent and operation.supports_read_concern:
-        if session.operation_time is not None:
-            concern = document.get("readConcern") or {}
-            document["readConcern"] = {**concern, "afterClusterTime": session.operation_time}
+        document["txnNumber"] = Int64(transaction_number)
+    if session is None or not session.is_causally_consistent or session.operation_time is None:
+        return
+    if operation.supports_read_concern:
+        concern = document.get("readConcern") or {}
+        document["readConcern"] = {**concern, "afterClusterTime": session.operation_time}
 
 
 def add_read_preference(document: Document, operation: Operation, facts: ServerFacts, *, is_direct: bool) -> None:

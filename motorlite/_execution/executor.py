@@ -20,7 +20,6 @@ from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import (
     ConfigurationError,
     InvalidOperation,
-    NetworkTimeout,
     PyMongoError,
     error_from_reply,
     write_concern_error,
@@ -35,11 +34,17 @@ if TYPE_CHECKING:
     from motorlite._execution.session import ServerSession, SessionPool
     from motorlite._pool.connection import Connection
     from motorlite._topology.server import Server
+    from motorlite._topology.server_description import ServerDescription
     from motorlite._topology.topology import Topology
     from motorlite.deadline import Deadline
     from motorlite.values import Address, Document
 
 _operation_ids = count(1)
+
+
+def new_operation_id() -> int:
+    """An id that the command events of all attempts and batches of one operation share."""
+    return next(_operation_ids)
 
 
 class _Run:
@@ -49,11 +54,10 @@ class _Run:
         "concern_error",
         "deadline",
         "deprioritized",
+        "description",
         "is_retry",
-        "min_round_trip_time",
         "operation",
         "operation_id",
-        "ordinary",
         "reply",
         "selection_until",
         "server",
@@ -75,12 +79,12 @@ class _Run:
         # Servers that the next attempt avoids.
         self.deprioritized: tuple[Address, ...] = ()
         self.is_retry = False
-        # Of the current attempt: the server, its wire version (0: not reached), whether the retryable reads or writes
-        # specification applies on it, and a reply with ok: 1 whose write concern error may be retried.
+        # Of the current attempt: the server, what was known of it when it was selected (the description may be reset
+        # while the operation waits for a connection), and its wire version (0: not reached).
         self.server: Server | None = None
-        self.min_round_trip_time = 0.0
+        self.description: ServerDescription | None = None
         self.wire_version = 0
-        self.ordinary = False
+        # The newest write concern error that may be retried, and the reply with ok: 1 that it is in.
         self.concern_error: PyMongoError | None = None
         self.reply: Document | None = None
         # Loop time at which selecting and checking out must be done; set when either has to wait.
@@ -146,11 +150,14 @@ class Executor:
                     decision = self._decide(run, retry, error)
                     if not isinstance(decision, Again):
                         if decision.error is not run.concern_error or run.reply is None:
-                            raise decision.error from None if decision.error is error else error
+                            if decision.error is error:
+                                raise
+                            raise decision.error from error
                         # The write was applied and the operation knows how to tell of the write concern.
                         reply = run.reply
                         break
                     run.is_retry = True
+                    run.selection_until = inf
                     if decision.delay:
                         await self._sleep(decision.delay)
                     continue
@@ -161,7 +168,11 @@ class Executor:
                 break
             if reply is None:
                 return None
-            value = operation.parse(reply)
+            try:
+                value = operation.parse(reply)
+            except PyMongoError as error:
+                self._complete(run, retry, error)
+                raise
             if operation.creates_cursor:
                 self._attach(run, value)
             return value
@@ -179,8 +190,7 @@ class Executor:
             until = run.selection_until = self._now() + self._server_selection_timeout
             server = await self._topology.select(operation.selector, deadline, run.deprioritized, until)
         run.server = server
-        # As it was selected: the description may be reset while the operation waits for a connection.
-        run.min_round_trip_time = server.description.min_round_trip_time
+        run.description = server.description
         server.operation_count += 1
         try:
             connection = server.pool.check_out_now()
@@ -239,9 +249,7 @@ class Executor:
             self._look_at_concern_error(run, server, connection, reply)
         return reply
 
-    def _build(
-        self, run: _Run, connection: Connection, request_id: int, now: float
-    ) -> tuple[Command, bytes]:
+    def _build(self, run: _Run, connection: Connection, request_id: int, now: float) -> tuple[Command, bytes]:
         """The command for this server, and its message.
 
         Raises:
@@ -256,8 +264,9 @@ class Executor:
             if operation.read_preference is not None:
                 is_direct = self._topology.description.topology_type is TopologyType.Single
                 decorate.add_read_preference(document, operation, facts, is_direct=is_direct)
-            if run.deadline.earliest() != inf:
-                decorate.add_time_limit(document, operation, run.deadline, now, run.min_round_trip_time)
+            if run.deadline.earliest() != inf and run.description is not None:
+                round_trip_time = run.description.min_round_trip_time
+                decorate.add_time_limit(document, operation, run.deadline, now, round_trip_time)
             if self._api_declaration is not None:
                 decorate.add_api_version(document, self._api_declaration)
             document["$db"] = operation.database
@@ -281,7 +290,7 @@ class Executor:
         operation, session, facts = run.operation, run.session, connection.facts
         # Unacknowledged writes never use an implicit session (driver sessions specification).
         if not facts.supports_sessions or (session is None and not operation.is_acknowledged):
-            if session is not None:
+            if session is not None or run.transaction_number is not None:
                 raise ConfigurationError("the server does not support sessions")
             return
         server_session = run.server_session
@@ -329,13 +338,12 @@ class Executor:
             run.server_session.is_dirty = True
         if not isinstance(error, PyMongoError):
             return
-        if isinstance(error, NetworkTimeout) and self._now() >= run.deadline.expires_at:
+        if error.timeout and run.deadline.is_set:
+            # The socket's limit was the deadline, the server's was the maxTimeMS made of it.
             error.phase = "reply"
         self._topology.on_operation_error(server, error, connection.generation)
 
-    def _look_at_concern_error(
-        self, run: _Run, server: Server, connection: Connection, reply: Document
-    ) -> None:
+    def _look_at_concern_error(self, run: _Run, server: Server, connection: Connection, reply: Document) -> None:
         """A write was applied, but its write concern failed: the server may have stepped down, a retry may help.
 
         Raises:
@@ -363,12 +371,16 @@ class Executor:
             if run.wire_version:
                 ordinary = run.transaction_number is not None
             else:
-                # Not even a connection: what monitoring knows of the server decides.
+                # Not even a connection: what monitoring knew of the server decides.
                 ordinary = server is not None and (
-                    run.transaction_number is not None or server.description.retryable_writes_supported
+                    run.transaction_number is not None
+                    or (run.description is not None and run.description.retryable_writes_supported)
                 )
             if ordinary and settings.retry_writes:
                 classify.label_write_error(error, run.wire_version)
+        if not run.wire_version:
+            # A server may have answered, or hung up on, the handshake or authentication; the operation was not sent.
+            error.reached_server = False
         is_sharded = self._topology.description.topology_type is TopologyType.Sharded
         decision = retry.after(error, run.deadline, self._now(), ordinary=ordinary, is_sharded=is_sharded)
         if isinstance(decision, Again):
@@ -396,6 +408,15 @@ class Executor:
             error=error,
             deprioritized=decision.deprioritize,
         )
+
+    def _complete(self, run: _Run, retry: Retry | None, error: PyMongoError) -> None:
+        """Tell an error that is in a successful reply what the loop's own errors are told."""
+        if run.server is not None and error.address is None:
+            error.address = run.server.address
+        if retry is None:
+            error.attempts = 1
+        else:
+            retry.describe(error)
 
     # --- sessions and cursors ---
 
@@ -435,4 +456,3 @@ class Executor:
 
 class CommandNotRebuilt(InvalidOperation):
     """A retry was not sent, because the server that was selected for it cannot have an equivalent command."""
-

@@ -90,7 +90,15 @@ class Raise:
 class Retry:
     """The retry state of one operation."""
 
-    __slots__ = ("_errors", "_operation", "_ordinary_retries", "_reasons", "_settings", "_was_overloaded")
+    __slots__ = (
+        "_errors",
+        "_operation",
+        "_ordinary_retries",
+        "_reasons",
+        "_refusal",
+        "_settings",
+        "_was_overloaded",
+    )
 
     def __init__(self, settings: RetrySettings, operation: Operation) -> None:
         self._settings = settings
@@ -103,6 +111,8 @@ class Retry:
         self._ordinary_retries = 0
         # An overload error was among them: all retries together are capped then, with or without timeoutMS.
         self._was_overloaded = False
+        # Why the newest retry was refused.
+        self._refusal: RetryRefusal | None = None
 
     @property
     def retries(self) -> int:
@@ -134,7 +144,7 @@ class Retry:
         if is_overload:
             delay = backoff.delay(policy, self.retries, settings.jitter(), error)
         if now + delay >= deadline.earliest():
-            if now + delay >= deadline.expires_at:
+            if delay and now + delay >= deadline.expires_at:
                 self._errors[-1].phase = self._errors[-1].phase or "backoff"
             return self._refuse(reason, RetryRefusal.DEADLINE)
         if reason in _BY_LABEL and settings.bucket is not None and not settings.bucket.take():
@@ -151,15 +161,20 @@ class Retry:
         return self._ordinary_retries < (inf if deadline.is_set else 1)
 
     def _refuse(self, reason: RetryReason, refusal: RetryRefusal) -> Raise:
+        self._refusal = refusal
         error = classify.to_raise(self._errors, self._operation)
-        error.attempts = len(self._errors)
-        error.retry_reasons = tuple(str(made) for made in self._reasons)
-        error.retry_refusal = str(refusal)
+        self.describe(error)
         newest = self._errors[-1]
         if newest is not error and newest.phase is not None:
             # The time was used up by a retry, which is told although the error is that of an earlier attempt.
             error.phase = newest.phase
         return Raise(error, reason, refusal)
+
+    def describe(self, error: PyMongoError) -> None:
+        """Tell `error` how often the operation was tried, why, and why not once more."""
+        error.attempts = self.retries + 1
+        error.retry_reasons = tuple(str(made) for made in self._reasons)
+        error.retry_refusal = None if self._refusal is None else str(self._refusal)
 
     def succeeded(self) -> None:
         """The newest retry succeeded."""

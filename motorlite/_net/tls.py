@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from motorlite.options import TLSOptions
+
+
+TLSContext: TypeAlias = ssl.SSLContext
 
 
 def make_context(options: TLSOptions) -> ssl.SSLContext:

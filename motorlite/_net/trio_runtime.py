@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import logging
-from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio

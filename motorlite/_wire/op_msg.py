@@ -6,7 +6,8 @@ a CRC-32C at the end when `CHECKSUM_PRESENT` is set, which is verified.
 
 from __future__ import annotations
 
-from struct import Struct, error as StructError
+from struct import Struct
+from struct import error as StructError
 from typing import TYPE_CHECKING, Final
 
 from motorlite._wire.crc32c import crc32c

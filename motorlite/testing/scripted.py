@@ -23,10 +23,10 @@ from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Iterable, Mapping
 
     from motorlite._net.runtime import Connector, Framer, Host, Runtime
+    from motorlite._net.tls import TLSContext
     from motorlite.values import Address, Document
 
 
@@ -214,7 +214,7 @@ class ScriptedDeployment:
         assert self._runtime is not None
         return self._runtime.now()
 
-    def connector(self, runtime: Runtime, _tls: ssl.SSLContext | None) -> Connector:
+    def connector(self, runtime: Runtime, _tls: TLSContext | None) -> Connector:
         """What `World.connector` expects."""
         self._runtime = runtime
         self._host = runtime.host("scripted deployment", lambda: None)

@@ -77,6 +77,9 @@ def test_no_other_attributes() -> None:
     ("request_", "arguments", "options"),
     [
         (DeleteOne, (5,), {}),
+        (DeleteOne, (None,), {}),
+        (ReplaceOne, (None, {}), {}),
+        (UpdateMany, (None, SET), {}),
         (DeleteMany, ({},), {"hint": 5}),
         (DeleteOne, ({},), {"collation": "de"}),
         (ReplaceOne, ([], {}), {}),

@@ -85,8 +85,8 @@ def kinds() -> set[type]:
     """Every class of event that can be published: those that have no subclass."""
 
     def leaves(kind: type) -> set[type]:
-        below = kind.__subclasses__()
-        return set().union(*map(leaves, below)) if below else {kind}
+        below: list[type] = kind.__subclasses__()
+        return {leaf for each in below for leaf in leaves(each)} if below else {kind}
 
     base = events.TopologyEvent.__base__
     assert base is not None

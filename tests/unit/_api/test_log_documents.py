@@ -57,6 +57,12 @@ def test_what_is_cut_begins_like_the_whole(limit: int) -> None:
     assert text == cut(whole, limit)
 
 
+@pytest.mark.parametrize("value", [b"\x07" * 500, bson.Binary(b"\x09" * 500, 5), "é" * 500, ["x"] * 500])
+@pytest.mark.parametrize("limit", [0, 1, 30, 31, 32, 33, 499])
+def test_what_is_cut_of_one_value_begins_like_the_whole(value: object, limit: int) -> None:
+    assert extended_json({"a": value}, limit) == cut(extended_json({"a": value}, 100_000), limit)
+
+
 @pytest.mark.parametrize("length", [9, 10, 11])
 def test_a_document_of_just_the_limit_is_not_cut(length: int) -> None:
     text = extended_json({"a": "x" * (length - 9)}, 10)

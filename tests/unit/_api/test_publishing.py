@@ -41,9 +41,7 @@ def recorder(kind: type, calls: list[tuple[str, object]]) -> object:
     return type("Recorder", (kind,), {name: method(name) for name in names})()
 
 
-class Everything(
-    events.CommandListener, events.RetryListener, events.TopologyListener, events.ConnectionPoolListener
-):
+class Everything(events.CommandListener, events.RetryListener, events.TopologyListener, events.ConnectionPoolListener):
     """Some kinds in one object."""
 
     def __init__(self) -> None:
@@ -100,7 +98,7 @@ def test_every_event_is_published_by_one_publisher() -> None:
 def test_every_method_of_every_listener_is_used() -> None:
     used = {handler for handlers in HANDLERS.values() for handler in handlers.values()}
     assert used == {(kind, name) for kind in LISTENERS for name in vars(kind) if not name.startswith("_")}
-    assert LISTENERS == {kind for name, kind in vars(events).items() if name.endswith("Listener")}
+    assert {kind for name, kind in vars(events).items() if name.endswith("Listener")} == LISTENERS
 
 
 @pytest.mark.parametrize("event", FULL, ids=lambda event: type(event).__name__)

@@ -1,0 +1,126 @@
+"""`timeoutMS` and `motorlite.timeout`: who wins, and what a deadline is made from."""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import Any
+
+import anyio
+import pytest
+
+import motorlite
+from motorlite._api import limits
+from motorlite.deadline import NO_DEADLINE, Deadline
+from motorlite.errors import InvalidOperation
+from tests.support.fake_core import FakeCore
+
+
+@pytest.fixture
+def core() -> FakeCore:
+    return FakeCore()
+
+
+def parts(deadline: Deadline) -> tuple[float, float, float]:
+    return deadline.expires_at, deadline.scope_expires_at, deadline.timeout
+
+
+def test_nothing_set_allocates_nothing(core: FakeCore) -> None:
+    assert limits.deadline(core, None) is NO_DEADLINE
+
+
+def test_the_scope_alone_is_no_timeout(core: FakeCore) -> None:
+    core.scope = 1003.0
+    found = limits.deadline(core, None)
+    assert parts(found) == (inf, 1003.0, inf)
+    assert not found.is_set
+
+
+def test_the_operation_wins_over_what_is_inherited(core: FakeCore) -> None:
+    assert parts(limits.deadline(core, 5.0)) == (1005.0, inf, 5.0)
+    assert parts(limits.deadline(core, 5.0, 2500)) == (1002.5, inf, 2.5)
+    assert parts(limits.deadline(core, 5.0, 10_000)) == (1010.0, inf, 10.0)
+
+
+def test_zero_is_no_limit(core: FakeCore) -> None:
+    assert parts(limits.deadline(core, 5.0, 0)) == (inf, inf, inf)
+    assert not limits.deadline(core, inf).is_set
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [(-1, ValueError), (nan, ValueError), ("1", TypeError), (True, TypeError)]
+)
+def test_wrong_values_name_option_value_and_what_is_allowed(value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"timeoutMS=.* is wrong; allowed: .*number"):
+        limits.duration_from_ms(value)
+
+
+def test_a_block_needs_an_event_loop() -> None:
+    with pytest.raises(InvalidOperation, match="event loop"), motorlite.timeout(1):
+        pass
+
+
+class TestInALoop:
+    pytestmark = pytest.mark.anyio
+
+    async def test_a_block_wins_over_what_is_inherited(self, core: FakeCore) -> None:
+        core.time = anyio.current_time()
+        with motorlite.timeout(3):
+            assert parts(limits.deadline(core, 1.0)) == (core.time + 3, inf, 3.0)
+            assert limits.is_timeout_set(None, None)
+        assert limits.deadline(core, None) is NO_DEADLINE
+        assert not limits.is_timeout_set(None, None)
+
+    async def test_a_block_bounds_the_operation(self, core: FakeCore) -> None:
+        core.time = anyio.current_time()
+        with motorlite.timeout(3):
+            assert parts(limits.deadline(core, None, 9000)) == (core.time + 3, inf, 3.0)
+            assert parts(limits.deadline(core, None, 1000)) == (core.time + 1, inf, 1.0)
+            assert parts(limits.deadline(core, None, 0)) == (core.time + 3, inf, 3.0)
+
+    async def test_an_inner_block_cannot_outlast_the_outer_one(self, core: FakeCore) -> None:
+        start = core.time = anyio.current_time()
+        with motorlite.timeout(3):
+            await anyio.sleep(1)
+            with motorlite.timeout(10):
+                assert limits.deadline(core, None).expires_at == start + 3
+            with motorlite.timeout(1):
+                assert limits.deadline(core, None).expires_at == start + 2
+            assert limits.deadline(core, None).expires_at == start + 3
+
+    async def test_none_changes_nothing_and_zero_lifts_what_is_inherited(self, core: FakeCore) -> None:
+        with motorlite.timeout(None):
+            assert limits.deadline(core, 5.0).timeout == 5.0
+        with motorlite.timeout(0):
+            assert not limits.deadline(core, 5.0).is_set
+
+    async def test_a_negative_block_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="seconds=-1"), motorlite.timeout(-1):
+            pass
+
+    async def test_later_steps_keep_the_lifetime(self, core: FakeCore) -> None:
+        core.time = anyio.current_time()
+        lifetime = limits.deadline(core, 5.0)
+        assert limits.continued(core, lifetime) is lifetime
+        with motorlite.timeout(2):
+            assert parts(limits.continued(core, lifetime)) == (core.time + 2, inf, 2.0)
+        with motorlite.timeout(8):
+            assert parts(limits.continued(core, lifetime)) == (core.time + 5, inf, 5.0)
+        core.scope = core.time + 1
+        assert parts(limits.continued(core, lifetime)) == (core.time + 5, core.time + 1, 5.0)
+
+    async def test_close_is_refreshed_after_the_end(self, core: FakeCore) -> None:
+        with motorlite.timeout(2):
+            await anyio.sleep(3)
+            core.time = anyio.current_time()
+            assert parts(limits.for_close(core, inf)) == (core.time + 2, inf, 2.0)
+            assert parts(limits.for_close(core, 5.0)) == (core.time + 5, inf, 5.0)
+            assert parts(limits.for_close(core, 5.0, 400)) == (core.time + 0.4, inf, 0.4)
+        assert limits.for_close(core, inf) is NO_DEADLINE
+        core.scope = core.time + 1
+        assert parts(limits.for_close(core, inf)) == (inf, core.time + 1, inf)
+
+    async def test_a_refreshed_step_is_bounded_by_the_block(self, core: FakeCore) -> None:
+        core.time = anyio.current_time()
+        assert parts(limits.refreshed(core, 5.0)) == (core.time + 5, inf, 5.0)
+        with motorlite.timeout(2):
+            assert parts(limits.refreshed(core, 5.0)) == (core.time + 2, inf, 2.0)
