@@ -41,16 +41,20 @@ class TopologyLike(Protocol):
 
     def server_descriptions(self) -> Mapping[Address, ServerLike]:
         """All servers by address."""
+        ...
 
     @property
     def known_servers(self) -> Collection[ServerLike]:
         """The servers that are available."""
+        ...
 
     def has_writable_server(self) -> bool:
         """Whether a write would find a server now."""
+        ...
 
     def has_readable_server(self) -> bool:
         """Whether a read from the primary would find a server now."""
+        ...
 
 
 class ExecutorLike(Protocol):
@@ -64,9 +68,11 @@ class ExecutorLike(Protocol):
         operation_id: int | None = None,
     ) -> Any:
         """What the operation's `parse` makes of the reply; None for an unacknowledged write."""
+        ...
 
     def release(self, session: Session) -> None:
         """Give the server session of `session` back to the pool."""
+        ...
 
 
 class CoreLike(Protocol):
@@ -75,14 +81,17 @@ class CoreLike(Protocol):
     @property
     def executor(self) -> ExecutorLike:
         """Usable after `enter`."""
+        ...
 
     @property
     def sessions(self) -> SessionPool:
         """The server sessions of this client that are not in use."""
+        ...
 
     @property
     def topology_description(self) -> TopologyLike:
         """What is known of the deployment now."""
+        ...
 
     def enter(self) -> None:
         """Bind to the running event loop; called first by each operation.
@@ -91,21 +100,28 @@ class CoreLike(Protocol):
             InvalidOperation: Another loop is running than before, the process was forked, or the client is
                 closed.
         """
+        ...
 
     def now(self) -> float:
         """The event loop's time, seconds."""
+        ...
 
     def scope_deadline(self) -> float:
         """The deadline of the cancel scope that the caller is in, or infinity."""
+        ...
 
     def new_operation_id(self) -> int:
         """An operation id for several commands that belong together."""
+        ...
 
     def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
         """Run `async_fn` in the background; does nothing when the loop or the client is gone."""
+        ...
 
     async def close(self) -> None:
         """End the sessions, close the connections and stop the background work."""
+        ...
 
     def stats(self) -> ClientStats:
         """A snapshot of pools, budget and retries."""
+        ...

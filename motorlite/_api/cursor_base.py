@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, Self
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from motorlite.values import Address
 
 
-class CursorBase(Generic[DocumentT]):
+class CursorBase(ABC, Generic[DocumentT]):
     """A cursor. `_first_operation` says which command opens it; everything else is here."""
 
     __slots__ = (
@@ -64,8 +65,9 @@ class CursorBase(Generic[DocumentT]):
         # Iterating a tailable cursor ends at each empty batch, while the cursor stays alive.
         self._stops_on_empty_batch = False
 
+    @abstractmethod
     def _first_operation(self, deadline: Deadline) -> Operation:
-        raise TypeError(f"{type(self).__name__} does not say which command opens it")
+        """The command that opens the cursor."""
 
     # --- opening ---
 
@@ -97,7 +99,10 @@ class CursorBase(Generic[DocumentT]):
         cursor = ServerCursor[DocumentT](core, reply, self._session, self._limits, self._codec_options, self._get_more)
         self._cursor = cursor
         self._documents = cursor.documents
-        if self._is_closed or cursor.is_complete:
+        if self._is_closed:  # by another task, while the reply was under way
+            cursor.documents.clear()
+            await cursor.close()
+        elif cursor.is_complete:
             await cursor.close()
 
     # --- iterating ---

@@ -39,8 +39,6 @@ class CursorLimits:
         "_inherited",
         "_is_await_data",
         "_is_by_iteration",
-        "_is_tailable",
-        "_mode",
         "_timeout_ms",
     )
 
@@ -63,27 +61,10 @@ class CursorLimits:
             raise ConfigurationError(wrong("timeoutMode", mode, "None, because timeoutMS is not set"))
         self._inherited = inherited
         self._timeout_ms = timeout_ms
-        self._mode = mode
-        self._is_tailable = is_tailable
         self._is_await_data = is_await_data
         self._is_by_iteration = is_tailable or mode == "iteration"
         # The deadline of the command that opened the cursor.
         self._first = NO_DEADLINE
-
-    def copy(self) -> CursorLimits:
-        """The same for another cursor, which is not open."""
-        return CursorLimits(
-            self._inherited,
-            self._timeout_ms,
-            self._mode,
-            is_tailable=self._is_tailable,
-            is_await_data=self._is_await_data,
-        )
-
-    @property
-    def is_by_iteration(self) -> bool:
-        """Whether each step of the iteration has the whole time."""
-        return self._is_by_iteration
 
     @property
     def time_limit(self) -> TimeLimit:

@@ -127,12 +127,13 @@ class DatabaseBase(Configured[DocumentT]):
         state, limit = self._begin(session, timeoutMS)
         return await user_command.execute(self._core, state, limit)
 
+    @overload
     def cursor_command(
         self,
         command: str | MutableMapping[str, Any],
         value: Any = 1,
         read_preference: _ServerMode | None = None,
-        codec_options: CodecOptions[OtherDocumentT] | None = None,
+        codec_options: None = None,
         session: AsyncClientSession | None = None,
         comment: Any = None,
         max_await_time_ms: float | None = None,
@@ -142,7 +143,42 @@ class DatabaseBase(Configured[DocumentT]):
         timeoutMS: float | None = None,
         timeoutMode: TimeoutMode | None = None,
         **kwargs: Any,
-    ) -> AsyncCommandCursor[OtherDocumentT]:
+    ) -> AsyncCommandCursor[DocumentT]: ...
+
+    @overload
+    def cursor_command(
+        self,
+        command: str | MutableMapping[str, Any],
+        value: Any = 1,
+        read_preference: _ServerMode | None = None,
+        *,
+        codec_options: CodecOptions[OtherDocumentT],
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        max_await_time_ms: float | None = None,
+        cursor_type: int | None = None,
+        batch_size: int = 0,
+        timeoutMS: float | None = None,
+        timeoutMode: TimeoutMode | None = None,
+        **kwargs: Any,
+    ) -> AsyncCommandCursor[OtherDocumentT]: ...
+
+    def cursor_command(
+        self,
+        command: str | MutableMapping[str, Any],
+        value: Any = 1,
+        read_preference: _ServerMode | None = None,
+        codec_options: CodecOptions[Any] | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        max_await_time_ms: float | None = None,
+        *,
+        cursor_type: int | None = None,
+        batch_size: int = 0,
+        timeoutMS: float | None = None,
+        timeoutMode: TimeoutMode | None = None,
+        **kwargs: Any,
+    ) -> AsyncCommandCursor[Any]:
         """The documents of a command whose reply has a cursor; the command runs at the cursor's first step.
 
         Args:

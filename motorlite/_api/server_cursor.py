@@ -45,13 +45,13 @@ class GetMoreOptions:
         read_preference: _ServerMode | None = None,
     ) -> None:
         # 0: the server decides.
-        self.batch_size = batch_size
-        self.comment = comment
-        self.is_await_data = is_await_data
+        self.batch_size: int = batch_size
+        self.comment: Any = comment
+        self.is_await_data: bool = is_await_data
         # How many documents the cursor returns in all; 0: no limit.
-        self.limit = limit
-        self.max_await_time_ms = max_await_time_ms
-        self.read_preference = read_preference
+        self.limit: int = limit
+        self.max_await_time_ms: float | None = max_await_time_ms
+        self.read_preference: _ServerMode | None = read_preference
 
 
 class ServerCursor(Generic[DocumentT]):
@@ -88,7 +88,7 @@ class ServerCursor(Generic[DocumentT]):
         self._implicit_session: Session | None = reply.session
         self._limits = limits
         self._codec_options = codec_options
-        self.options = options
+        self.options: GetMoreOptions = options
         self._namespace = reply.namespace
         # A getMore after which the position of the server's cursor is not known.
         self._failure: BaseException | None = None
@@ -146,8 +146,6 @@ class ServerCursor(Generic[DocumentT]):
                 that
                 makes it unknown which documents come next.
         """
-        if self._is_closed:
-            return
         if self._failure is not None:
             message = "the cursor cannot continue: a getMore failed or was cancelled, so documents may be missing"
             raise InvalidOperation(message) from self._failure
@@ -196,11 +194,9 @@ class ServerCursor(Generic[DocumentT]):
         """Kill the cursor on the server, if it is open there, and give the implicit session back."""
         self._is_closed = True
         cursor_id, self.cursor_id = self.cursor_id, 0
-        session, self._implicit_session = self._implicit_session, None
         if not cursor_id:
-            if session is not None:
-                self._core.executor.release(session)
             return
+        session, self._implicit_session = self._implicit_session, None
         kill = _Kill(self._core, self._kill_operation(cursor_id), session, self._limits)
         try:
             await kill.run(self._explicit_session, timeout_ms)

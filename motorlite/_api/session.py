@@ -29,7 +29,7 @@ class SessionOptions:
     def __init__(self, causal_consistency: bool | None = None) -> None:
         if causal_consistency is not None:
             converted("causal_consistency", causal_consistency, boolean)
-        self.causal_consistency = causal_consistency is None or causal_consistency
+        self.causal_consistency: bool = causal_consistency is None or causal_consistency
 
 
 class AsyncClientSession:

@@ -33,12 +33,12 @@ class Settings:
         read_concern: ReadConcern,
         timeout: float | None,
     ) -> None:
-        self.codec_options = codec_options
-        self.read_preference = read_preference
-        self.write_concern = write_concern
-        self.read_concern = read_concern
+        self.codec_options: CodecOptions[Any] = codec_options
+        self.read_preference: _ServerMode = read_preference
+        self.write_concern: WriteConcern = write_concern
+        self.read_concern: ReadConcern = read_concern
         # Seconds; None: timeoutMS was set nowhere, infinity: it was set to 0.
-        self.timeout = timeout
+        self.timeout: float | None = timeout
 
     def derive(
         self,
@@ -80,13 +80,6 @@ class Settings:
             instance("read_concern", read_concern, ReadConcern)
         timeout = self.timeout if timeout_ms is None else duration_from_ms(timeout_ms)
         return Settings(codec_options, read_preference, write_concern, read_concern, timeout)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Settings):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
-
-    __hash__ = None  # type: ignore[assignment]  # concerns and preferences compare by value and are not hashable
 
 
 class Configured(Generic[DocumentT]):

@@ -171,7 +171,7 @@ class Executor:
             try:
                 value = operation.parse(reply)
             except PyMongoError as error:
-                self._complete(run, retry, error)
+                self._complete(run, retry, reply, error)
                 raise
             if operation.creates_cursor:
                 self._attach(run, value)
@@ -409,9 +409,11 @@ class Executor:
             deprioritized=decision.deprioritize,
         )
 
-    def _complete(self, run: _Run, retry: Retry | None, error: PyMongoError) -> None:
+    def _complete(self, run: _Run, retry: Retry | None, reply: Document, error: PyMongoError) -> None:
         """Tell an error that is in a successful reply what the loop's own errors are told."""
-        if run.server is not None and error.address is None:
+        if reply is run.reply and run.concern_error is not None:
+            error.address = run.concern_error.address
+        elif run.server is not None:
             error.address = run.server.address
         if retry is None:
             error.attempts = 1

@@ -60,6 +60,8 @@ class AsyncioWaiter:
     def _expire(self) -> None:
         if not self._future.done():
             self._future.set_exception(WaitTimeout())
+            # The waiting task may be cancelled in this very turn; the loop would complain that nobody saw it.
+            self._future.exception()
 
 
 class AsyncioHost:
@@ -74,6 +76,8 @@ class AsyncioHost:
         self._stop = asyncio.Event()
         self._is_closed = False
         self._task = loop.create_task(self._main(), name=name, context=contextvars.Context())
+        # Not at the end of `_main`, of which nothing runs when the loop is shut down in this very turn.
+        self._task.add_done_callback(self._ended, context=contextvars.Context())
 
     async def _main(self) -> None:
         try:
@@ -82,14 +86,17 @@ class AsyncioHost:
                 for task in self._early:
                     task.start(group)
                 self._early.clear()
-                await self._stop.wait()
-                self._is_closed = True
+                try:
+                    await self._stop.wait()
+                finally:  # also when the loop's shutdown cancels: what is spawned now would keep it waiting
+                    self._is_closed = True
                 raise _Stop
         except* _Stop:
             pass
-        finally:
-            self._is_closed = True
-            self._on_end()
+
+    def _ended(self, _task: asyncio.Task[None]) -> None:
+        self._is_closed = True
+        self._on_end()
 
     def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> _AsyncioTask:
         task = _AsyncioTask(function, args)
@@ -180,13 +187,11 @@ class AsyncioRuntime:
         with connecting(address):
             async with asyncio.timeout_at(until if until != inf else None):
                 if port is None:
-                    _, stream = await loop.create_unix_connection(
-                        protocol, host, ssl=tls, server_hostname=host if tls else None
-                    )
+                    _, stream = await loop.create_unix_connection(protocol, host)
                 else:
-                    _, stream = await loop.create_connection(
-                        protocol, host, port, ssl=tls, server_hostname=host if tls else None
-                    )
+                    _, stream = await loop.create_connection(protocol, host, port)
+                if tls is not None:
+                    await stream.secure(tls, host)
         return stream
 
     async def run_in_thread(self, function: Callable[[], T]) -> T:

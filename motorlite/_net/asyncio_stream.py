@@ -18,6 +18,8 @@ from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
+    import ssl
+
     from motorlite._net.runtime import Framer
     from motorlite.values import Address
 
@@ -41,6 +43,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         "_framer",
         "_frames",
         "_loop",
+        "_lower",
         "_timer",
         "_transport",
         "_until",
@@ -53,6 +56,8 @@ class AsyncioStream(asyncio.BufferedProtocol):
         self._framer = framer
         self._loop = loop
         self._transport: asyncio.Transport
+        # The socket's transport: the same, or what is below TLS.
+        self._lower: asyncio.Transport
         self.is_closed = False
         # Why the stream is closed, to be raised by whoever uses it next.
         self._error: PyMongoError | None = None
@@ -70,7 +75,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
     # --- asyncio.BufferedProtocol ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # create_connection makes a Transport
+        self._transport = self._lower = transport  # type: ignore[assignment]  # create_connection makes a Transport
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
             enable_keepalive(sock)
@@ -117,8 +122,8 @@ class AsyncioStream(asyncio.BufferedProtocol):
             self._timer.cancel()
             self._timer = None
         for waiter in (self._waiter, self._can_write):
-            if waiter is not None and not waiter.done():
-                waiter.set_exception(self._closed_error())
+            if waiter is not None:
+                _raise_in(waiter, self._closed_error())
 
     def _closed_error(self) -> PyMongoError:
         """A new exception each time: a raised one keeps the traceback and the context of its raiser."""
@@ -126,11 +131,25 @@ class AsyncioStream(asyncio.BufferedProtocol):
         assert first is not None
         return type(first)(str(first))
 
+    async def secure(self, tls: ssl.SSLContext, host: str) -> None:
+        """Go on with TLS; to be awaited before anything else."""
+        try:
+            # Not create_connection(ssl=...): TLS hands its bytes down and forgets them, so that only the lower
+            # transport knows what is unsent.
+            transport = await self._loop.start_tls(self._lower, self, tls, server_hostname=host)
+        except BaseException:
+            self._lower.abort()
+            raise
+        assert transport is not None
+        self._transport = transport
+
     # --- FrameStream ---
 
     @property
     def has_unsent(self) -> bool:
-        return not self.is_closed and self._transport.get_write_buffer_size() > 0
+        if self.is_closed:
+            return False
+        return self._transport.get_write_buffer_size() > 0 or self._lower.get_write_buffer_size() > 0
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         if self.is_closed:
@@ -174,8 +193,10 @@ class AsyncioStream(asyncio.BufferedProtocol):
         if self.is_closed:
             raise self._closed_error()
         self._transport.write(data)
-        if self._can_write is not None:
-            waiter = self._can_write
+        waiter = self._can_write
+        if waiter is not None:
+            if waiter.done():  # an earlier send gave up
+                waiter = self._can_write = self._loop.create_future()
             timer = self._loop.call_at(until, self._expire, waiter) if until != inf else None
             try:
                 await waiter
@@ -205,14 +226,20 @@ class AsyncioStream(asyncio.BufferedProtocol):
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
-        if self._until - self._loop.time() > _EARLY:
-            self._arm(self._until)
-        else:
+        if self._until - self._loop.time() <= _EARLY:
             self._expire(waiter)
+        elif self._until != inf:
+            self._arm(self._until)
 
     def _expire(self, waiter: asyncio.Future[Any]) -> None:
-        if not waiter.done():
-            waiter.set_exception(NetworkTimeout(f"{format_address(self._address)}: no reply in time"))
+        _raise_in(waiter, NetworkTimeout(f"{format_address(self._address)}: no reply in time"))
+
+
+def _raise_in(waiter: asyncio.Future[Any], error: PyMongoError) -> None:
+    if not waiter.done():
+        waiter.set_exception(error)
+        # Nobody may be waiting, or a task that is cancelled in this very turn; the loop would complain of both.
+        waiter.exception()
 
 
 def enable_keepalive(sock: _Socket) -> None:

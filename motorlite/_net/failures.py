@@ -23,16 +23,17 @@ _CLOSED = ("UNEXPECTED_EOF_WHILE_READING", "CONNECTION_RESET")
 def connect_error(address: Address, error: BaseException) -> PyMongoError:
     """The motorlite error for `error`, which was raised while a stream to `address` was opened."""
     where = format_address(address)
-    if isinstance(error, socket.gaierror):
+    if isinstance(error, socket.gaierror | UnicodeError):  # the second: no valid internationalised name
         return NameResolutionError(f"{where}: the host name cannot be resolved: {error}")
-    if isinstance(error, ssl.SSLError) and not isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-        if error.reason not in _CLOSED:
-            return CertificateError(f"{where}: TLS failed: {error}")
-    elif isinstance(error, ssl.CertificateError):
+    if isinstance(error, ssl.SSLError) and not _is_closed(error):
         return CertificateError(f"{where}: TLS failed: {error}")
     if isinstance(error, TimeoutError):
         return NetworkTimeout(f"{where}: the connection was not established in time")
     return AutoReconnect(f"{where}: {describe(error)}")
+
+
+def _is_closed(error: ssl.SSLError) -> bool:
+    return isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or error.reason in _CLOSED
 
 
 def describe(error: BaseException) -> str:

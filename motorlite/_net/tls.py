@@ -20,28 +20,34 @@ def make_context(options: TLSOptions) -> ssl.SSLContext:
     Raises:
         ConfigurationError: a file cannot be read or does not hold what it should.
     """
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    try:
+        # With a file of its own the client trusts nobody else; without one it trusts whom the system trusts.
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=options.ca_file)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise _unusable("tlsCAFile", options.ca_file, error) from error
     # Host names can only be checked on verified certificates.
     verified = not options.allow_invalid_certificates
     context.check_hostname = verified and not options.allow_invalid_hostnames
     context.verify_mode = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
-    for option, path in (("tlsCAFile", options.ca_file), ("tlsCRLFile", options.crl_file)):
-        if path is not None:
-            try:
-                context.load_verify_locations(path)
-            except (OSError, ssl.SSLError) as error:
-                raise ConfigurationError(f"{option} {path!r} cannot be used: {error}") from error
     if options.crl_file is not None:
+        try:
+            context.load_verify_locations(options.crl_file)
+        except (OSError, ValueError) as error:
+            raise _unusable("tlsCRLFile", options.crl_file, error) from error
+        if not context.cert_store_stats()["crl"]:
+            raise _unusable("tlsCRLFile", options.crl_file, "it has no revocation list")
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     if options.certificate_key_file is not None:
         password = options.certificate_key_file_password
         try:
             context.load_cert_chain(options.certificate_key_file, password=password or _no_password)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigurationError(
-                f"tlsCertificateKeyFile {options.certificate_key_file!r} cannot be used: {error}",
-            ) from error
+        except (OSError, ValueError) as error:
+            raise _unusable("tlsCertificateKeyFile", options.certificate_key_file, error) from error
     return context
+
+
+def _unusable(option: str, path: str | None, reason: object) -> ConfigurationError:
+    return ConfigurationError(f"{option} {path!r} cannot be used: {reason}")
 
 
 def _no_password() -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import trio
 
 from motorlite._net.asyncio_stream import enable_keepalive
-from motorlite._net.failures import connecting
+from motorlite._net.failures import connecting, describe
 from motorlite._net.runtime import WaitTimeout
 from motorlite._net.trio_stream import TrioStream
 
@@ -161,28 +161,30 @@ class TrioRuntime:
         until: float,
         tls: ssl.SSLContext | None,
     ) -> TrioStream:
-        host, port = address
         with connecting(address):
-            with trio.CancelScope(deadline=until) as scope:
-                if port is None:
-                    stream = await trio.open_unix_socket(host)
-                else:
-                    stream = await trio.open_tcp_stream(host, port)
-                    enable_keepalive(stream.socket)
-                if tls is None:
-                    return TrioStream(address, framer, stream.socket, None)
-                secured = trio.SSLStream(stream, tls, server_hostname=host, https_compatible=True)
-                try:
-                    await secured.do_handshake()
-                except BaseException as error:
-                    stream.socket.close()
-                    if isinstance(error, trio.BrokenResourceError) and isinstance(error.__cause__, OSError):
-                        raise error.__cause__ from error
-                    raise
-                return TrioStream(address, framer, stream.socket, secured)
-            if scope.cancelled_caught:
-                raise TimeoutError("timed out")
-        raise AssertionError  # `connecting` translates the timeout
+            with trio.CancelScope(deadline=until):
+                return await self._open(address, framer, tls)
+            raise TimeoutError
+
+    async def _open(self, address: Address, framer: Framer, tls: ssl.SSLContext | None) -> TrioStream:
+        host, port = address
+        if port is None:
+            stream = await trio.open_unix_socket(host)
+        else:
+            stream = await trio.open_tcp_stream(host, port)
+            enable_keepalive(stream.socket)
+        if tls is None:
+            return TrioStream(address, framer, stream.socket, None)
+        secured = trio.SSLStream(stream, tls, server_hostname=host, https_compatible=True)
+        try:
+            await secured.do_handshake()
+        except BaseException as error:
+            stream.socket.close()
+            if isinstance(error, trio.BrokenResourceError):
+                cause = error.__cause__
+                raise (cause if isinstance(cause, OSError) else ConnectionError(describe(error))) from error
+            raise
+        return TrioStream(address, framer, stream.socket, secured)
 
     async def run_in_thread(self, function: Callable[[], T]) -> T:
         return await trio.to_thread.run_sync(function)

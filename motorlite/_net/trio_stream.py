@@ -54,7 +54,6 @@ class TrioStream:
         with self._limited(until):
             await self._write(data)
             return await self._read()
-        raise AssertionError  # _limited raises when it swallows the cancellation
 
     async def receive(self, until: float) -> bytes | bytearray:
         if self._frames:
@@ -63,7 +62,6 @@ class TrioStream:
         self._check_open()
         with self._limited(until):
             return await self._read()
-        raise AssertionError  # _limited raises when it swallows the cancellation
 
     async def send(self, data: bytes, until: float) -> None:
         self._check_open()

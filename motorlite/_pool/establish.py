@@ -107,7 +107,7 @@ class Establisher:
                 authentication = self._authentication()
             stream = await self._connect(address, framer, until)
             connection = Connection(address, connection_id, generation, stream, framer)
-            await self._hello(connection, authentication, until)
+            await self._hello(connection, authentication, until, is_monitor=not authenticate)
         except PyMongoError as error:
             _close(connection)
             error.address = address
@@ -138,7 +138,9 @@ class Establisher:
             return None
         return mechanisms.start(settings.credentials, settings.nonce(), settings.key_cache)
 
-    async def _hello(self, connection: Connection, authentication: Authentication | None, until: float) -> None:
+    async def _hello(
+        self, connection: Connection, authentication: Authentication | None, until: float, *, is_monitor: bool
+    ) -> None:
         settings = self._settings
         document = hello_document(
             metadata=settings.metadata(),
@@ -150,7 +152,10 @@ class Establisher:
             speculative_authenticate=authentication.speculative_document() if authentication else None,
         )
         reply = await connection.command("admin", document, until)
-        connection.learn(parse_hello(connection.address, reply, settings.load_balanced))
+        handshake = parse_hello(
+            connection.address, reply, settings.load_balanced, check_versions=not is_monitor
+        )
+        connection.learn(handshake)
 
     async def _authenticate(
         self, connection: Connection, authentication: Authentication, until: float

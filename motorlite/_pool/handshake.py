@@ -156,8 +156,17 @@ def server_api_fields(server_api: ServerApi | None) -> Document:
     return fields
 
 
-def parse_hello(address: Address, reply: Mapping[str, Any], load_balanced: bool) -> Handshake:
+def parse_hello(
+    address: Address, reply: Mapping[str, Any], load_balanced: bool, *, check_versions: bool = True
+) -> Handshake:
     """Read the reply to `hello_document`.
+
+    Args:
+        address: The server that answered.
+        reply: What it answered.
+        load_balanced: Whether it is behind a load balancer.
+        check_versions: Refuse a server that is too old or too new. A monitor does not: the topology has to learn of
+            such a server, and then refuses every operation.
 
     Raises:
         OperationFailure: The server refused the handshake.
@@ -180,7 +189,9 @@ def parse_hello(address: Address, reply: Mapping[str, Any], load_balanced: bool)
         is_load_balanced=load_balanced,
         session_timeout_minutes=_number(reply, "logicalSessionTimeoutMinutes", None, least=0),
     )
-    problem = incompatibility(address, facts.min_wire_version, facts.max_wire_version)
+    problem = None
+    if check_versions:
+        problem = incompatibility(address, facts.min_wire_version, facts.max_wire_version)
     if problem is None and load_balanced and reply.get("serviceId") is None:
         problem = _NOT_LOAD_BALANCED
     if problem is not None:

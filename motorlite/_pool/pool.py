@@ -59,14 +59,17 @@ class Pool:
     # --- for operations ---
 
     def check_out_now(self) -> Connection | None:
-        """A connection if one is idle and nobody waits; None: ask with `check_out`."""
+        """A connection if one is idle and nobody waits; None: call `check_out` at once."""
         state = self.state
         connection = state.take(self._runtime.now())
-        if self._publish is not None and connection is not None:
+        if connection is None:
+            # What was found to be dead is closed by `check_out`, after the event that begins it.
+            return None
+        if self._publish is not None:
             self._publish(events.ConnectionCheckOutStartedEvent(self.address))
         if state.effects:
             self._perform()
-        if self._publish is not None and connection is not None:
+        if self._publish is not None:
             self._publish(events.ConnectionCheckedOutEvent(self.address, connection.id, 0.0))
         return connection
 
@@ -93,14 +96,16 @@ class Pool:
             answer = await self._wait(request, started, min(until, deadline.expires_at))
         except WaitTimeout:
             raise self._timed_out(request, started) from None
-        except BaseException:
+        except BaseException as error:
             self._leave(request)
+            self._failed_check_out(error, started)
             raise
         if isinstance(answer, Connection):
             if self._publish is not None:
                 duration = self._runtime.now() - started
                 self._publish(events.ConnectionCheckedOutEvent(self.address, answer.id, duration))
             return answer
+        answer.address = self.address
         self._failed_check_out(answer, started)
         raise answer
 
@@ -146,8 +151,7 @@ class Pool:
         self._failed_check_out(error, started)
         return error
 
-    def _failed_check_out(self, error: PyMongoError, started: float) -> None:
-        error.address = self.address
+    def _failed_check_out(self, error: BaseException, started: float) -> None:
         if self._publish is None:
             return
         if isinstance(error, WaitQueueTimeoutError):
@@ -161,10 +165,10 @@ class Pool:
 
     def check_in(self, connection: Connection) -> None:
         """Give a connection back; a broken or stale one is closed."""
-        if self._publish is not None:
-            self._publish(events.ConnectionCheckedInEvent(self.address, connection.id))
         state = self.state
         state.put(connection, self._runtime.now())
+        if self._publish is not None:
+            self._publish(events.ConnectionCheckedInEvent(self.address, connection.id))
         if state.effects:
             self._perform()
 
@@ -219,9 +223,7 @@ class Pool:
             elif isinstance(effect, Establish):
                 self._start_establishing(effect.establishment)
             elif isinstance(effect, Abandon):
-                task = self._establishing.get(effect.establishment)
-                if task is not None:
-                    task.cancel()
+                self._abandon(effect.establishment, effect.reason)
             else:
                 where = format_address(self.address)
                 message = f"Connection to {where} interrupted due to server monitor timeout"
@@ -229,13 +231,17 @@ class Pool:
 
     def _close_connection(self, connection: Connection, reason: str) -> None:
         connection.close()
-        if self._publish is not None:
-            self._publish(events.ConnectionClosedEvent(self.address, connection.id, reason))
+        self._tell_closed(connection.id, reason)
 
     def _start_establishing(self, establishment: Establishment) -> None:
         if self._publish is not None:
             self._publish(events.ConnectionCreatedEvent(self.address, establishment.connection_id))
         self._establishing[establishment] = self._host.spawn(self._establish, establishment)
+
+    def _abandon(self, establishment: Establishment, reason: str) -> None:
+        # Its task may end without ever having begun, so whatever is to be told is told here.
+        self._establishing.pop(establishment).cancel()
+        self._tell_closed(establishment.connection_id, reason)
 
     async def _establish(self, establishment: Establishment) -> None:
         started = self._runtime.now()
@@ -246,30 +252,39 @@ class Pool:
                 self.address, establishment.connection_id, establishment.generation, until, authenticate=True
             )
         except EstablishmentError as failure:
-            self._not_established(establishment, failure.error)
-            self._on_error(failure, establishment.generation)
+            self._not_established(establishment, failure.error, failure)
         except BaseException as error:
-            # Abandoned by `clear` or the end of the client, or a bug: either way nothing may stay behind.
-            abandoned = PoolClearedError(f"the connection attempt was abandoned: {error!r}")
-            self._not_established(establishment, abandoned)
+            # The end of the client, or a bug: either way whoever waits must be told.
+            self._not_established(establishment, PoolClearedError(f"connecting was abandoned: {error!r}"), None)
             raise
         else:
-            now = self._runtime.now()
-            if self._publish is not None:
-                self._publish(events.ConnectionReadyEvent(self.address, connection.id, now - started))
-            self.state.established(establishment, connection, now)
-            self._perform()
-        finally:
-            self._establishing.pop(establishment, None)
+            self._is_established(establishment, connection, started)
 
-    def _not_established(self, establishment: Establishment, error: PyMongoError) -> None:
+    def _is_established(self, establishment: Establishment, connection: Connection, started: float) -> None:
+        if self._establishing.pop(establishment, None) is None:
+            connection.close()  # abandoned in the moment in which it was done
+            return
+        now = self._runtime.now()
         if self._publish is not None:
-            reason = events.ConnectionClosedReason.ERROR
-            self._publish(
-                events.ConnectionClosedEvent(self.address, establishment.connection_id, reason, error)
-            )
-        self.state.failed(establishment, error, self._runtime.now())
+            self._publish(events.ConnectionReadyEvent(self.address, connection.id, now - started))
+        self.state.established(establishment, connection, now)
         self._perform()
+
+    def _not_established(
+        self, establishment: Establishment, error: PyMongoError, failure: EstablishmentError | None
+    ) -> None:
+        if self._establishing.pop(establishment, None) is None:
+            return  # abandoned
+        self.state.failed(establishment, error)
+        if failure is not None:
+            self._on_error(failure, establishment.generation)
+        self._tell_closed(establishment.connection_id, events.ConnectionClosedReason.ERROR, error)
+        self.state.serve(self._runtime.now())
+        self._perform()
+
+    def _tell_closed(self, connection_id: int, reason: str, error: PyMongoError | None = None) -> None:
+        if self._publish is not None:
+            self._publish(events.ConnectionClosedEvent(self.address, connection_id, reason, error))
 
     async def _maintain(self) -> None:
         """Keep minPoolSize and maxIdleTimeMS while the pool is open."""

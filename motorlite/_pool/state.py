@@ -9,6 +9,7 @@ limits.
 Connections are established in the background, on behalf of the oldest request that has none under way: the request
 gets the first connection that becomes free, wherever it comes from, and a request that gives up does not waste the
 connection that it made the pool open. Should establishing fail, the request on whose behalf it was done gets the error.
+A clear abandons what is under way: it would be stale when it is done, and would keep others waiting until then.
 """
 
 from __future__ import annotations
@@ -114,9 +115,10 @@ class Establish(NamedTuple):
 
 
 class Abandon(NamedTuple):
-    """Effect: stop establishing a connection, because the pool was cleared with interruption."""
+    """Effect: stop establishing a connection; it has left the pool."""
 
     establishment: Establishment
+    reason: str
 
 
 class Close(NamedTuple):
@@ -197,13 +199,13 @@ class PoolState:
             request.waiter.offer(self._refusal())
             return
         self.queue.push(request)
-        self._serve(now)
+        self.serve(now)
 
     def give_up(self, request: Request, now: float) -> None:
         """`request` waits no longer. What is being established for it goes to the next one."""
         self.queue.discard(request)
         self._release(request)
-        self._serve(now)
+        self.serve(now)
 
     def put(self, connection: Connection, now: float) -> None:
         """An operation is done with `connection`."""
@@ -214,12 +216,10 @@ class PoolState:
         reason = self._perished(connection, now)
         if reason is not None:
             self.effects.append(Close(connection, reason))
-        elif not self.queue:
-            self.idle.append(connection)
-            return
         else:
             self.idle.append(connection)
-        self._serve(now)
+        if self.queue:
+            self.serve(now)
 
     def _next_idle(self, now: float) -> Connection | None:
         idle = self.idle
@@ -247,7 +247,7 @@ class PoolState:
             return ConnectionClosedReason.ERROR
         return None
 
-    def _serve(self, now: float) -> None:
+    def serve(self, now: float) -> None:
         """Give connections to those who wait, oldest first; start establishing as many as are missing."""
         queue = self.queue
         while queue:
@@ -306,28 +306,27 @@ class PoolState:
     # --- establishment ---
 
     def established(self, establishment: Establishment, connection: Connection, now: float) -> None:
-        """`establishment` has become `connection`."""
-        self.connecting.pop(establishment, None)
-        request = establishment.request
-        if request is not None:
-            self._release(request)
+        """`establishment`, which was not abandoned, has become `connection`."""
+        del self.connecting[establishment]
+        if establishment.request is not None:
+            self._release(establishment.request)
         connection.idle_since = now
-        reason = self._perished(connection, now)
-        if reason is None:
-            self._hand_out(connection)
-        else:
-            self.effects.append(Close(connection, reason))
-        self._serve(now)
+        self.idle.append(connection)
+        self.serve(now)
+        # The next one for minPoolSize need not wait for maintenance.
+        self.populate()
 
-    def failed(self, establishment: Establishment, error: PyMongoError, now: float) -> None:
-        """`establishment` came to nothing; whoever it was for gets `error`."""
-        self.connecting.pop(establishment, None)
+    def failed(self, establishment: Establishment, error: PyMongoError) -> None:
+        """`establishment`, which was not abandoned, came to nothing; whoever it was for gets `error`.
+
+        `serve` is to be called once the topology has judged the error: it may have the pool cleared.
+        """
+        del self.connecting[establishment]
         request = establishment.request
         if request is not None:
             self._release(request)
-            if self.queue.discard(request):
-                request.waiter.offer(error)
-        self._serve(now)
+            self.queue.discard(request)
+            request.waiter.offer(error)
 
     def populate(self) -> None:
         """Start connections until there are minPoolSize of them, as far as maxConnecting allows."""
@@ -363,12 +362,9 @@ class PoolState:
         self.generation += 1
         self.phase = Phase.PAUSED
         self.cleared_because = because
-        self._refuse_all()
-        self.effects += [Close(connection, ConnectionClosedReason.STALE) for connection in self.idle]
-        self.idle.clear()
+        self._discard_all(ConnectionClosedReason.STALE)
         if interrupt_in_use:
             self.effects += [Interrupt(connection) for connection in self.in_use]
-            self.effects += [Abandon(establishment) for establishment in self.connecting]
         return was_ready
 
     def close(self) -> bool:
@@ -376,17 +372,19 @@ class PoolState:
         if self.phase is Phase.CLOSED:
             return False
         self.phase = Phase.CLOSED
-        self._refuse_all()
-        self.effects += [Close(connection, ConnectionClosedReason.POOL_CLOSED) for connection in self.idle]
-        self.idle.clear()
-        self.effects += [Abandon(establishment) for establishment in self.connecting]
+        self._discard_all(ConnectionClosedReason.POOL_CLOSED)
         return True
 
-    def _refuse_all(self) -> None:
+    def _discard_all(self, reason: str) -> None:
+        """Let go of everything but the connections that are in use."""
         while self.queue:
             request = self.queue.pop()
             self._release(request)
             request.waiter.offer(self._refusal())
+        self.effects += [Close(connection, reason) for connection in self.idle]
+        self.effects += [Abandon(establishment, reason) for establishment in self.connecting]
+        self.idle.clear()
+        self.connecting.clear()
 
     def _refusal(self) -> PyMongoError:
         where = format_address(self._address)

@@ -15,7 +15,7 @@ from motorlite._pool.establish import EstablishmentError
 from motorlite._pool.handshake import monitor_hello
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite._topology.server_description import ServerDescription
-from motorlite.errors import PyMongoError, error_from_reply
+from motorlite.errors import AutoReconnect, PyMongoError, error_from_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,6 +81,7 @@ class Monitor:
         self._reply: Mapping[str, Any] | None = None
         # The reply after which the server sends another by itself, or None.
         self._more_after: ExhaustReply | None = None
+        self._is_checking = False
         self._is_check_cancelled = False
         # Who sleeps between two checks, and whether a check was asked for meanwhile.
         self._sleeper: Waiter | None = None
@@ -102,16 +103,21 @@ class Monitor:
             self._ping_connection.close()
 
     def request_check(self) -> None:
-        """Check soon: after the minimum interval at the latest."""
-        self._is_check_wanted = True
+        """Check soon: after the minimum interval at the latest. A check that is running is soon enough."""
         if self._sleeper is not None:
             self._sleeper.offer(True)
+        elif self._is_check_cancelled:
+            self._is_check_wanted = True
 
     def cancel_check(self) -> None:
         """An operation found the server gone: abort the check that runs and use a new connection for the next."""
-        if self._connection is not None:
+        if self._connection is None:
+            return  # a check that is still connecting finds out by itself
+        if self._is_checking:
             self._is_check_cancelled = True
             self._connection.close()
+        else:
+            self._close()
 
     async def _run(self) -> None:
         try:
@@ -127,8 +133,12 @@ class Monitor:
         started = self._runtime.now()
         if self._publish is not None:
             self._publish(events.ServerHeartbeatStartedEvent(self.address, awaited))
+        self._is_checking = True
         try:
             reply = await self._hello()
+            if self._is_check_cancelled:
+                # It had arrived already, but what it says is older than the error that cancelled the check.
+                raise AutoReconnect("the check was cancelled")
             now = self._runtime.now()
             description = ServerDescription.from_hello(
                 self.address,
@@ -139,6 +149,8 @@ class Monitor:
             )
         except PyMongoError as error:
             return self._failed(error, awaited, started)
+        finally:
+            self._is_checking = False
         if self._publish is not None:
             self._publish(events.ServerHeartbeatSucceededEvent(self.address, awaited, now - started, reply))
         self._reply = reply
@@ -243,6 +255,9 @@ class Monitor:
         try:
             while True:
                 await self._runtime.sleep(self._settings.heartbeat_frequency)
+                if not self._is_streaming:  # the server is gone, or an older one took its place
+                    self._close_ping()
+                    continue
                 try:
                     self.round_trip_times.add(await self._ping())
                 except PyMongoError:

@@ -239,14 +239,18 @@ class Topology:
         self._suitable.clear()
         subject = news.address if news is not None else None
         change = TopologyChange.between(old, new, subject)
-        changed = self._tell_of_server(old, new, news) or bool(change.added or change.removed) or news is None
+        if news is None:
+            self._tell_of_topology(old)
+            changed = False
+        else:
+            changed = self._tell_of_servers(old, news, change) or bool(change.added or change.removed)
         opened = [self._add(new.server_descriptions()[address]) for address in change.added]
         for address in change.removed:
             self._remove(address)
         for address, description in new.server_descriptions().items():
             self._servers[address].description = description
-        if changed and self._publish is not None:
-            self._publish(events.TopologyDescriptionChangedEvent(self._id, old, new))
+        if changed:
+            self._tell_of_topology(old)
         for address in change.deposed:
             monitor = self._servers[address].monitor
             if monitor is not None:
@@ -259,19 +263,23 @@ class Topology:
         for waiter in self._waiters:
             waiter.offer(True)
 
-    def _tell_of_server(
-        self, old: TopologyDescription, new: TopologyDescription, news: ServerDescription | None
+    def _tell_of_servers(
+        self, old: TopologyDescription, news: ServerDescription, change: TopologyChange
     ) -> bool:
-        """Whether the server that the news are of has changed in a way that is told."""
-        if news is None:
-            return False
-        before = old.server_descriptions()[news.address]
-        after = new.server_descriptions().get(news.address, news)
-        if before == after:
-            return False
+        """Whether the server that the news are of, or a primary that they depose, has changed in a way that is told."""
+        changed = False
+        for address in (news.address, *change.deposed):
+            before = old.server_descriptions()[address]
+            after = self.description.server_descriptions().get(address, news)
+            if before != after:
+                changed = True
+                if self._publish is not None:
+                    self._publish(events.ServerDescriptionChangedEvent(self._id, address, before, after))
+        return changed
+
+    def _tell_of_topology(self, old: TopologyDescription) -> None:
         if self._publish is not None:
-            self._publish(events.ServerDescriptionChangedEvent(self._id, news.address, before, after))
-        return True
+            self._publish(events.TopologyDescriptionChangedEvent(self._id, old, self.description))
 
     def _add(self, description: ServerDescription) -> Server:
         address = description.address
@@ -317,8 +325,8 @@ class Topology:
                 server.pool.close_now()
             self._remove(server.address)
         old, self.description = self.description, TopologyDescription.empty()
+        self._tell_of_topology(old)
         if self._publish is not None:
-            self._publish(events.TopologyDescriptionChangedEvent(self._id, old, self.description))
             self._publish(events.TopologyClosedEvent(self._id))
         for waiter in self._waiters:
             waiter.offer(True)

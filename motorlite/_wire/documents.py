@@ -33,7 +33,9 @@ def decode_reply(
     codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
     fields: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A reply as a dict, the user documents in `fields` decoded with `codec_options`.
+    """A reply, cut out as `op_msg.parse` does it, as a dict; user documents in `fields` decoded with `codec_options`.
+
+    The rest of it consists of plain dicts and knows no type decoders; time zones and the like apply to all of it.
 
     `fields` is a nested mapping such as ``{"cursor": {"firstBatch": 1}}``; an empty one means the whole reply is the
     user's, None that nothing is.
@@ -51,7 +53,9 @@ def decode_reply(
             return bson.decode(body, codec_options)
         if not fields:
             return bson.decode(body, codec_options)
-        return _decode_fields(RawBSONDocument(bytes(body)), codec_options, fields)
+        plain = codec_options.with_options(document_class=dict, type_registry=_NO_TYPES)
+        raw = RawBSONDocument(bytes(body), plain.with_options(document_class=RawBSONDocument))
+        return _decode_fields(raw, codec_options, plain, fields)
     except (BSONError, UnicodeDecodeError) as error:
         raise ProtocolError(f"the server sent a reply that is not valid BSON: {error}") from error
 
@@ -59,36 +63,26 @@ def decode_reply(
 def _decode_fields(
     document: RawBSONDocument,
     codec_options: CodecOptions[Any],
+    plain: CodecOptions[Any],
     fields: Mapping[str, Any],
 ) -> dict[str, Any]:
+    """`document` with the fields that are the user's decoded with `codec_options`, the others with `plain`."""
     decoded: dict[str, Any] = {}
     for key, value in document.items():
         nested = fields.get(key)
         if nested is None:
-            decoded[key] = _plain(value)
-        elif isinstance(nested, dict):
-            decoded[key] = _decode_fields(value, codec_options, nested)
-        elif isinstance(value, list):
-            decoded[key] = [_user_value(item, codec_options) for item in value]
+            # Inside of documents and arrays everything is still raw.
+            is_raw = isinstance(value, RawBSONDocument | list)
+            decoded[key] = _redecoded(value, plain, plain) if is_raw else value
+        elif not isinstance(nested, dict):
+            decoded[key] = _redecoded(value, plain, codec_options)
+        elif isinstance(value, RawBSONDocument):
+            decoded[key] = _decode_fields(value, codec_options, plain, nested)
         else:
-            decoded[key] = _user_value(value, codec_options)
+            decoded[key] = value
     return decoded
 
 
-def _user_value(value: Any, codec_options: CodecOptions[Any]) -> Any:
-    if not isinstance(value, RawBSONDocument):
-        # A scalar (distinct): wrap it, since type decoders work on fields.
-        wrapped = bson.encode({"v": value})
-        return bson.decode(wrapped, codec_options.with_options(document_class=dict))["v"]
-    if codec_options.document_class is RawBSONDocument:
-        return RawBSONDocument(value.raw, codec_options)
-    return bson.decode(value.raw, codec_options)
-
-
-def _plain(value: Any) -> Any:
-    """A part of the envelope with plain dicts inside."""
-    if isinstance(value, RawBSONDocument):
-        return bson.decode(value.raw)
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value
+def _redecoded(value: Any, plain: CodecOptions[Any], codec_options: CodecOptions[Any]) -> Any:
+    """What `codec_options` make of `value`. It is wrapped: a batch is one C call then, and decoders work on fields."""
+    return bson.decode(bson.encode({"v": value}, codec_options=plain), codec_options)["v"]

@@ -55,6 +55,7 @@ def fail_command(
     close_connection: bool = False,
     block_ms: int | None = None,
     app_name: str | None = None,
+    namespace: str | None = None,
     write_concern_error: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Build the command that makes the server fail some of the commands that it gets.
@@ -70,6 +71,8 @@ def fail_command(
         block_ms: Wait this many milliseconds before doing what else is asked for, or before executing the
             command.
         app_name: Only fail commands of clients with this ``appName``.
+        namespace: Only fail commands on this ``"database.collection"``. To count writes exactly, set it: a server
+            that sees the first retryable write of a session runs a find of its own, which would count too.
         write_concern_error: Execute the command, and add this write concern error to its reply.
 
     Returns:
@@ -97,6 +100,8 @@ def fail_command(
         data["errorLabels"] = list(error_labels)
     if app_name is not None:
         data["appName"] = app_name
+    if namespace is not None:
+        data["namespace"] = namespace
     return {"configureFailPoint": "failCommand", "mode": _mode(times, skip, probability), "data": data}
 
 
@@ -107,6 +112,7 @@ def overload(
     times: int | None = None,
     error_labels: Sequence[str] = OVERLOAD_LABELS,
     app_name: str | None = None,
+    namespace: str | None = None,
 ) -> dict[str, Any]:
     """Build the command that makes the server reject commands the way an overloaded one does.
 
@@ -117,6 +123,7 @@ def overload(
         times: Reject exactly the next so many commands instead.
         error_labels: The labels of the error, for servers that attach only one of the two.
         app_name: Only reject commands of clients with this ``appName``.
+        namespace: Only reject commands on this ``"database.collection"``.
 
     Returns:
         A ``configureFailPoint`` command for the database ``admin``.
@@ -128,6 +135,7 @@ def overload(
         times=times,
         probability=probability if times is None else None,
         app_name=app_name,
+        namespace=namespace,
     )
 
 

@@ -6,7 +6,8 @@ A test says what each server answers to which command and looks at what arrived:
     deployment["a:1"].on("find", overloaded(), overloaded(), {"cursor": {"id": 0, "ns": "d.c", "firstBatch": []}})
 
 The answers of a command are used up one by one; the last one stays. Commands without a script are answered with
-``{"ok": 1}`` and an empty cursor where one is expected.
+``{"ok": 1}`` and an empty cursor where one is expected. With ``streaming=True`` the servers answer an awaited hello
+when `ScriptedServer.announce` is called or its time is up, and go on by themselves as a server since 4.4 does.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import bson
+from bson.objectid import ObjectId
 
 from motorlite._net.memory import MemoryStream
 from motorlite._wire import op_msg
 from motorlite._wire.frames import FrameReader
-from motorlite.errors import AutoReconnect
+from motorlite.errors import AutoReconnect, NetworkTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from motorlite._net.runtime import Connector, Framer, Host, Runtime
     from motorlite._net.tls import TLSContext
+    from motorlite.errors import PyMongoError
     from motorlite.values import Address, Document
 
 
@@ -92,10 +95,21 @@ class _Connection:
 
     def data_received(self, stream: MemoryStream, data: bytes) -> None:
         for frame in self.framer.feed(data):
-            self.server._message(self, stream, op_msg.parse(frame))
+            flags = int.from_bytes(frame[16:20], "little")
+            self.server._message(self, stream, op_msg.parse(frame), exhaust=flags & op_msg.EXHAUST_ALLOWED != 0)
 
     def client_closed(self, stream: MemoryStream) -> None:
-        self.server.open_connections.discard(stream)
+        self.server._forget(stream)
+
+
+@dataclass(eq=False)
+class _AwaitedHello:
+    """A hello that is answered when something changes or when its time is up."""
+
+    stream: MemoryStream
+    request_id: int
+    max_await: float
+    exhaust: bool
 
 
 class ScriptedServer:
@@ -110,8 +124,20 @@ class ScriptedServer:
         self.connections_made = 0
         # Refuse new connections while set.
         self.is_down = False
+        # Accept no connection, and refuse none either, while set.
+        self.is_unreachable = False
+        # Makes the error that connecting fails with, or None.
+        self.connect_error: Callable[[], PyMongoError] | None = None
         # Extra fields for the hello reply, for example {"maxWireVersion": 6}.
         self.hello: dict[str, Any] = {}
+        # Seconds that a reply to hello takes, awaited ones excepted.
+        self.hello_delay = 0.0
+        # Whether replies to an awaited hello say that more is to come, where the client allows it.
+        self.exhausts = True
+        # Of the deployments with streaming; a process that was started anew has another `process_id`.
+        self.process_id = ObjectId()
+        self.counter = 0
+        self._awaited: list[_AwaitedHello] = []
         self._deployment = deployment
         self._script: dict[str, deque[Answer]] = defaultdict(deque)
         self._next_reply_id = 1
@@ -131,12 +157,24 @@ class ScriptedServer:
     def drop_connections(self) -> None:
         """Close every connection, as a crash does."""
         for stream in list(self.open_connections):
+            self._forget(stream)
             stream.close()
-        self.open_connections.clear()
+
+    def announce(self) -> None:
+        """Something has changed: answer every awaited hello."""
+        self.counter += 1
+        for awaited in list(self._awaited):
+            self._answer_awaited(awaited)
 
     # --- the wire ---
 
-    def _message(self, connection: _Connection, stream: MemoryStream, message: op_msg.Message) -> None:
+    def _forget(self, stream: MemoryStream) -> None:
+        self.open_connections.discard(stream)
+        self._awaited = [awaited for awaited in self._awaited if awaited.stream is not stream]
+
+    def _message(
+        self, connection: _Connection, stream: MemoryStream, message: op_msg.Message, *, exhaust: bool
+    ) -> None:
         document = bson.decode(message.body)
         for name, documents in (message.sequences or {}).items():
             document[name] = [bson.decode(item) for item in documents]
@@ -144,13 +182,43 @@ class ScriptedServer:
         received = Received(name, document, self._deployment.now(), connection.number)
         if name in ("hello", "isMaster", "ismaster"):
             self.hellos.append(received)
-            answer: Answer = self._answer(name) or {**self._deployment._hello_reply(self), **self.hello}
+            scripted = self._answer(name)
+            if scripted is None and document.get("topologyVersion") == self._topology_version():
+                max_await = document["maxAwaitTimeMS"] / 1000
+                self._await(_AwaitedHello(stream, message.request_id, max_await, exhaust))
+                return
+            answer: Answer = scripted or Reply(self._hello_reply(), self.hello_delay)
         else:
             self.received.append(received)
             answer = self._answer(name) or _default_reply(name)
         if message.more_to_come:  # unacknowledged
             return
         self._perform(stream, message.request_id, document, answer)
+
+    def _topology_version(self) -> dict[str, Any]:
+        return {"processId": self.process_id, "counter": self.counter} if self._deployment.streaming else {}
+
+    def _hello_reply(self) -> dict[str, Any]:
+        reply = {**self._deployment._hello_reply(self), **self.hello}
+        if self._deployment.streaming:
+            reply["topologyVersion"] = self._topology_version()
+        return reply
+
+    def _await(self, awaited: _AwaitedHello) -> None:
+        self._awaited.append(awaited)
+        self._deployment._later(awaited.max_await, self._answer_awaited, awaited)
+
+    def _answer_awaited(self, awaited: _AwaitedHello) -> None:
+        if awaited not in self._awaited:
+            return
+        self._awaited.remove(awaited)
+        self._next_reply_id += 1
+        goes_on = awaited.exhaust and self.exhausts
+        flags = op_msg.MORE_TO_COME if goes_on else 0
+        reply_id = self._next_reply_id
+        if goes_on:
+            self._await(_AwaitedHello(awaited.stream, reply_id, awaited.max_await, exhaust=True))
+        awaited.stream.deliver(encode_reply(reply_id, awaited.request_id, self._hello_reply(), flags))
 
     def _answer(self, name: str) -> Answer | None:
         script = self._script.get(name)
@@ -164,11 +232,12 @@ class ScriptedServer:
         if isinstance(answer, Hang):
             return
         if isinstance(answer, Close):
-            self.open_connections.discard(stream)
+            self._forget(stream)
             stream.close()
         elif isinstance(answer, Raw):
             stream.deliver(answer.data)
             if answer.close:
+                self._forget(stream)
                 stream.close()
         elif isinstance(answer, Reply) and answer.delay:
             later = Reply(answer.document)
@@ -190,6 +259,7 @@ class ScriptedDeployment:
         mongos: bool = False,
         primary: str | None = None,
         wire_version: int = 17,
+        streaming: bool = False,
     ) -> None:
         self.addresses: list[Address] = [_address(text) for text in addresses]
         self.servers = {address: ScriptedServer(self, address) for address in self.addresses}
@@ -197,6 +267,8 @@ class ScriptedDeployment:
         self.mongos = mongos
         self.primary: Address | None = _address(primary) if primary else self.addresses[0]
         self.wire_version = wire_version
+        # Whether hello replies have a topologyVersion, and hello can be awaited.
+        self.streaming = streaming
         self._runtime: Runtime | None = None
         self._host: Host | None = None
 
@@ -223,6 +295,11 @@ class ScriptedDeployment:
             server = self.servers.get(address)
             if server is None or server.is_down:
                 raise AutoReconnect(f"{address[0]}:{address[1]}: connection refused (scripted)")
+            if server.connect_error is not None:
+                raise server.connect_error()
+            if server.is_unreachable:
+                await runtime.sleep(until - runtime.now())
+                raise NetworkTimeout(f"{address[0]}:{address[1]}: no connection in time (scripted)")
             server.connections_made += 1
             stream = MemoryStream(runtime, address, framer, _Connection(server, server.connections_made))
             server.open_connections.add(stream)
@@ -238,6 +315,16 @@ class ScriptedDeployment:
     def step_down(self, new_primary: str | None) -> None:
         """Another server, or none, is the primary from now on; monitors find out by themselves."""
         self.primary = _address(new_primary) if new_primary else None
+
+    def add(self, address: str) -> ScriptedServer:
+        """A server joins the replica set; the client finds out by itself."""
+        self.addresses.append(_address(address))
+        server = self.servers[self.addresses[-1]] = ScriptedServer(self, self.addresses[-1])
+        return server
+
+    def remove(self, address: str) -> None:
+        """A server leaves the replica set, and goes on running; the client finds out by itself."""
+        self.addresses.remove(_address(address))
 
     def _later(self, delay: float, function: Callable[..., None], *args: Any) -> None:
         assert self._runtime is not None

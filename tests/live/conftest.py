@@ -17,6 +17,9 @@ from bson import ObjectId
 
 from motorlite.testing import LocalServer, failpoints
 
+pytest.register_assert_rewrite("tests.live.oracle")
+from tests.live.oracle import Oracle  # noqa: E402  # rewritten, so that a failure shows what differs
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
@@ -26,9 +29,7 @@ if TYPE_CHECKING:
 class Fail(Protocol):
     """Sets a failpoint on a server until the test's end."""
 
-    def __call__(
-        self, server: LocalServer, document: Mapping[str, Any], address: Address | None = None
-    ) -> None: ...
+    def __call__(self, server: LocalServer, document: Mapping[str, Any], address: Address | None = None) -> None: ...
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +64,13 @@ def deployment(request: pytest.FixtureRequest) -> Iterator[LocalServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def oracle(deployment: LocalServer) -> Iterator[Oracle]:
+    """PyMongo on `deployment`."""
+    with Oracle(deployment) as found:
+        yield found
+
+
 @pytest.fixture
 def database_name(request: pytest.FixtureRequest) -> Iterator[str]:
     """A new database name; the database is dropped from `deployment` and the standing servers afterwards."""
@@ -77,9 +85,7 @@ def fail() -> Generator[Fail, None, None]:
     """Set failpoints; they are switched off when the test ends."""
     active: list[tuple[LocalServer, str, Address | None]] = []
 
-    def set_failpoint(
-        server: LocalServer, document: Mapping[str, Any], address: Address | None = None
-    ) -> None:
+    def set_failpoint(server: LocalServer, document: Mapping[str, Any], address: Address | None = None) -> None:
         active.append((server, document["configureFailPoint"], address))
         server.command(document, address=address)
 

@@ -41,15 +41,11 @@ def test_a_standalone_server(standalone: LocalServer, database_name: str) -> Non
 
 def test_a_replica_set_of_one_can_be_written_to_at_once(replica_set: LocalServer, database_name: str) -> None:
     assert replica_set.uri.endswith("/?replicaSet=rs0")
-    reply = replica_set.command(
-        {"insert": "c", "documents": [{}], "writeConcern": {"w": "majority"}}, database_name
-    )
+    reply = replica_set.command({"insert": "c", "documents": [{}], "writeConcern": {"w": "majority"}}, database_name)
     assert reply["n"] == 1
 
 
-def test_a_replica_set_of_three_and_the_loss_of_its_primary(
-    replica_set3: LocalServer, database_name: str
-) -> None:
+def test_a_replica_set_of_three_and_the_loss_of_its_primary(replica_set3: LocalServer, database_name: str) -> None:
     assert len(replica_set3.addresses) == 3
     # What the primary knows of the others is as old as their last heartbeat.
     wait_until(lambda: states(replica_set3) == ["PRIMARY", "SECONDARY", "SECONDARY"], "heartbeats")
@@ -59,9 +55,7 @@ def test_a_replica_set_of_three_and_the_loss_of_its_primary(
     assert replica_set3.command(insert, database_name)["n"] == 1  # finds the new primary by itself
     assert replica_set3.wait_for_primary() != lost
     replica_set3.restart(lost)
-    wait_until(
-        lambda: states(replica_set3) == ["PRIMARY", "SECONDARY", "SECONDARY"], "the lost one to be back"
-    )
+    wait_until(lambda: states(replica_set3) == ["PRIMARY", "SECONDARY", "SECONDARY"], "the lost one to be back")
 
 
 def test_failpoints_act_and_are_switched_off(standalone: LocalServer, fail: Fail) -> None:
@@ -161,9 +155,7 @@ def test_a_wrong_parameter_is_an_error_that_shows_what_mongod_said() -> None:
         LocalServer.start(parameters={"noSuchParameter": 1})
 
 
-def test_attaching_finds_out_what_the_deployment_is(
-    replica_set: LocalServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attaching_finds_out_what_the_deployment_is(replica_set: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONGODB_URI", replica_set.uri)
     with LocalServer.start() as server:
         assert (server.started, server.replica_set, server.version) == (False, "rs0", replica_set.version)

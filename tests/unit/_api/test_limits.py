@@ -46,9 +46,7 @@ def test_zero_is_no_limit(core: FakeCore) -> None:
     assert not limits.deadline(core, inf).is_set
 
 
-@pytest.mark.parametrize(
-    ("value", "error"), [(-1, ValueError), (nan, ValueError), ("1", TypeError), (True, TypeError)]
-)
+@pytest.mark.parametrize(("value", "error"), [(-1, ValueError), (nan, ValueError), ("1", TypeError), (True, TypeError)])
 def test_wrong_values_name_option_value_and_what_is_allowed(value: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"timeoutMS=.* is wrong; allowed: .*number"):
         limits.duration_from_ms(value)

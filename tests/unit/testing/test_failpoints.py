@@ -17,6 +17,7 @@ def test_every_effect_and_filter_is_in_the_document() -> None:
         close_connection=True,
         block_ms=250,
         app_name="one",
+        namespace="shop.orders",
         write_concern_error={"code": 91},
     )
     assert document == {
@@ -31,6 +32,7 @@ def test_every_effect_and_filter_is_in_the_document() -> None:
             "writeConcernError": {"code": 91},
             "errorLabels": ["RetryableError"],
             "appName": "one",
+            "namespace": "shop.orders",
         },
     }
 
@@ -52,6 +54,7 @@ def test_no_labels_is_different_from_the_servers_choice() -> None:
         ({"commands": [], "error_code": 1}, "at least one command"),
         ({"commands": ["find"]}, "name an effect"),
         ({"commands": ["find"], "app_name": "x"}, "name an effect"),
+        ({"commands": ["find"], "namespace": "a.b"}, "name an effect"),
         ({"commands": ["find"], "error_code": 1, "probability": 1.5}, "between 0 and 1"),
         ({"commands": ["find"], "error_code": 1, "probability": 0.5, "times": 1}, "cannot be combined"),
     ],
@@ -75,9 +78,10 @@ def test_what_observes_and_controls_the_server_is_not_rejected_by_overload() -> 
 
 
 def test_overload_for_the_next_commands() -> None:
-    document = failpoints.overload(commands=["find"], times=2, error_labels=["RetryableError"])
+    document = failpoints.overload(commands=["find"], times=2, error_labels=["RetryableError"], namespace="a.b")
     assert document["mode"] == {"times": 2}
     assert document["data"]["errorLabels"] == ["RetryableError"]
+    assert document["data"]["namespace"] == "a.b"
 
 
 def test_off() -> None:

@@ -1,0 +1,137 @@
+"""PyMongo's async client as the oracle: the same calls, on the same server, with the same outcome.
+
+A case is written once, for both libraries: ``async def case(database, lib)``, where `lib` is `motorlite` or `pymongo`
+with their equal names, and returns what is to be compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+import pymongo
+from bson import ObjectId
+
+import motorlite
+from tests.live.clients import make_client
+
+if TYPE_CHECKING:
+    from motorlite.testing import LocalServer
+
+Case = Callable[[Any, Any], Awaitable[Any]]
+
+# What differs from one run to the next, or says only on which server and when something happened.
+VOLATILE = frozenset({"$clusterTime", "operationTime", "electionId", "opTime", "lsid", "id", "ns", "uuid", "localTime"})
+RESULTS = {
+    "InsertOneResult": ("acknowledged", "inserted_id"),
+    "InsertManyResult": ("acknowledged", "inserted_ids"),
+    "UpdateResult": ("acknowledged", "matched_count", "modified_count", "upserted_id", "did_upsert", "raw_result"),
+    "DeleteResult": ("acknowledged", "deleted_count", "raw_result"),
+    "BulkWriteResult": (
+        "acknowledged",
+        "inserted_count",
+        "matched_count",
+        "modified_count",
+        "deleted_count",
+        "upserted_count",
+        "upserted_ids",
+        "bulk_api_result",
+    ),
+}
+
+
+TEST_DATABASE = re.compile(r"motorlite_test_[0-9a-f]{24}")
+
+
+class Oracle:
+    """PyMongo's client on an event loop in a thread of its own."""
+
+    def __init__(self, server: LocalServer) -> None:
+        self._server = server
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._answers: dict[tuple[Case, str], Any] = {}
+        self._client: Any = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._client is not None:
+            asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def ask(self, case: Case) -> Any:
+        """The outcome of a case with PyMongo; asked once for all backends."""
+        key = (case, self._server.uri)
+        if key not in self._answers:
+            self._answers[key] = asyncio.run_coroutine_threadsafe(self._run(case), self._loop).result()
+        return self._answers[key]
+
+    async def _run(self, case: Case) -> Any:
+        if self._client is None:
+            self._client = pymongo.AsyncMongoClient(self._server.uri)
+        name = f"motorlite_test_{ObjectId()}"
+        try:
+            return await outcome(case, self._client[name], pymongo)
+        finally:
+            await self._client.drop_database(name)
+
+
+async def same_outcome(case: Case, server: LocalServer, database_name: str, oracle: Oracle) -> None:
+    """Check that a case has the same outcome with both libraries."""
+    expected = oracle.ask(case)
+    async with make_client(server) as client:
+        actual = await outcome(case, client[database_name], motorlite)
+    assert actual == expected
+
+
+async def outcome(case: Case, database: Any, lib: Any) -> Any:
+    """What a case returns or raises, as plain and comparable values."""
+    try:
+        value = await case(database, lib)
+    except lib.errors.PyMongoError as error:
+        details = getattr(error, "details", None)
+        return {
+            "raised": type(error).__name__,
+            "code": getattr(error, "code", None),
+            "details": plain(details),
+            "labels": sorted(label for label in LABELS if error.has_error_label(label)),
+            "timeout": error.timeout,
+        }
+    return plain(value)
+
+
+LABELS = ("RetryableWriteError", "TransientTransactionError", "RetryableError", "SystemOverloadedError")
+
+
+def plain(value: Any) -> Any:
+    """`value` without what is different in each run, and with result objects as dictionaries."""
+    kind = type(value).__name__
+    if kind in RESULTS:
+        return {"kind": kind, **{name: plain(_attribute(value, name)) for name in RESULTS[kind]}}
+    if isinstance(value, str):
+        return TEST_DATABASE.sub("db", value)
+    if isinstance(value, ObjectId):
+        return "an ObjectId"
+    if isinstance(value, Mapping):
+        # The order of fields matters.
+        return [(name, plain(each)) for name, each in value.items() if name not in VOLATILE]
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if kind in ("InsertOne", "UpdateOne", "UpdateMany", "ReplaceOne", "DeleteOne", "DeleteMany"):
+        return repr(value)
+    return value
+
+
+def _attribute(value: Any, name: str) -> Any:
+    with suppress(motorlite.errors.InvalidOperation, pymongo.errors.InvalidOperation):
+        return getattr(value, name)
+    return "InvalidOperation"

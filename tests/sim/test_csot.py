@@ -1,0 +1,562 @@
+"""Deadlines: client-side operations timeout, and the deadline of the caller's cancel scope, in virtual time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite._execution.operation import TimeLimit
+from motorlite._operations.find import Find, FindOne
+from motorlite._operations.get_more import GetMore
+from motorlite._operations.run_command import RunCommand
+from motorlite.concerns import WriteConcern
+from motorlite.errors import (
+    ExecutionTimeout,
+    NetworkTimeout,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WaitQueueTimeoutError,
+)
+from motorlite.read_preferences import ReadPreference
+from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
+from tests.support.core import (
+    A,
+    BAD_VALUE,
+    DONE,
+    FOUND,
+    HOST_UNREACHABLE,
+    OVERLOADED,
+    RETRYABLE_ONLY,
+    driver,
+    find,
+    gaps,
+    get_more,
+    hello_delay,
+    insert,
+    later,
+    run_command,
+    update_many,
+)
+
+if TYPE_CHECKING:
+    from motorlite._execution.operation import Operation
+    from motorlite.testing.scripted import Answer
+    from tests.support.core import Driver
+
+pytestmark = pytest.mark.anyio
+
+
+def replica_set() -> ScriptedDeployment:
+    return ScriptedDeployment(["a:1"], replica_set="rs")
+
+
+def find_one(**arguments: Any) -> FindOne:
+    """A read that opens no cursor."""
+    return FindOne("db", "coll", {}, selector=ReadPreference.PRIMARY, **arguments)
+
+
+def limits(deployment: ScriptedDeployment, name: str) -> list[int | None]:
+    return [command.get("maxTimeMS") for command in deployment["a:1"].commands(name)]
+
+
+def near(*values: int) -> Any:
+    # Whole milliseconds are cut off, and virtual time is a sum of floats.
+    return pytest.approx(list(values), abs=1)
+
+
+async def fails(client: Driver, operation: Operation, **arguments: Any) -> PyMongoError:
+    with pytest.raises(PyMongoError) as raised:
+        await client.run(operation, **arguments)
+    return raised.value
+
+
+async def fails_after(seconds: float, client: Driver, operation: Operation, **arguments: Any) -> PyMongoError:
+    before = client.now
+    error = await fails(client, operation, **arguments)
+    assert client.now == pytest.approx(before + seconds, abs=1e-9)
+    return error
+
+
+# --- maxTimeMS ---
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), [("find", find), ("insert", insert), ("update", update_many), ("ping", run_command)]
+)
+async def test_each_attempt_carries_what_is_left(name: str, make: Any) -> None:
+    deployment = replica_set()
+    deployment["a:1"].on(name, OVERLOADED, OVERLOADED, later(OVERLOADED, 1), FOUND)
+    async with driver(deployment) as client:
+        await client.run(make(), timeout=10)
+        assert limits(deployment, name) == near(10_000, 9900, 9700, 8300)
+
+
+async def test_without_a_deadline_there_is_none() -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        await client.run(find())
+        await client.run(insert())
+        assert limits(deployment, "find") == limits(deployment, "insert") == [None]
+
+
+async def test_less_the_smallest_round_trip_time() -> None:
+    deployment = replica_set()
+    hello_delay(deployment, "a:1", 0.02)
+    async with driver(deployment, heartbeatFrequencyMS=500) as client:
+        await client.run(find(), timeout=10)
+        hello_delay(deployment, "a:1", 0.5)
+        await anyio.sleep(3)
+        await client.run(find(), timeout=10)
+        # Ten samples later the small ones are forgotten.
+        await anyio.sleep(10)
+        await client.run(find(), timeout=10)
+        assert limits(deployment, "find") == near(9980, 9980, 9500)
+
+
+async def test_no_round_trip_time_until_there_are_two_samples() -> None:
+    deployment = replica_set()
+    hello_delay(deployment, "a:1", 0.02)
+    async with driver(deployment, connect=False) as client:
+        # The check and the handshake of the connection took 20 ms each.
+        await client.run(find(), timeout=10)
+        assert limits(deployment, "find") == near(9960)
+        assert client.server().description.min_round_trip_time == 0
+
+
+async def test_when_nothing_is_left_nothing_is_sent() -> None:
+    deployment = replica_set()
+    hello_delay(deployment, "a:1", 0.2)
+    async with driver(deployment, heartbeatFrequencyMS=500) as client:
+        await anyio.sleep(1)
+        error = await fails_after(0, client, find(), timeout=0.2)
+        assert isinstance(error, ExecutionTimeout)
+        assert (error.code, error.timeout, error.phase, error.attempts) == (50, True, "before sending", 1)
+        assert not deployment["a:1"].commands()
+        assert not client.recorder.commands
+        # The connection is as good as before.
+        assert len(client.server().pool.state.idle) == 1
+        await client.run(find(), timeout=0.3)
+        assert limits(deployment, "find") == near(100)
+
+
+async def test_when_nothing_is_left_for_a_retry_the_first_error_is_raised() -> None:
+    deployment = replica_set()
+    hello_delay(deployment, "a:1", 0.2)
+    deployment["a:1"].on("find", OVERLOADED)
+    async with driver(deployment, heartbeatFrequencyMS=500) as client:
+        await anyio.sleep(1)
+        # The delay of 100 ms fits, but not the way to the server after it.
+        error = await fails_after(0.1, client, find(), timeout=0.25)
+        assert isinstance(error, OperationFailure)
+        assert (error.code, error.attempts, error.phase) == (462, 2, "before sending")
+        assert isinstance(error.__cause__, ExecutionTimeout)
+        assert len(deployment["a:1"].commands()) == 1
+
+
+@pytest.mark.parametrize("make", [find, get_more, insert, run_command], ids=["find", "getMore", "insert", "ping"])
+async def test_a_deadline_that_has_passed_already(make: Any) -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        error = await fails_after(0, client, make(), timeout=0)
+        assert isinstance(error, ExecutionTimeout)
+        assert not deployment["a:1"].commands()
+
+
+async def test_getmore_has_none_and_is_limited_by_the_client() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("getMore", OVERLOADED, Hang())
+    async with driver(deployment) as client:
+        error = await fails_after(2, client, get_more(), timeout=2)
+        assert isinstance(error, NetworkTimeout)
+        assert (error.attempts, error.phase) == (2, "reply")
+        assert limits(deployment, "getMore") == [None, None]
+        deployment["a:1"].on("getMore")
+        # That of awaitData means something else and stays.
+        await client.run(GetMore("db", "coll", 7, address=A, is_await_data=True, max_await_time_ms=500), timeout=2)
+        assert limits(deployment, "getMore")[-1] == 500
+
+
+async def test_iteration_mode_and_tailable_cursors_have_none() -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        await client.run(find(time_limit=TimeLimit.OMIT), timeout=2)
+        await client.run(RunCommand("db", {"ping": 1}, time_limit=TimeLimit.OMIT), timeout=2)
+        assert limits(deployment, "find") == limits(deployment, "ping") == [None]
+
+
+async def test_the_operations_deadline_replaces_the_commands_own_limit() -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        await client.run(RunCommand("db", {"ping": 1, "maxTimeMS": 5}), timeout=2)
+        assert limits(deployment, "ping") == near(2000)
+
+
+# --- phases ---
+
+
+async def test_phase_selection() -> None:
+    deployment = replica_set()
+    deployment["a:1"].is_down = True
+    async with driver(deployment, connect=False) as client:
+        error = await fails_after(2, client, find(), timeout=2)
+        assert isinstance(error, ServerSelectionTimeoutError)
+        assert (error.timeout, error.phase) == (True, "selection")
+        assert "time used up in phase: selection" in str(error)
+
+
+async def test_phase_queue() -> None:
+    deployment = replica_set()
+    async with driver(deployment, maxPoolSize=1) as client:
+        pool = client.server().pool
+        busy = pool.check_out_now()
+        assert busy is not None
+        error = await fails_after(2, client, find(), timeout=2)
+        assert isinstance(error, WaitQueueTimeoutError)
+        assert (error.timeout, error.phase, error.address) == (True, "queue", A)
+        pool.check_in(busy)
+
+
+async def test_phase_connecting() -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        deployment["a:1"].drop_connections()
+        deployment["a:1"].on("isMaster", Hang())
+        error = await fails_after(2, client, find(), timeout=2)
+        assert isinstance(error, WaitQueueTimeoutError)
+        assert (error.timeout, error.phase, error.address) == (True, "connecting", A)
+
+
+@pytest.mark.parametrize("make", [find, insert, update_many, run_command])
+async def test_phase_reply(make: Any) -> None:
+    deployment = replica_set()
+    for name in ("find", "insert", "update", "ping"):
+        deployment["a:1"].on(name, Hang())
+    async with driver(deployment) as client:
+        error = await fails_after(2, client, make(), timeout=2)
+        assert isinstance(error, NetworkTimeout)
+        assert (error.timeout, error.phase, error.attempts) == (True, "reply", 1)
+        # The connection could not be kept: its next reply would be somebody else's.
+        assert not client.server().pool.state.idle
+        assert not client.recorder.cleared
+
+
+async def test_phase_reply_when_the_server_gave_up() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", later(failure(50), 1.9))
+    async with driver(deployment) as client:
+        error = await fails_after(1.9, client, find(), timeout=2)
+        assert isinstance(error, ExecutionTimeout)
+        assert (error.timeout, error.phase) == (True, "reply")
+        # Without a deadline of the operation it was a limit of the user's own.
+        error = await fails(client, find())
+        assert (error.timeout, error.phase) == (True, None)
+
+
+async def test_phase_reply_of_an_unacknowledged_write() -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        for stream in deployment["a:1"].open_connections:
+            stream.is_stalled = True
+        error = await fails_after(2, client, insert(write_concern=WriteConcern(w=0)), timeout=2)
+        assert (error.timeout, error.phase) == (True, "reply")
+
+
+async def test_phase_backoff() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", OVERLOADED)
+    async with driver(deployment) as client:
+        error = await fails_after(0.1, client, find(), timeout=0.3)
+        # The server's error, not a time-out: it says more, and it came before the deadline.
+        assert isinstance(error, OperationFailure)
+        assert (error.code, error.phase, error.retry_refusal, error.attempts) == (462, "backoff", "deadline", 2)
+
+
+async def test_the_phase_of_a_retry_is_told_by_the_error_of_the_first_attempt() -> None:
+    deployment = replica_set()
+    server = deployment["a:1"]
+    server.on("find", OVERLOADED)
+    async with driver(deployment, maxPoolSize=1) as client:
+        pool = client.server().pool
+
+        async def take_the_connection() -> None:
+            await anyio.sleep(0.05)
+            busy = pool.check_out_now()
+            assert busy is not None
+            await anyio.sleep(5)
+            pool.check_in(busy)
+
+        client.core.spawn(take_the_connection)
+        error = await fails_after(2, client, find(), timeout=2)
+        assert isinstance(error, OperationFailure)
+        assert (error.code, error.phase, error.attempts) == (462, "queue", 2)
+        await anyio.sleep(5)
+
+
+# --- limits of waiting ---
+
+
+async def test_selection_and_check_out_share_server_selection_timeout() -> None:
+    deployment = replica_set()
+    deployment["a:1"].is_down = True
+    async with driver(deployment, connect=False, serverSelectionTimeoutMS=2000, heartbeatFrequencyMS=500) as client:
+
+        async def appear() -> None:
+            await anyio.sleep(1.2)
+            deployment["a:1"].is_down = False
+            # The monitor's connection is made, the operation's is not.
+            hello_delay(deployment, "a:1", 0)
+            deployment["a:1"].on("isMaster", later(deployment._hello_reply(deployment["a:1"]), 0.001), Hang())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(appear)
+            error = await fails_after(2, client, find(), timeout=60)
+        assert isinstance(error, WaitQueueTimeoutError)
+        assert error.phase == "connecting"
+
+
+async def test_each_attempt_has_its_own_limit() -> None:
+    # The first attempt had to wait for a server; its limit has passed long ago when the retry needs a connection.
+    deployment = replica_set()
+    hello_delay(deployment, "a:1", 0.1)
+    deployment["a:1"].on("find", later(OVERLOADED, 5), FOUND)
+    async with driver(deployment, connect=False, serverSelectionTimeoutMS=1000) as client:
+
+        async def drop_during_the_backoff() -> None:
+            await anyio.sleep(5.25)
+            (connection,) = client.server().pool.state.idle
+            connection.close()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(drop_during_the_backoff)
+            await client.run(find(), timeout=60)
+        assert len(deployment["a:1"].commands("find")) == 2
+
+
+async def test_an_attempt_that_need_not_select_may_wait_for_a_connection_as_long() -> None:
+    deployment = replica_set()
+    async with driver(deployment, maxPoolSize=1, serverSelectionTimeoutMS=2000) as client:
+        pool = client.server().pool
+        busy = pool.check_out_now()
+        assert busy is not None
+        error = await fails_after(2, client, find(), timeout=60)
+        assert isinstance(error, WaitQueueTimeoutError)
+        # Without timeoutMS the queue is not limited by it.
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.run, find())
+            await anyio.sleep(100)
+            pool.check_in(busy)
+
+
+async def test_socket_timeout_is_ignored() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", later(FOUND, 1))
+    async with driver(deployment, socketTimeoutMS=100) as client:
+        await client.run(find(), timeout=2)
+        assert isinstance(await fails(client, find()), NetworkTimeout)
+
+
+# --- retries ---
+
+
+async def test_ordinary_retries_go_on_until_the_deadline() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", later(HOST_UNREACHABLE, 0.3))
+    async with driver(deployment) as client:
+        error = await fails_after(1, client, find(), timeout=1)
+        assert isinstance(error, NetworkTimeout)
+        assert (error.attempts, error.phase, error.retry_refusal) == (4, "reply", "deadline")
+        assert error.retry_reasons == ("retryable read",) * 3
+        assert limits(deployment, "find") == near(1000, 700, 400, 100)
+
+
+async def test_a_broken_connection_until_the_deadline() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("insert", Close())
+    async with driver(deployment) as client:
+        error = await fails(client, insert(), timeout=3)
+        # Each time the server must be found again, which takes half a second.
+        assert 5 <= len(deployment["a:1"].commands("insert")) <= 7
+        assert error.attempts >= 5
+        assert len({command["txnNumber"] for command in deployment["a:1"].commands("insert")}) == 1
+
+
+async def test_retryable_alone_is_limited_to_five_as_well() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", later(RETRYABLE_ONLY, 0.01))
+    async with driver(deployment) as client:
+        assert (await fails(client, find(), timeout=60)).attempts == 6
+
+
+async def test_an_error_at_the_deadline_is_not_retried() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("ping", later(RETRYABLE_ONLY, 1), DONE)
+    async with driver(deployment) as client:
+        client.drain_to(10)
+        error = await fails(client, run_command(), timeout=1)
+        assert len(deployment["a:1"].commands("ping")) == 1
+        assert error.attempts == 1
+        assert client.tokens == 10
+
+
+async def test_an_error_that_is_not_retryable_has_no_phase() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("ping", BAD_VALUE)
+    async with driver(deployment) as client:
+        error = await fails(client, run_command(), timeout=1)
+        assert (error.phase, error.retry_refusal, error.timeout) == (None, "not retryable", False)
+
+
+# --- the caller's cancel scope ---
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), [("find", find_one), ("insert", insert), ("update", update_many), ("ping", run_command)]
+)
+async def test_a_scope_lowers_the_limit_of_commands_without_a_cursor(name: str, make: Any) -> None:
+    deployment = replica_set()
+    deployment["a:1"].on(name, OVERLOADED, FOUND)
+    async with driver(deployment) as client:
+        with anyio.fail_after(10):
+            await client.run(make())
+        assert limits(deployment, name) == near(10_000, 9900)
+
+
+async def test_a_scope_leaves_cursors_alone() -> None:
+    # maxTimeMS of a find holds for the getMores as well, which may be made outside of the scope.
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        with anyio.fail_after(10):
+            await client.run(find())
+            await client.run(Find("db", "coll", {}, max_time_ms=20_000))
+            await client.run(get_more())
+        assert limits(deployment, "find") == [None, 20_000]
+        assert limits(deployment, "getMore") == [None]
+
+
+async def test_the_earliest_scope_counts() -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        with anyio.fail_after(10), anyio.fail_after(5), anyio.fail_after(60):
+            await client.run(run_command())
+        with anyio.fail_after(10), anyio.CancelScope(shield=True):
+            await client.run(run_command())
+        assert limits(deployment, "ping")[0] == pytest.approx(5000, abs=1)
+        assert limits(deployment, "ping")[1] is None
+
+
+@pytest.mark.parametrize(("own", "expected"), [(500, 500), (20_000, 10_000), (0, 10_000), (None, 10_000)])
+async def test_a_scope_only_lowers(own: int | None, expected: int) -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        with anyio.fail_after(10):
+            await client.run(find_one(max_time_ms=own))
+        assert limits(deployment, "find") == near(expected)
+
+
+@pytest.mark.parametrize(("timeout", "expected"), [(2, 2000), (30, 10_000)])
+async def test_a_scope_and_a_deadline(timeout: float, expected: int) -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        with anyio.fail_after(10):
+            await client.run(find_one(), timeout=timeout)
+            await client.run(find(), timeout=timeout)
+        # The cursor's command has that of the deadline alone.
+        assert limits(deployment, "find") == near(expected, timeout * 1000)
+
+
+async def test_a_scope_less_the_round_trip_time_and_at_least_one() -> None:
+    deployment = replica_set()
+    hello_delay(deployment, "a:1", 0.2)
+    async with driver(deployment, heartbeatFrequencyMS=500) as client:
+        await anyio.sleep(1)
+        with anyio.fail_after(10):
+            await client.run(run_command())
+        with anyio.fail_after(0.1):
+            # It may be too late, which is for the scope to say, not for the driver.
+            await client.run(run_command())
+        assert limits(deployment, "ping") == near(9800, 1)
+        assert limits(deployment, "ping")[1] == 1
+
+
+async def test_a_scope_stops_retries_that_do_not_fit() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", OVERLOADED)
+    async with driver(deployment) as client:
+        client.drain_to(10)
+        with anyio.move_on_after(0.25) as scope:
+            error = await fails_after(0.1, client, find())
+            assert isinstance(error, OperationFailure)
+            assert (error.code, error.attempts, error.retry_refusal) == (462, 2, "deadline")
+            # Not the driver's own time-out.
+            assert (error.phase, error.timeout) == (None, False)
+        assert not scope.cancelled_caught
+        assert client.tokens == 9
+
+
+async def test_a_scope_does_not_turn_on_the_rules_of_timeout_ms() -> None:
+    deployment = replica_set()
+    server = deployment["a:1"]
+    async with driver(deployment, maxPoolSize=1, serverSelectionTimeoutMS=1000) as client:
+        with anyio.fail_after(60):
+            server.on("find", HOST_UNREACHABLE)
+            error = await fails(client, find())
+            assert (error.attempts, error.retry_refusal) == (2, "attempts")
+            # Waiting for a connection is not limited by serverSelectionTimeoutMS.
+            server.on("find", FOUND)
+            pool = client.server().pool
+            busy = pool.check_out_now()
+            assert busy is not None
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.run, find())
+                await anyio.sleep(5)
+                pool.check_in(busy)
+
+
+async def test_socket_timeout_holds_in_a_scope() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("ping", Hang())
+    async with driver(deployment, socketTimeoutMS=500) as client:
+        with anyio.fail_after(60):
+            error = await fails_after(0.5, client, run_command())
+        assert isinstance(error, NetworkTimeout)
+        assert error.phase is None
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 10])
+async def test_the_scope_itself_ends_the_operation(timeout: float) -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", Hang())
+    async with driver(deployment) as client:
+        before = client.now
+        with anyio.move_on_after(2) as scope:
+            await client.run(find(), timeout=timeout)
+        assert scope.cancelled_caught
+        assert client.now == pytest.approx(before + 2)
+        assert not client.recorder.retries
+
+
+async def test_background_work_does_not_see_the_callers_scope() -> None:
+    # The client is bound, and its monitors are started, inside of the scope.
+    deployment = replica_set()
+    with anyio.move_on_after(5) as scope:
+        async with driver(deployment, connect=False, heartbeatFrequencyMS=500) as client:
+            await client.run(run_command())
+            with anyio.CancelScope(shield=True):
+                hellos = len(deployment["a:1"].hellos)
+                await anyio.sleep(10)
+                assert len(deployment["a:1"].hellos) >= hellos + 15
+                await client.run(find())
+    assert scope.cancel_called
+
+
+async def test_answers_mixed_with_a_late_one() -> None:
+    answers: list[Answer] = [later(OVERLOADED, 0.2), later(OVERLOADED, 0.2), FOUND]
+    deployment = replica_set()
+    deployment["a:1"].on("find", *answers)
+    async with driver(deployment) as client:
+        await client.run(find(), timeout=1)
+        assert gaps(deployment["a:1"].times("find")) == [0.3, 0.4]
+        assert limits(deployment, "find") == near(1000, 700, 300)

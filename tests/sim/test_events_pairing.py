@@ -1,0 +1,348 @@
+"""Command events come in pairs, and every decision about a retry is told with all that it was made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite._execution import executor
+from motorlite.concerns import WriteConcern
+from motorlite.deadline import NO_DEADLINE
+from motorlite.errors import PyMongoError
+from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
+from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
+from tests.support.core import (
+    A,
+    B,
+    BAD_VALUE,
+    DONE,
+    FOUND,
+    HOST_UNREACHABLE,
+    OVERLOADED,
+    OVERLOADED_ONLY,
+    RETRYABLE_ONLY,
+    WRITTEN,
+    driver,
+    find,
+    get_more,
+    insert,
+    later,
+    run_command,
+    update_many,
+)
+
+if TYPE_CHECKING:
+    from motorlite._execution.operation import Operation
+    from motorlite.testing.scripted import Answer
+    from tests.support.core import Driver
+
+pytestmark = pytest.mark.anyio
+
+
+async def outcome(client: Driver, operation: Operation, **arguments: Any) -> PyMongoError | None:
+    try:
+        await client.run(operation, **arguments)
+    except PyMongoError as error:
+        return error
+    return None
+
+
+def check_pairs(client: Driver) -> None:
+    """Each started event has exactly one other, later, of the same request; nothing else is published."""
+    open_requests: dict[int, CommandStartedEvent] = {}
+    for event in client.recorder.commands:
+        if isinstance(event, CommandStartedEvent):
+            assert event.request_id not in open_requests
+            open_requests[event.request_id] = event
+            continue
+        assert isinstance(event, CommandSucceededEvent | CommandFailedEvent)
+        started = open_requests.pop(event.request_id)
+        for field in ("command_name", "database_name", "operation_id", "connection_id", "driver_connection_id"):
+            assert getattr(event, field) == getattr(started, field)
+        assert event.server_connection_id == started.server_connection_id == 1
+        assert event.duration >= 0
+    assert not open_requests
+
+
+ANSWERS: list[tuple[str, list[Answer], list[str]]] = [
+    ("success", [FOUND], ["succeeded"]),
+    ("overload, success", [OVERLOADED, FOUND], ["failed", "succeeded"]),
+    ("five overloads, success", [*[OVERLOADED] * 5, FOUND], [*["failed"] * 5, "succeeded"]),
+    ("overload for ever", [OVERLOADED], ["failed"] * 6),
+    ("retryable", [RETRYABLE_ONLY, FOUND], ["failed", "succeeded"]),
+    ("ordinary", [HOST_UNREACHABLE, FOUND], ["failed", "succeeded"]),
+    ("state change", [failure(91), FOUND], ["failed", "succeeded"]),
+    ("not retryable", [BAD_VALUE], ["failed"]),
+    ("closed", [Close(), FOUND], ["failed", "succeeded"]),
+    ("closed twice", [Close()], ["failed", "failed"]),
+    ("garbage", [Raw(b"\x10\0\0\0" + b"\xff" * 12)], ["failed"]),
+]
+
+
+@pytest.mark.parametrize(("answers", "expected"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
+async def test_one_started_and_one_other(answers: list[Answer], expected: list[str]) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", *answers)
+    async with driver(deployment) as client:
+        await outcome(client, find())
+        check_pairs(client)
+        assert client.recorder.names == [word for end in expected for word in ("started find", f"{end} find")]
+        # All attempts belong to one operation.
+        assert len({event.operation_id for event in client.recorder.commands}) == 1
+        assert len({event.request_id for event in client.recorder.commands}) == len(expected)
+        ids = {event.operation_id for event in client.recorder.commands}
+        assert {event.operation_id for event in client.recorder.retries} <= ids
+
+
+async def test_operations_have_different_ids_unless_one_is_given() -> None:
+    async with driver(ScriptedDeployment(["a:1"])) as client:
+        await client.run(find())
+        await client.run(find())
+        await client.core.executor.execute(find(), None, NO_DEADLINE, 77)
+        ids = [event.operation_id for event in client.recorder.commands if isinstance(event, CommandStartedEvent)]
+        assert len(set(ids)) == 3
+        assert ids[2] == 77
+
+
+async def test_the_failed_event_has_the_reply_and_the_time() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("ping", later(OVERLOADED, 0.25), later(DONE, 0.5))
+    async with driver(deployment) as client:
+        await client.run(run_command())
+        _, failed, started, succeeded = client.recorder.commands
+        assert isinstance(failed, CommandFailedEvent)
+        assert failed.failure == OVERLOADED
+        assert failed.duration == pytest.approx(0.25, abs=1e-9)
+        assert isinstance(failed.error, PyMongoError)
+        assert isinstance(started, CommandStartedEvent)
+        assert started.command["ping"] == 1
+        assert started.command["$db"] == "db"
+        assert isinstance(succeeded, CommandSucceededEvent)
+        assert succeeded.reply == DONE
+        assert succeeded.duration == pytest.approx(0.5, abs=1e-9)
+
+
+async def test_a_cancelled_command_failed() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", Hang())
+    async with driver(deployment) as client:
+        with anyio.move_on_after(1):
+            await client.run(find())
+        check_pairs(client)
+        started, failed = client.recorder.commands
+        assert isinstance(failed, CommandFailedEvent)
+        assert failed.duration == pytest.approx(1)
+        assert failed.failure["type"] == type(failed.error).__name__
+        assert "Cancel" in type(failed.error).__name__
+        # A cancellation is no error that a retry is decided about.
+        assert not client.recorder.retries
+
+
+async def test_a_backoff_that_is_cancelled_leaves_nothing_open() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", OVERLOADED)
+    async with driver(deployment) as client:
+        client.drain_to(10)
+
+        async def run() -> None:
+            await client.run(find())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await anyio.sleep(0.05)
+            group.cancel_scope.cancel()
+        check_pairs(client)
+        assert client.recorder.names == ["started find", "failed find"]
+        # The token is gone: the retry was decided on.
+        assert client.tokens == 9
+
+
+async def test_a_time_out_failed() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("ping", Hang())
+    async with driver(deployment) as client:
+        error = await outcome(client, run_command(), timeout=2)
+        check_pairs(client)
+        failed = client.recorder.commands[-1]
+        assert isinstance(failed, CommandFailedEvent)
+        assert failed.error is error
+        assert failed.failure["type"] == "NetworkTimeout"
+
+
+async def test_many_at_once() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    count = 0
+
+    def answer(_: dict[str, Any]) -> Answer:
+        nonlocal count
+        count += 1
+        return Close() if count % 40 == 30 else [OVERLOADED, FOUND, later(FOUND, 0.01), HOST_UNREACHABLE][count % 4]
+
+    deployment["a:1"].on("find", answer)
+    async with driver(deployment, maxPoolSize=4) as client:
+        async with anyio.create_task_group() as group:
+            for number in range(50):
+                group.start_soon(outcome, client, find())
+                if number % 10 == 0:
+                    await anyio.sleep(0.03)
+        check_pairs(client)
+        kinds = Counter(name.split()[0] for name in client.recorder.names)
+        assert kinds["started"] == kinds["succeeded"] + kinds["failed"] > 50
+
+
+async def test_an_unacknowledged_write_succeeds_with_a_made_up_reply() -> None:
+    async with driver(ScriptedDeployment(["a:1"])) as client:
+        await client.run(insert(write_concern=WriteConcern(w=0)))
+        check_pairs(client)
+        succeeded = client.recorder.commands[-1]
+        assert isinstance(succeeded, CommandSucceededEvent)
+        assert succeeded.reply == {"ok": 1}
+
+
+async def test_an_unacknowledged_write_that_cannot_be_written_failed() -> None:
+    async with driver(ScriptedDeployment(["a:1"])) as client:
+        for stream in client.deployment["a:1"].open_connections:
+            stream.is_stalled = True
+        error = await outcome(client, insert(write_concern=WriteConcern(w=0)), timeout=1)
+        assert error is not None
+        assert error.phase == "reply"
+        check_pairs(client)
+        assert client.recorder.names == ["started insert", "failed insert"]
+
+
+async def test_write_errors_in_a_reply_that_says_ok_succeeded() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("insert", {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]})
+    async with driver(deployment) as client:
+        error = await outcome(client, insert())
+        assert client.recorder.names == ["started insert", "succeeded insert"]
+        assert error is not None
+        assert (error.address, error.attempts, error.retry_reasons, error.retry_refusal) == (A, 1, (), None)
+
+
+async def test_an_error_in_the_reply_to_a_retry_tells_of_the_retries() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    duplicate = {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]}
+    deployment["a:1"].on("insert", OVERLOADED, duplicate)
+    async with driver(deployment) as client:
+        error = await outcome(client, insert())
+        assert error is not None
+        assert (error.address, error.attempts, error.retry_reasons) == (A, 2, ("overload",))
+
+
+async def test_without_listeners_nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("an event was built")
+
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", OVERLOADED, FOUND)
+    async with driver(deployment) as client:
+        monkeypatch.setattr(executor, "CommandEvents", refuse)
+        monkeypatch.setattr(executor, "RetryEvent", refuse)
+        client.core.executor._publish_command = None
+        client.core.executor._publish_retry = None
+        await client.run(find())
+        await client.run(insert(write_concern=WriteConcern(w=0)))
+        deployment["a:1"].on("find", BAD_VALUE)
+        assert await outcome(client, find()) is not None
+
+
+# --- retry events ---
+
+
+def fields(event: Any) -> dict[str, Any]:
+    names = ("permitted", "reason", "refusal", "delay", "attempt", "tokens", "address", "deprioritized")
+    return {name: getattr(event, name) for name in names}
+
+
+async def test_retry_events_tell_everything() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("insert", OVERLOADED, overloaded(baseBackoffMS=10), HOST_UNREACHABLE, RETRYABLE_ONLY, BAD_VALUE)
+    async with driver(deployment) as client:
+        client.drain_to(10)
+        error = await outcome(client, insert())
+        common = {"permitted": True, "refusal": None, "address": A}
+        assert [fields(event) for event in client.recorder.retries] == [
+            {**common, "reason": "overload", "delay": 0.1, "attempt": 1, "tokens": 9, "deprioritized": True},
+            {**common, "reason": "overload", "delay": 0.02, "attempt": 2, "tokens": 8, "deprioritized": True},
+            {**common, "reason": "retryable write", "delay": 0.0, "attempt": 3, "tokens": 9, "deprioritized": False},
+            {**common, "reason": "retryable", "delay": 0.0, "attempt": 4, "tokens": 9, "deprioritized": False},
+            {
+                "permitted": False,
+                "reason": "none",
+                "refusal": "not retryable",
+                "delay": 0.0,
+                "attempt": 5,
+                "tokens": 10,
+                "address": A,
+                "deprioritized": False,
+            },
+        ]
+        assert {event.command_name for event in client.recorder.retries} == {"insert"}
+        assert len({event.operation_id for event in client.recorder.retries}) == 1
+        assert client.recorder.retries[-1].error is error
+        assert client.core.stats().retries == {"overload": 2, "retryable write": 1, "retryable": 1}
+        assert client.core.stats().refusals == {"not retryable": 1}
+
+
+@pytest.mark.parametrize(
+    ("operation", "name", "answer", "options", "tokens", "timeout", "expected"),
+    [
+        (find, "find", BAD_VALUE, {}, 10, 60, ("none", "not retryable")),
+        (find, "find", OVERLOADED_ONLY, {}, 10, 60, ("none", "not retryable")),
+        (find, "find", OVERLOADED, {"retryReads": False}, 10, 60, ("overload", "disabled")),
+        (find, "find", HOST_UNREACHABLE, {"retryReads": False}, 10, 60, ("retryable read", "disabled")),
+        (update_many, "update", OVERLOADED, {"retryWrites": False}, 10, 60, ("overload", "disabled")),
+        (run_command, "ping", RETRYABLE_ONLY, {"retryWrites": False}, 10, 60, ("retryable", "disabled")),
+        (get_more, "getMore", OVERLOADED, {"maxAdaptiveRetries": 0}, 10, 60, ("overload", "attempts")),
+        (find, "find", OVERLOADED, {}, 10, 0.1, ("overload", "deadline")),
+        (find, "find", OVERLOADED, {}, 0, 60, ("overload", "tokens")),
+        (find, "find", RETRYABLE_ONLY, {}, 0, 60, ("retryable", "tokens")),
+    ],
+)
+async def test_why_a_retry_is_refused(
+    operation: Any,
+    name: str,
+    answer: Answer,
+    options: dict[str, Any],
+    tokens: int,
+    timeout: float,
+    expected: tuple[str, str],
+) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on(name, answer)
+    async with driver(deployment, **options) as client:
+        client.drain_to(tokens)
+        error = await outcome(client, operation(), timeout=timeout)
+        (event,) = client.recorder.retries
+        assert (event.reason, event.refusal) == expected
+        assert not event.permitted
+        assert event.tokens == tokens
+        assert event.attempt == 1
+        assert error is not None
+        assert error.retry_refusal == expected[1]
+
+
+async def test_a_server_that_was_never_found_has_no_address() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].is_down = True
+    async with driver(deployment, connect=False, serverSelectionTimeoutMS=1000) as client:
+        error = await outcome(client, find())
+        (event,) = client.recorder.retries
+        assert (event.address, event.refusal) == (None, "not retryable")
+        assert error is not None
+        assert (error.address, error.attempts, error.phase) == (None, 1, "selection")
+        assert not client.recorder.commands
+
+
+async def test_each_attempt_tells_its_own_server() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
+    deployment["a:1"].on("insert", OVERLOADED)
+    deployment["b:1"].on("insert", Reply(WRITTEN))
+    async with driver(deployment) as client:
+        await client.run(insert())
+        started = [event for event in client.recorder.commands if isinstance(event, CommandStartedEvent)]
+        assert [event.connection_id for event in started] == [A, B]

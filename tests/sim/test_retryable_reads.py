@@ -1,0 +1,279 @@
+"""Retryable reads through the one retry loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite._operations.count import Count
+from motorlite._operations.kill_cursors import KillCursors
+from motorlite._operations.list_databases import ListDatabases
+from motorlite.errors import (
+    RETRYABLE_READ_CODES,
+    AutoReconnect,
+    ConfigurationError,
+    NotPrimaryError,
+    OperationFailure,
+    PoolClearedError,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+)
+from motorlite.read_preferences import ReadPreference
+from motorlite.testing.scripted import Close, Hang, Raw, ScriptedDeployment, failure
+from tests.support.core import (
+    A,
+    B,
+    BAD_VALUE,
+    FOUND,
+    HOST_UNREACHABLE,
+    driver,
+    find,
+    gaps,
+    get_more,
+    later,
+    run_command,
+)
+
+if TYPE_CHECKING:
+    from motorlite._execution.operation import Operation
+    from motorlite.testing.scripted import Answer
+    from tests.support.core import Driver
+
+pytestmark = pytest.mark.anyio
+
+
+async def fails(client: Driver, operation: Operation, **arguments: Any) -> PyMongoError:
+    with pytest.raises(PyMongoError) as raised:
+        await client.run(operation, **arguments)
+    return raised.value
+
+
+@pytest.mark.parametrize("code", sorted(RETRYABLE_READ_CODES))
+async def test_each_code_once(code: int) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    server = deployment["a:1"]
+    server.on("find", failure(code), FOUND)
+    async with driver(deployment) as client:
+        await client.run(find())
+        assert len(server.times("find")) == 2
+        server.received.clear()
+        server.on("find", failure(code))
+        error = await fails(client, find())
+        assert len(server.times("find")) == 2
+        assert (error.attempts, error.retry_reasons, error.retry_refusal) == (2, ("retryable read",), "attempts")
+
+
+@pytest.mark.parametrize("topology", ["standalone", "replica set", "sharded"])
+async def test_in_every_topology(topology: str) -> None:
+    deployment = ScriptedDeployment(
+        ["a:1"], replica_set="rs" if topology == "replica set" else None, mongos=topology == "sharded"
+    )
+    deployment["a:1"].on("find", HOST_UNREACHABLE, FOUND)
+    async with driver(deployment) as client:
+        await client.run(find())
+        assert gaps(deployment["a:1"].times("find")) == [0]
+
+
+async def test_a_broken_connection() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", Close(), FOUND)
+    async with driver(deployment) as client:
+        await client.run(find())
+        assert len(deployment["a:1"].times("find")) == 2
+        # The pool was cleared and the server had to be found again.
+        assert len(client.recorder.cleared) == 1
+        (event,) = client.recorder.retries
+        assert (event.reason, event.delay) == ("retryable read", 0)
+
+
+async def test_a_socket_time_out() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", Hang(), FOUND)
+    async with driver(deployment, socketTimeoutMS=500) as client:
+        await client.run(find())
+        assert gaps(deployment["a:1"].times("find")) == [0.5]
+        # A slow operation does not mean that the server is gone.
+        assert not client.recorder.cleared
+
+
+async def test_the_error_of_the_retry_is_raised_when_it_is_from_the_server() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", HOST_UNREACHABLE, BAD_VALUE)
+    async with driver(deployment) as client:
+        error = await fails(client, find())
+        assert isinstance(error, OperationFailure)
+        assert (error.code, error.attempts, error.retry_refusal) == (2, 2, "not retryable")
+
+
+async def test_nothing_but_the_newest_error_counts_for_reads() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", HOST_UNREACHABLE, failure(2, "NoWritesPerformed"))
+    async with driver(deployment) as client:
+        error = await fails(client, find())
+        assert isinstance(error, OperationFailure)
+        assert error.code == 2
+
+
+async def test_no_server_for_the_retry() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    server = deployment["a:1"]
+
+    def crash(_: dict[str, Any]) -> Answer:
+        server.is_down = True
+        return Close()
+
+    server.on("find", crash)
+    async with driver(deployment, serverSelectionTimeoutMS=3000) as client:
+        before = client.now
+        error = await fails(client, find())
+        assert client.now == pytest.approx(before + 3)
+        assert type(error) is AutoReconnect
+        assert (error.attempts, error.phase, error.address) == (2, "selection", A)
+        assert isinstance(error.__cause__, ServerSelectionTimeoutError)
+
+
+async def test_no_server_for_the_first_attempt() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].is_down = True
+    async with driver(deployment, connect=False, serverSelectionTimeoutMS=3000) as client:
+        error = await fails(client, find())
+        assert isinstance(error, ServerSelectionTimeoutError)
+        assert (error.attempts, error.phase, error.retry_reasons) == (1, "selection", ())
+
+
+async def test_an_answer_that_is_no_answer_is_not_retried() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", Raw(b"\x10\0\0\0" + b"\xff" * 12), FOUND)
+    async with driver(deployment) as client:
+        error = await fails(client, find())
+        assert type(error).__name__ == "ProtocolError"
+        assert error.attempts == 1
+        await client.run(find())
+
+
+async def test_getmore_is_never_retried_by_this_specification() -> None:
+    # The cursor may have moved, and a batch would be lost.
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    for answer in (HOST_UNREACHABLE, Close()):
+        deployment["a:1"].on("getMore", answer)
+        async with driver(deployment) as client:
+            error = await fails(client, get_more())
+            assert error.attempts == 1
+
+
+@pytest.mark.parametrize(
+    "operation", [lambda: KillCursors("db", "coll", [7], address=A), run_command], ids=["killCursors", "runCommand"]
+)
+async def test_others_that_are_not_retried(operation: Any) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    for name in ("killCursors", "ping"):
+        deployment["a:1"].on(name, HOST_UNREACHABLE)
+    async with driver(deployment) as client:
+        error = await fails(client, operation())
+        assert (error.attempts, error.retry_refusal) == (1, "not retryable")
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "success"),
+    [
+        ("count", lambda: Count("db", "coll", selector=ReadPreference.PRIMARY), {"n": 3}),
+        ("listDatabases", lambda: ListDatabases(selector=ReadPreference.PRIMARY), {"databases": []}),
+    ],
+)
+async def test_other_reads(name: str, operation: Any, success: dict[str, Any]) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on(name, HOST_UNREACHABLE, success)
+    async with driver(deployment) as client:
+        await client.run(operation())
+        assert len(deployment["a:1"].times(name)) == 2
+
+
+async def test_retry_reads_off() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", HOST_UNREACHABLE, FOUND)
+    async with driver(deployment, retryReads=False) as client:
+        error = await fails(client, find())
+        assert (error.attempts, error.retry_refusal) == (1, "disabled")
+
+
+async def test_the_retry_is_built_for_the_server_that_it_goes_to() -> None:
+    # A comment is left out of getMore for servers older than 4.4; here the option raises on the older server.
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+    deployment["a:1"].on("find", Close())
+    deployment["b:1"].hello["maxWireVersion"] = 8
+    preference = ReadPreference.PRIMARY_PREFERRED
+    async with driver(deployment) as client:
+        deployment["a:1"].is_down = True
+        error = await fails(client, find(selector=preference, read_preference=preference, allow_disk_use=True))
+        assert isinstance(error, AutoReconnect)
+        assert error.address == A
+        assert error.__cause__ is not None
+        assert isinstance(error.__cause__.__cause__, ConfigurationError)
+        reply = await client.run(find(selector=preference, read_preference=preference))
+        assert reply.address == B
+
+
+async def test_a_step_down_and_a_new_primary() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+
+    def step_down(_: dict[str, Any]) -> Answer:
+        deployment.step_down("b:1")
+        return failure(10107)
+
+    deployment["a:1"].on("find", step_down)
+    deployment["b:1"].on("find", FOUND)
+    async with driver(deployment) as client:
+        reply = await client.run(find())
+        assert reply.address == B
+
+
+async def test_a_step_down_without_a_new_primary() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+
+    def step_down(_: dict[str, Any]) -> Answer:
+        deployment.step_down(None)
+        return failure(10107)
+
+    deployment["a:1"].on("find", step_down)
+    async with driver(deployment, serverSelectionTimeoutMS=2000) as client:
+        error = await fails(client, find())
+        assert isinstance(error, NotPrimaryError)
+        assert (error.code, error.phase) == (10107, "selection")
+
+
+async def test_waiting_for_a_connection_while_the_pool_is_cleared() -> None:
+    # Retryable reads specification, prose test 1: the second operation waits in the queue and is retried.
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", later(failure(91), 1), FOUND)
+    async with driver(deployment, maxPoolSize=1) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.run, find())
+            await anyio.sleep(0.1)
+            await client.run(find())
+        assert len(deployment["a:1"].times("find")) == 3
+        retried = [type(event.error) for event in client.recorder.retries]
+        assert sorted(kind.__name__ for kind in retried) == ["NotPrimaryError", "PoolClearedError"]
+        assert all(event.reason == "retryable read" for event in client.recorder.retries)
+
+
+async def test_a_pool_that_is_cleared_twice_raises_the_first_error() -> None:
+    async with driver(ScriptedDeployment(["a:1"], replica_set="rs"), maxPoolSize=1) as client:
+        pool = client.server().pool
+        busy = pool.check_out_now()
+        assert busy is not None
+
+        async def clear_twice() -> None:
+            for message in ("the first", "the second"):
+                await anyio.sleep(0.1)
+                pool.clear(AutoReconnect(message))
+                pool.ready()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(clear_twice)
+            error = await fails(client, find())
+        assert isinstance(error, PoolClearedError)
+        assert "the first" in str(error)
+        assert (error.attempts, error.retry_reasons, error.address) == (2, ("retryable read",), A)
+        pool.check_in(busy)

@@ -1,0 +1,211 @@
+"""A client's machinery on a scripted deployment, below the public API, with exact jitter and recorded events."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from motorlite._api.composition import Core, World
+from motorlite._operations.find import Find
+from motorlite._operations.get_more import GetMore
+from motorlite._operations.insert import Insert
+from motorlite._operations.run_command import RunCommand
+from motorlite._operations.statements import update_statement
+from motorlite._operations.update import Update
+from motorlite.deadline import Deadline
+from motorlite.monitoring import (
+    CommandFailedEvent,
+    CommandListener,
+    CommandStartedEvent,
+    CommandSucceededEvent,
+    ConnectionPoolListener,
+    PoolClearedEvent,
+    RetryEvent,
+    RetryListener,
+)
+from motorlite.options import client_options
+from motorlite.read_preferences import ReadPreference
+from motorlite.testing.scripted import Reply, ScriptedDeployment, failure, overloaded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from motorlite._execution.operation import Operation
+    from motorlite._execution.session import Session
+    from motorlite._execution.token_bucket import TokenBucket
+    from motorlite._topology.server import Server
+    from motorlite.monitoring import CommandEvent
+    from motorlite.testing.scripted import Answer
+    from motorlite.values import Address
+
+A: Address = ("a", 1)
+B: Address = ("b", 1)
+
+OVERLOADED = overloaded()
+OVERLOADED_ONLY = failure(462, "SystemOverloadedError")
+RETRYABLE_ONLY = failure(462, "RetryableError")
+# Retryable by the ordinary specifications, and no state change: the server stays known, so nothing but the retry
+# policy decides when the next attempt is made.
+HOST_UNREACHABLE = failure(6, "RetryableWriteError")
+BAD_VALUE = failure(2)
+FOUND = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
+WRITTEN = {"n": 1}
+DONE: dict[str, Any] = {"ok": 1}
+
+
+class Recorder(CommandListener, RetryListener, ConnectionPoolListener):
+    """What was published, in order."""
+
+    def __init__(self) -> None:
+        self.commands: list[CommandEvent] = []
+        self.retries: list[RetryEvent] = []
+        self.cleared: list[PoolClearedEvent] = []
+
+    def started(self, event: CommandStartedEvent) -> None:
+        self.commands.append(event)
+
+    def succeeded(self, event: CommandSucceededEvent) -> None:
+        self.commands.append(event)
+
+    def failed(self, event: CommandFailedEvent) -> None:
+        self.commands.append(event)
+
+    def retry(self, event: RetryEvent) -> None:
+        self.retries.append(event)
+
+    def pool_cleared(self, event: PoolClearedEvent) -> None:
+        self.cleared.append(event)
+
+    @property
+    def names(self) -> list[str]:
+        """The command events as ``started find``, ``failed find``..."""
+        words = {CommandStartedEvent: "started", CommandSucceededEvent: "succeeded", CommandFailedEvent: "failed"}
+        return [f"{words[type(event)]} {event.command_name}" for event in self.commands]
+
+
+class Driver:
+    """One client's machinery and the deployment that it talks to."""
+
+    def __init__(self, core: Core, deployment: ScriptedDeployment, recorder: Recorder) -> None:
+        self.core = core
+        self.deployment = deployment
+        self.recorder = recorder
+
+    async def run(self, operation: Operation, *, session: Session | None = None, timeout: float = inf) -> Any:
+        """Execute `operation` as the API does: `timeout` is timeoutMS in seconds, the caller's scope is seen."""
+        core = self.core
+        core.enter()
+        expires_at = core.now() + timeout
+        deadline = Deadline(expires_at, core.scope_deadline(), timeout)
+        return await core.executor.execute(operation, session, deadline)
+
+    async def connect(self) -> None:
+        """Make the first connection to the primary, with a command that no test counts.
+
+        A second later all servers are known and all monitors sleep.
+        """
+        await self.run(RunCommand("admin", {"connect": 1}))
+        await anyio.sleep(1)
+        for server in self.deployment.servers.values():
+            server.received.clear()
+        self.recorder.commands.clear()
+
+    @property
+    def bucket(self) -> TokenBucket:
+        bucket = self.core.executor.bucket
+        assert bucket is not None
+        return bucket
+
+    @property
+    def tokens(self) -> float:
+        return self.bucket.tokens
+
+    def drain_to(self, tokens: int) -> None:
+        """Take tokens until only so many are left."""
+        while self.bucket.tokens > tokens:
+            assert self.bucket.take()
+
+    def server(self, address: Address = A) -> Server:
+        """The driver's own view of a server."""
+        (found,) = (server for server in self.core.topology.servers if server.address == address)
+        return found
+
+    @property
+    def now(self) -> float:
+        return self.core.now()
+
+
+@asynccontextmanager
+async def driver(
+    deployment: ScriptedDeployment, *, jitter: float = 1.0, connect: bool = True, **options: Any
+) -> AsyncIterator[Driver]:
+    """A client on `deployment`, with a connection to the primary unless `connect` is false."""
+    recorder = Recorder()
+    chosen = client_options(deployment.uri, event_listeners=[recorder], **options)
+    world = World(connector=deployment.connector, jitter=lambda: jitter, below=lambda _: 0)
+    core = Core(chosen, world)
+    core.enter()
+    client = Driver(core, deployment, recorder)
+    try:
+        if connect:
+            await client.connect()
+        yield client
+    finally:
+        await core.close()
+        await deployment.close()
+
+
+# --- operations ---
+
+
+def find(**arguments: Any) -> Find:
+    """A retryable read from the primary."""
+    return Find("db", "coll", {}, **{"selector": ReadPreference.PRIMARY, **arguments})
+
+
+def insert(**arguments: Any) -> Insert:
+    """A retryable write."""
+    return Insert("db", "coll", {"_id": 1}, **arguments)
+
+
+def update_many() -> Update:
+    """A write that the retryable writes specification does not retry."""
+    return Update("db", "coll", update_statement({}, {"$set": {"x": 1}}, multi=True))
+
+
+def get_more(address: Address = A) -> GetMore:
+    """A read that the retryable reads specification does not retry."""
+    return GetMore("db", "coll", 7, address=address)
+
+
+def run_command(name: str = "ping") -> RunCommand:
+    """Neither a read nor a write."""
+    return RunCommand("db", {name: 1})
+
+
+# --- answers ---
+
+
+def hello_delay(deployment: ScriptedDeployment, address: str, delay: float) -> None:
+    """Let handshakes and checks of a server take `delay` seconds."""
+    server = deployment[address]
+
+    def answer(_: dict[str, Any]) -> Reply:
+        return Reply({**deployment._hello_reply(server), **server.hello}, delay)
+
+    for name in ("hello", "isMaster"):
+        server.on(name, answer)
+
+
+def later(answer: Answer, delay: float) -> Reply:
+    """`answer`, which must be a document, after `delay` seconds."""
+    assert isinstance(answer, dict)
+    return Reply(answer, delay)
+
+
+def gaps(times: list[float]) -> list[float]:
+    """The seconds between one time and the next."""
+    return [round(after - before, 9) for before, after in zip(times, times[1:], strict=False)]

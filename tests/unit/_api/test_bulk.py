@@ -1,0 +1,197 @@
+"""Bulk writes: their batches, what they share and what they add up to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bson import decode, encode
+from bson.raw_bson import RawBSONDocument
+
+from motorlite import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne, WriteConcern
+from motorlite.errors import BulkWriteError, InvalidOperation, NetworkTimeout, WriteConcernError
+from tests.support import fake_core
+from tests.support.fake_core import FakeCore, fake_client
+
+if TYPE_CHECKING:
+    from motorlite import AsyncCollection
+
+pytestmark = pytest.mark.anyio
+
+Things = tuple["AsyncCollection[Any]", FakeCore]
+
+
+@pytest.fixture
+def things() -> Things:
+    client, core = fake_client()
+    return client.app.things, core
+
+
+@pytest.fixture
+def _batches_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake_core.FACTS, "max_write_batch_size", 2)
+
+
+def documents(sent: fake_core.Sent) -> list[dict[str, Any]]:
+    return [decode(data) for data in sent.sequences[0].documents]
+
+
+async def test_insert_many(things: Things) -> None:
+    coll, core = things
+    core.reply({"ok": 1, "n": 3})
+    given: list[Any] = [{"a": 1}, {"_id": None}, RawBSONDocument(encode({"_id": 5}))]
+    result = await coll.insert_many(iter(given))
+    assert result.inserted_ids == [given[0]["_id"], None]
+    assert result.acknowledged
+    assert documents(core.last) == [{"_id": given[0]["_id"], "a": 1}, {"_id": None}, {"_id": 5}]
+    assert core.last.command == {"insert": "things", "ordered": True}
+
+
+@pytest.mark.usefixtures("_batches_of_two")
+async def test_all_batches_share_deadline_operation_id_and_session(things: Things) -> None:
+    coll, core = things
+
+    def later(sent: fake_core.Sent) -> dict[str, Any]:
+        core.time += 1
+        assert sent.session is not None
+        sent.session.server_session = core.sessions.acquire(core.time, None)
+        return {"ok": 1, "n": len(sent.sequences[0].documents)}
+
+    core.reply(later, later, later)
+    await coll.insert_many([{"_id": i} for i in range(5)], comment="c", timeoutMS=9000)
+    assert [documents(sent) for sent in core.executor.sent] == [
+        [{"_id": 0}, {"_id": 1}],
+        [{"_id": 2}, {"_id": 3}],
+        [{"_id": 4}],
+    ]
+    assert len({sent.operation_id for sent in core.executor.sent}) == 1
+    assert {sent.deadline.expires_at for sent in core.executor.sent} == {1009.0}
+    sessions = {sent.session for sent in core.executor.sent}
+    assert core.executor.released == list(sessions)
+    assert all(sent.command["comment"] == "c" for sent in core.executor.sent)
+
+
+async def test_an_explicit_session_is_kept(things: Things) -> None:
+    coll, core = things
+    session = coll.database.client.start_session()
+    core.reply({"ok": 1, "n": 1})
+    await coll.insert_many([{}], session=session)
+    assert core.last.session is session._state
+    assert core.executor.released == []
+
+
+async def test_requests_in_order(things: Things) -> None:
+    coll, core = things
+    core.reply(
+        {"ok": 1, "n": 1},
+        {"ok": 1, "n": 4, "nModified": 3, "upserted": [{"index": 1, "_id": 8}]},
+        {"ok": 1, "n": 2},
+        {"ok": 1, "n": 1},
+    )
+    inserted: dict[str, Any] = {"a": 1}
+    result = await coll.bulk_write(
+        [
+            InsertOne(inserted),
+            UpdateOne({"a": 1}, {"$set": {"b": 1}}),
+            ReplaceOne({"a": 2}, {"b": 1}, upsert=True),
+            UpdateMany({}, {"$set": {"b": 1}}),
+            DeleteMany({"a": 1}),
+            DeleteOne({"a": 1}),
+            InsertOne({"_id": 3}),
+        ],
+        let={"v": 1},
+        comment="c",
+        bypass_document_validation=True,
+    )
+    assert core.names == ["insert", "update", "delete", "insert"]
+    assert "_id" in inserted
+    assert (result.inserted_count, result.matched_count, result.modified_count) == (2, 3, 3)
+    assert (result.deleted_count, result.upserted_ids) == (2, {2: 8})
+    assert result.acknowledged
+    assert core.executor.sent[1].command == {
+        "update": "things",
+        "ordered": True,
+        "let": {"v": 1},
+        "comment": "c",
+        "bypassDocumentValidation": True,
+    }
+
+
+async def test_requests_in_any_order(things: Things) -> None:
+    coll, core = things
+    core.reply({"ok": 1, "n": 2}, {"ok": 1, "n": 1})
+    await coll.bulk_write([InsertOne({}), DeleteOne({}), InsertOne({})], ordered=False)
+    assert core.names == ["insert", "delete"]
+    assert core.last.command["ordered"] is False
+
+
+FAILED = {"ok": 1, "n": 1, "writeErrors": [{"index": 1, "code": 11000, "errmsg": "duplicate"}]}
+
+
+@pytest.mark.usefixtures("_batches_of_two")
+async def test_an_ordered_bulk_write_stops_at_the_first_error(things: Things) -> None:
+    coll, core = things
+    core.reply({"ok": 1, "n": 2}, FAILED)
+    with pytest.raises(BulkWriteError) as caught:
+        await coll.insert_many([{"_id": i} for i in range(6)])
+    assert core.names == ["insert", "insert"]
+    details: Any = caught.value.details
+    assert details["nInserted"] == 3
+    assert [(error["index"], error["op"]) for error in details["writeErrors"]] == [(3, {"_id": 3})]
+
+
+@pytest.mark.usefixtures("_batches_of_two")
+async def test_an_unordered_one_tries_all(things: Things) -> None:
+    coll, core = things
+    core.reply(FAILED, {"ok": 1, "n": 2}, FAILED)
+    with pytest.raises(BulkWriteError) as caught:
+        await coll.insert_many([{"_id": i} for i in range(6)], ordered=False)
+    details: Any = caught.value.details
+    assert [error["index"] for error in details["writeErrors"]] == [1, 5]
+    assert details["nInserted"] == 4
+
+
+@pytest.mark.usefixtures("_batches_of_two")
+async def test_a_write_concern_error_that_was_retried_in_vain_is_one_of_the_errors(things: Things) -> None:
+    coll, core = things
+    concern_error = {"code": 91, "errmsg": "shutting down"}
+    core.reply({"ok": 1, "n": 2, "writeConcernError": concern_error}, {"ok": 1, "n": 1})
+    with pytest.raises(BulkWriteError) as caught:
+        await coll.insert_many([{"_id": i} for i in range(3)])
+    assert core.names == ["insert", "insert"], "it does not stop an ordered bulk write"
+    details: Any = caught.value.details
+    assert details["nInserted"] == 3
+    assert details["writeConcernErrors"] == [concern_error]
+
+
+async def test_a_write_concern_error_without_a_reply_is_raised(things: Things) -> None:
+    coll, core = things
+    core.reply(WriteConcernError("no"))
+    with pytest.raises(WriteConcernError):
+        await coll.insert_many([{}])
+
+
+async def test_a_command_that_fails_as_a_whole(things: Things) -> None:
+    coll, core = things
+    core.reply({"ok": 1, "n": 1}, NetworkTimeout("lost"))
+    with pytest.raises(NetworkTimeout):
+        await coll.bulk_write([InsertOne({}), DeleteOne({}), InsertOne({})])
+    assert core.names == ["insert", "delete"]
+
+
+async def test_unacknowledged(things: Things) -> None:
+    coll, core = things
+    unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
+    result = await unacknowledged.bulk_write([InsertOne({}), DeleteOne({})])
+    assert not result.acknowledged
+    assert core.names == ["insert", "delete"]
+    assert core.last.session is None
+    assert core.last.command["writeConcern"] == {"w": 0}
+
+
+async def test_nothing_to_do(things: Things) -> None:
+    coll, _ = things
+    with pytest.raises(InvalidOperation):
+        await coll.insert_many([])
+    with pytest.raises(InvalidOperation):
+        await coll.bulk_write([])

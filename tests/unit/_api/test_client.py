@@ -1,0 +1,163 @@
+"""Clients: their life, what they know and what they execute."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import pytest
+from bson.codec_options import CodecOptions
+
+from motorlite import AsyncMongoClient, ReadPreference, WriteConcern
+from motorlite._api.composition import Core
+from motorlite._api.core import CoreLike
+from motorlite.errors import ConfigurationError, InvalidOperation
+from tests.support.fake_core import FakeCore, FakeServer, FakeTopology, fake_client
+
+pytestmark = pytest.mark.anyio
+
+
+def test_arguments() -> None:
+    client = AsyncMongoClient(
+        ["a.example", "b.example:3"], 7, OrderedDict, True, False, maxPoolSize=3, retryWrites=False
+    )
+    assert client.options.seeds == (("a.example", 7), ("b.example", 3))
+    assert client.options.max_pool_size == 3
+    assert client.codec_options.document_class is OrderedDict
+    assert client.codec_options.tz_aware
+    assert repr(client) == "AsyncMongoClient('a.example:7,b.example:3')"
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ConfigurationError, match="maxPoolSise"):
+        AsyncMongoClient(maxPoolSise=3)
+
+
+async def test_its_life() -> None:
+    client, core = fake_client()
+    async with client as entered:
+        assert entered is client
+        assert core.entered == 1
+    assert core.is_closed
+    with pytest.raises(InvalidOperation):
+        await client.app.things.find_one()
+    client, core = fake_client()
+    await client.close()
+    assert core.is_closed
+
+
+def test_stats_of_a_client_that_was_never_used() -> None:
+    assert AsyncMongoClient().stats().sessions == 0
+
+
+async def test_aconnect() -> None:
+    client, core = fake_client()
+    await client.aconnect(timeoutMS=40)
+    assert core.last.command == {"ping": 1}
+    assert core.last.operation.selector == ReadPreference.NEAREST
+    assert core.last.deadline.timeout == 0.04
+
+
+async def test_server_info() -> None:
+    client, core = fake_client()
+    core.reply({"ok": 1, "version": "6.0.5"})
+    assert (await client.server_info())["version"] == "6.0.5"
+    assert core.last.command == {"buildInfo": 1}
+    assert core.last.operation.database == "admin"
+
+
+async def test_list_databases() -> None:
+    client, core = fake_client()
+    reply = {"ok": 1, "databases": [{"name": "a"}, {"name": "b"}]}
+    core.reply(reply, reply, reply)
+    cursor = client.list_databases(comment="c", filter={"name": "a"}, authorizedDatabases=True, maxTimeMS=5)
+    assert [found["name"] async for found in cursor] == ["a", "b"]
+    assert core.last.command == {
+        "listDatabases": 1,
+        "filter": {"name": "a"},
+        "authorizedDatabases": True,
+        "comment": "c",
+        "maxTimeMS": 5,
+    }
+    assert await client.list_database_names() == ["a", "b"]
+    assert core.last.command == {"listDatabases": 1, "nameOnly": True}
+    await client.list_databases(maxTimeMS=5, timeoutMS=40)
+    assert core.last.command == {"listDatabases": 1}
+    with pytest.raises(TypeError, match=r"did you mean nameOnly\?"):
+        client.list_databases(nameonly=True)  # type: ignore[call-arg]  # what is tested
+
+
+async def test_drop_database() -> None:
+    client, core = fake_client("mongodb://h/?w=2")
+    await client.drop_database("a", comment="c")
+    assert core.last.command == {"dropDatabase": 1, "comment": "c", "writeConcern": {"w": 2}}
+    await client.drop_database(client.b)
+    assert core.last.operation.database == "b"
+    with pytest.raises(TypeError, match="name=3"):
+        await client.drop_database(3)
+
+
+def test_default_database() -> None:
+    client = fake_client("mongodb://h/app")[0]
+    assert client.get_default_database().name == "app"
+    assert client.get_default_database("other").name == "app"
+    assert client.get_database().name == "app"
+    assert client.get_database("x").name == "x"
+    options: CodecOptions[Any] = CodecOptions(tz_aware=True)
+    assert client.get_default_database(codec_options=options).codec_options == options
+    assert client.get_default_database(write_concern=WriteConcern(w=2)).write_concern == WriteConcern(w=2)
+    client = fake_client("mongodb://h")[0]
+    assert client.get_default_database("other").name == "other"
+    for get in (client.get_default_database, client.get_database):
+        with pytest.raises(ConfigurationError, match="default database"):
+            get()
+
+
+class TestTopology:
+    async def test_a_replica_set(self) -> None:
+        client, core = fake_client()
+        core.topology_description = FakeTopology(
+            "ReplicaSetWithPrimary",
+            FakeServer(("a", 1), "RSPrimary"),
+            FakeServer(("b", 1), "RSSecondary"),
+            FakeServer(("c", 1), "RSArbiter"),
+        )
+        assert await client.primary == await client.address == ("a", 1)
+        assert await client.secondaries == {("b", 1)}
+        assert await client.arbiters == {("c", 1)}
+        assert client.nodes == {("a", 1), ("b", 1), ("c", 1)}
+        assert await client.is_primary
+        assert not await client.is_mongos
+        assert client.topology_description is core.topology_description
+        assert core.executor.sent == []
+
+    async def test_a_cluster(self) -> None:
+        client, core = fake_client()
+        one, other = FakeServer(("a", 1), "Mongos"), FakeServer(("b", 1), "Mongos")
+        core.topology_description = FakeTopology("Sharded", one)
+        assert await client.address == ("a", 1)
+        assert await client.is_mongos
+        assert await client.primary is None
+        core.topology_description = FakeTopology("Sharded", one, other)
+        with pytest.raises(InvalidOperation, match="nodes"):
+            await client.address
+
+    async def test_it_connects_if_necessary(self) -> None:
+        client, core = fake_client()
+
+        def connected(_: Any) -> dict[str, Any]:
+            core.topology_description = FakeTopology("Single", FakeServer(("a", 1), "Standalone"))
+            return {"ok": 1}
+
+        core.reply(connected)
+        assert await client.address == ("a", 1)
+        assert core.names == ["ping"]
+
+
+@pytest.mark.parametrize("kind", [Core, FakeCore])
+def test_what_a_client_is_built_on(kind: type[Any]) -> None:
+    names = [name for name in vars(CoreLike) if not name.startswith("_")]
+    made = kind(AsyncMongoClient().options) if kind is Core else kind()
+    # Made by the first operation.
+    late = {"executor", "now", "scope_deadline"} if kind is Core else set()
+    assert [name for name in names if not hasattr(made, name) and name not in late] == []

@@ -1,0 +1,96 @@
+"""Explicit sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson.timestamp import Timestamp
+
+from motorlite import WriteConcern
+from motorlite.errors import ConfigurationError, InvalidOperation
+from tests.support.fake_core import batch, fake_client
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_session_costs_nothing_until_it_is_used() -> None:
+    client, core = fake_client()
+    async with client.start_session() as session:
+        assert core.entered == 0
+        assert session.client is client
+        assert session.options.causal_consistency
+        assert not session.has_ended
+    assert session.has_ended
+    assert core.executor.released == []
+    assert core.executor.sent == []
+
+
+async def test_its_id_is_made_when_it_is_asked_for() -> None:
+    client, core = fake_client()
+    session = client.start_session()
+    lsid = session.session_id
+    assert set(lsid) == {"id"}
+    assert session.session_id is lsid
+    await session.end_session()
+    await session.end_session()
+    assert core.executor.released == [session._state]
+    with pytest.raises(InvalidOperation, match="ended"):
+        _ = session.session_id
+
+
+async def test_operations_carry_it() -> None:
+    client, core = fake_client()
+    core.reply(batch([]))
+    session = client.start_session(causal_consistency=False)
+    await client.app.things.find_one({}, session=session)
+    assert core.last.session is session._state
+    assert not session._state.is_implicit
+    assert not session._state.is_causally_consistent
+
+
+async def test_times_only_move_forward() -> None:
+    session = fake_client()[0].start_session()
+    assert session.cluster_time is None
+    assert session.operation_time is None
+    newer, older = Timestamp(2, 1), Timestamp(1, 1)
+    session.advance_operation_time(newer)
+    session.advance_operation_time(older)
+    assert session.operation_time == newer
+    session.advance_cluster_time({"clusterTime": newer})
+    session.advance_cluster_time({"clusterTime": older})
+    assert session.cluster_time == {"clusterTime": newer}
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "error"),
+    [
+        ("advance_operation_time", 3, TypeError),
+        ("advance_cluster_time", 3, TypeError),
+        ("advance_cluster_time", {"clusterTime": 3}, ValueError),
+    ],
+)
+async def test_wrong_times(method: str, value: Any, error: type[Exception]) -> None:
+    session = fake_client()[0].start_session()
+    with pytest.raises(error, match="is wrong; allowed"):
+        getattr(session, method)(value)
+
+
+async def test_wrong_sessions() -> None:
+    client, core = fake_client()
+    other = fake_client()[0].start_session()
+    things = client.app.things
+    with pytest.raises(InvalidOperation, match="client that started it"):
+        await things.find_one({}, session=other)
+    session = client.start_session()
+    await session.end_session()
+    with pytest.raises(InvalidOperation, match="ended"):
+        await things.insert_one({}, session=session)
+    with pytest.raises(TypeError, match="session='s' is wrong"):
+        await things.insert_one({}, session="s")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(TypeError, match="causal_consistency=1 is wrong"):
+        client.start_session(1)  # type: ignore[arg-type]  # what is tested
+    unacknowledged = things.with_options(write_concern=WriteConcern(w=0))
+    with pytest.raises(ConfigurationError, match="w=0"):
+        await unacknowledged.insert_one({}, session=client.start_session())
+    assert core.executor.sent == []

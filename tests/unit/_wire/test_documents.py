@@ -1,0 +1,289 @@
+"""Codec options apply to the user's documents, and the reply around them stays a plain dict."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import bson
+import pytest
+from bson.binary import Binary, UuidRepresentation
+from bson.codec_options import (
+    DEFAULT_CODEC_OPTIONS,
+    CodecOptions,
+    DatetimeConversion,
+    TypeDecoder,
+    TypeEncoder,
+    TypeRegistry,
+)
+from bson.datetime_ms import DatetimeMS
+from bson.dbref import DBRef
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
+from bson.regex import Regex
+from bson.son import SON
+from hypothesis import given, settings, strategies as st
+
+from motorlite._wire.documents import decode_reply, encode
+from motorlite.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UUID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
+DATE = datetime.datetime(2020, 2, 29, 12, 0, 0, 123_000)
+
+DOCUMENT: dict[str, Any] = {
+    "_id": ObjectId(b"123456789012"),
+    "int": 1,
+    "long": Int64(2),
+    "float": 0.5,
+    "text": "x",
+    "decimal": Decimal128("1.5"),
+    "date": DATE,
+    "standard": Binary(UUID.bytes, 4),
+    "legacy": Binary(UUID.bytes, 3),
+    "regex": Regex("a", "i"),
+    "none": None,
+    "reference": DBRef("coll", 1),
+    "nested": {"int": 1, "date": DATE, "deep": [{"int": 2, "standard": Binary(UUID.bytes, 4)}, [3, {"int": 4}]]},
+}
+
+
+class IntDecoder(TypeDecoder):
+    bson_type = int
+
+    def transform_bson(self, value: Any) -> Any:
+        return ("int", value)
+
+
+class DecimalDecoder(TypeDecoder):
+    bson_type = Decimal128
+
+    def transform_bson(self, value: Any) -> Any:
+        return value.to_decimal()
+
+
+class FailingTextDecoder(TypeDecoder):
+    bson_type = str
+
+    def transform_bson(self, value: Any) -> Any:
+        raise LookupError(value)
+
+
+class SetEncoder(TypeEncoder):
+    python_type = set
+
+    def transform_python(self, value: Any) -> Any:
+        return sorted(value)
+
+
+class Subclass(dict[str, Any]):
+    pass
+
+
+REGISTRIES = {
+    "no types": TypeRegistry(),
+    "decoders": TypeRegistry([IntDecoder(), DecimalDecoder()]),
+    "encoder only": TypeRegistry([SetEncoder()]),
+}
+SCALARS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "aware": {"tz_aware": True},
+    "zone": {"tz_aware": True, "tzinfo": datetime.timezone(datetime.timedelta(hours=2))},
+    "standard": {"uuid_representation": UuidRepresentation.STANDARD},
+    "python legacy": {"uuid_representation": UuidRepresentation.PYTHON_LEGACY},
+    "java legacy": {"uuid_representation": UuidRepresentation.JAVA_LEGACY},
+    "milliseconds": {"datetime_conversion": DatetimeConversion.DATETIME_MS},
+}
+
+
+@pytest.fixture(params=[dict, SON, OrderedDict, Subclass, RawBSONDocument], ids=lambda cls: cls.__name__)
+def document_class(request: pytest.FixtureRequest) -> type[Any]:
+    cls: type[Any] = request.param
+    return cls
+
+
+@pytest.fixture(params=SCALARS.values(), ids=SCALARS.keys())
+def scalars(request: pytest.FixtureRequest) -> dict[str, Any]:
+    options: dict[str, Any] = request.param
+    return options
+
+
+@pytest.fixture(params=REGISTRIES.values(), ids=REGISTRIES.keys())
+def options(request: pytest.FixtureRequest, document_class: type[Any], scalars: dict[str, Any]) -> CodecOptions[Any]:
+    return CodecOptions(document_class, type_registry=request.param, **scalars)
+
+
+@pytest.fixture
+def plain(scalars: dict[str, Any]) -> CodecOptions[Any]:
+    """What the reply around the documents is decoded with."""
+    return CodecOptions(**scalars)
+
+
+def assert_same(value: Any, expected: Any) -> None:
+    """Equal, and of the same types all the way down."""
+    assert type(value) is type(expected)
+    if isinstance(expected, RawBSONDocument):
+        assert value.raw == expected.raw
+    elif not isinstance(expected, list):
+        assert value == expected
+    if isinstance(expected, list):
+        assert len(value) == len(expected)
+        for one, other in zip(value, expected, strict=True):
+            assert_same(one, other)
+    elif hasattr(expected, "items"):
+        assert list(value) == list(expected)
+        for key in expected:
+            assert_same(value[key], expected[key])
+
+
+def lookup(document: Any, path: str) -> Any:
+    for key in path.split("."):
+        document = document[key]
+    return document
+
+
+def check(reply: Mapping[str, Any], options: CodecOptions[Any], plain: CodecOptions[Any], path: str) -> None:
+    """`path` is decoded as bson decodes the whole reply with the user's options, the rest as with plain ones."""
+    data = bson.encode(reply)
+    fields: Any = 1
+    for key in reversed(path.split(".")):
+        fields = {key: fields}
+    decoded = decode_reply(memoryview(data), options, fields)
+    assert_same(lookup(decoded, path), lookup(bson.decode(data, options), path))
+    expected = bson.decode(data, plain)
+    for level in (decoded, expected):
+        *parents, last = path.split(".")
+        lookup({"": level}, ".".join(["", *parents]))[last] = "the user's"
+    assert_same(decoded, expected)
+
+
+def test_batches(options: CodecOptions[Any], plain: CodecOptions[Any]) -> None:
+    cursor = {"firstBatch": [DOCUMENT, {}, DOCUMENT], "id": Int64(5), "ns": "a.b", "partial": {"int": 3}}
+    reply = {"cursor": cursor, "ok": 1.0, "int": 5, "operationTime": {"date": DATE}, "hosts": ["a", {"int": 1}, [2]]}
+    check(reply, options, plain, "cursor.firstBatch")
+
+
+@pytest.mark.parametrize("value", [DOCUMENT, None, {}], ids=["document", "null", "empty"])
+def test_one_document(value: Any, options: CodecOptions[Any], plain: CodecOptions[Any]) -> None:
+    reply = {"value": value, "lastErrorObject": {"n": 1, "updatedExisting": True}, "ok": 1}
+    check(reply, options, plain, "value")
+
+
+def test_distinct_values(options: CodecOptions[Any], plain: CodecOptions[Any]) -> None:
+    values = [*DOCUMENT.values(), [1, {"int": 1, "deep": [{"int": 2}]}, []], {"$ref": "coll", "$id": 5}, DOCUMENT]
+    check({"values": values, "int": 1, "decimal": Decimal128("2"), "ok": 1.0}, options, plain, "values")
+
+
+def test_the_whole_reply(options: CodecOptions[Any]) -> None:
+    data = bson.encode({"ok": 1, "document": DOCUMENT})
+    assert_same(decode_reply(memoryview(data), options, {}), bson.decode(data, options))
+
+
+def test_nothing_of_the_reply(options: CodecOptions[Any]) -> None:
+    data = bson.encode({"ok": 1, "document": DOCUMENT})
+    assert_same(decode_reply(memoryview(data), options), bson.decode(data))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"cursor": {"firstBatch": 1}}, {"value": 1}, {"ok": {"deeper": {"still": 1}}}, {"list": {"a": 1}}]
+)
+def test_fields_that_are_missing_or_of_another_kind(fields: dict[str, Any], options: CodecOptions[Any]) -> None:
+    reply = {"ok": 0.0, "errmsg": "no", "list": [], "cursor": None}
+    assert decode_reply(bson.encode(reply), options, fields) == reply
+
+
+def test_undecodable_dates_are_the_users_choice() -> None:
+    data = bson.encode({"values": [DatetimeMS(2**60)], "lastWriteDate": DatetimeMS(2**60)})
+    with pytest.raises(ProtocolError, match="out of range"):
+        decode_reply(data)
+    for cls in (dict, SON):
+        options = CodecOptions(cls, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
+        assert decode_reply(data, options, {"values": 1}) == bson.decode(data, options)
+
+
+@pytest.mark.parametrize("cls", [dict, SON])
+def test_invalid_text_is_the_users_choice(cls: type[Any]) -> None:
+    data = bson.encode({"values": ["xyz"], "note": "xyz"}).replace(b"xyz", b"\xffyz")
+    with pytest.raises(ProtocolError, match="not valid BSON"):
+        decode_reply(data, CodecOptions(cls), {"values": 1})
+    options = CodecOptions(cls, unicode_decode_error_handler="replace")
+    assert decode_reply(data, options, {"values": 1}) == {"values": ["\ufffdyz"], "note": "\ufffdyz"}
+
+
+def test_decoders_never_see_the_reply_around() -> None:
+    options = CodecOptions(type_registry=TypeRegistry([FailingTextDecoder()]))
+    data = bson.encode({"cursor": {"ns": "a.b", "firstBatch": [{"int": 1}]}, "errmsg": "text"})
+    decoded = decode_reply(data, options, {"cursor": {"firstBatch": 1}})
+    assert decoded == {"cursor": {"ns": "a.b", "firstBatch": [{"int": 1}]}, "errmsg": "text"}
+    with pytest.raises(LookupError, match="text"):
+        decode_reply(bson.encode({"value": "text"}), options, {"value": 1})
+
+
+VARIANTS: list[tuple[CodecOptions[Any], dict[str, Any] | None]] = [
+    (DEFAULT_CODEC_OPTIONS, None),
+    (CodecOptions(tz_aware=True), {"cursor": {"firstBatch": 1}}),
+    (CodecOptions(SON), {}),
+    (CodecOptions(SON), {"cursor": {"firstBatch": 1}}),
+    (CodecOptions(type_registry=REGISTRIES["decoders"]), {"cursor": {"firstBatch": 1}}),
+]
+
+
+@pytest.mark.parametrize(("options", "fields"), VARIANTS)
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\5\0\0\0",
+        b"\5\0\0\0\1",
+        b"\4\0\0\0\0",
+        b"\6\0\0\0\0\0",
+        bson.encode({"a": 1})[:-1],
+        bson.encode({"a": "xyz"}).replace(b"xyz", b"\xff\xfe\xfd"),
+        bson.encode({"a": "x"}).replace(b"\x02a", b"\x42a"),
+        bson.encode({"cursor": {"firstBatch": [{"a": "x"}]}}).replace(b"\x02a", b"\x42a"),
+        bson.encode({"cursor": {"id": "x"}}).replace(b"\x02id", b"\x42id"),
+        bson.encode({"a": {"id": "x"}}).replace(b"\x02id", b"\x42id"),
+    ],
+)
+def test_invalid_bson(data: bytes, options: CodecOptions[Any], fields: dict[str, Any] | None) -> None:
+    with pytest.raises(ProtocolError, match="not valid BSON"):
+        decode_reply(data, options, fields)
+
+
+def test_too_deeply_nested() -> None:
+    nested = b"\5\0\0\0\0"
+    for _ in range(5_000):
+        nested = (len(nested) + 8).to_bytes(4, "little") + b"\x03a\0" + nested + b"\0"
+    for options, fields in VARIANTS:
+        with pytest.raises(ProtocolError, match="recursion"):
+            decode_reply(nested, options, fields)
+
+
+@settings(deadline=None)
+@given(st.data(), st.sampled_from(VARIANTS))
+def test_mutated_replies(data: st.DataObject, variant: tuple[CodecOptions[Any], dict[str, Any] | None]) -> None:
+    reply = bytearray(bson.encode({"cursor": {"id": 5, "firstBatch": [DOCUMENT]}, "date": DATE, "ok": 1}))
+    for _ in range(data.draw(st.integers(1, 4))):
+        # The size of the whole was checked when the message was parsed.
+        reply[data.draw(st.integers(4, len(reply) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        decoded = decode_reply(bytes(reply), *variant)
+    except ProtocolError:
+        return
+    assert hasattr(decoded, "items")
+
+
+def test_encoding_uses_the_users_options() -> None:
+    options: CodecOptions[Any] = CodecOptions(
+        uuid_representation=UuidRepresentation.STANDARD, type_registry=REGISTRIES["encoder only"]
+    )
+    data = encode({"a": {2, 1}, "b": UUID}, options)
+    assert bson.decode(data) == {"a": [1, 2], "b": Binary(UUID.bytes, 4)}
+    with pytest.raises(bson.errors.InvalidDocument):
+        encode({"a": object()}, options)
