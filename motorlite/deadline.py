@@ -21,10 +21,10 @@ class Deadline:
     __slots__ = ("expires_at", "scope_expires_at", "timeout")
 
     def __init__(self, expires_at: float = inf, scope_expires_at: float = inf, timeout: float = inf) -> None:
-        self.expires_at = expires_at
-        self.scope_expires_at = scope_expires_at
+        self.expires_at: float = expires_at
+        self.scope_expires_at: float = scope_expires_at
         # The duration that `expires_at` was made from, seconds: cursors refresh it for each iteration and for close.
-        self.timeout = timeout
+        self.timeout: float = timeout
 
     @property
     def is_set(self) -> bool:

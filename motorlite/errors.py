@@ -245,7 +245,7 @@ class OperationFailure(PyMongoError):
         self._code = code
         self._details = details
         self._max_wire_version = max_wire_version
-        self.reached_server = details is not None
+        self.reached_server: bool = details is not None
 
     @property
     def code(self) -> int | None:

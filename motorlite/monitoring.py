@@ -68,14 +68,14 @@ class CommandEvent(_Event):
         driver_connection_id: int | None = None,
         service_id: ObjectId | None = None,
     ) -> None:
-        self.command_name = command_name
-        self.database_name = database_name
-        self.request_id = request_id
-        self.operation_id = operation_id
-        self.connection_id = connection_id
-        self.server_connection_id = server_connection_id
-        self.driver_connection_id = driver_connection_id
-        self.service_id = service_id
+        self.command_name: str = command_name
+        self.database_name: str = database_name
+        self.request_id: int = request_id
+        self.operation_id: int = operation_id
+        self.connection_id: Address = connection_id
+        self.server_connection_id: int | None = server_connection_id
+        self.driver_connection_id: int | None = driver_connection_id
+        self.service_id: ObjectId | None = service_id
 
 
 class CommandStartedEvent(CommandEvent):
@@ -85,7 +85,7 @@ class CommandStartedEvent(CommandEvent):
 
     def __init__(self, command: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.command = command
+        self.command: Mapping[str, Any] = command
 
 
 class CommandSucceededEvent(CommandEvent):
@@ -100,8 +100,8 @@ class CommandSucceededEvent(CommandEvent):
 
     def __init__(self, duration: float, reply: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.duration = duration
-        self.reply = reply
+        self.duration: float = duration
+        self.reply: Mapping[str, Any] = reply
 
     @property
     def duration_micros(self) -> int:
@@ -129,9 +129,9 @@ class CommandFailedEvent(CommandEvent):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.duration = duration
-        self.failure = failure
-        self.error = error
+        self.duration: float = duration
+        self.failure: Mapping[str, Any] = failure
+        self.error: BaseException | None = error
 
     @property
     def duration_micros(self) -> int:
@@ -203,17 +203,17 @@ class RetryEvent(_Event):
         error: Exception,
         deprioritized: bool,
     ) -> None:
-        self.command_name = command_name
-        self.operation_id = operation_id
-        self.permitted = permitted
-        self.reason = reason
-        self.refusal = refusal
-        self.delay = delay
-        self.attempt = attempt
-        self.tokens = tokens
-        self.address = address
-        self.error = error
-        self.deprioritized = deprioritized
+        self.command_name: str = command_name
+        self.operation_id: int = operation_id
+        self.permitted: bool = permitted
+        self.reason: str = reason
+        self.refusal: str | None = refusal
+        self.delay: float = delay
+        self.attempt: int = attempt
+        self.tokens: float = tokens
+        self.address: Address | None = address
+        self.error: Exception = error
+        self.deprioritized: bool = deprioritized
 
 
 class RetryListener:
@@ -232,7 +232,7 @@ class PoolEvent(_Event):
     __slots__ = ("address",)
 
     def __init__(self, address: Address) -> None:
-        self.address = address
+        self.address: Address = address
 
 
 class PoolCreatedEvent(PoolEvent):
@@ -242,7 +242,7 @@ class PoolCreatedEvent(PoolEvent):
 
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
         super().__init__(address)
-        self.options = options
+        self.options: Mapping[str, Any] = options
 
 
 class PoolReadyEvent(PoolEvent):
@@ -260,8 +260,8 @@ class PoolClearedEvent(PoolEvent):
         self, address: Address, service_id: ObjectId | None = None, interrupt_connections: bool = False
     ) -> None:
         super().__init__(address)
-        self.service_id = service_id
-        self.interrupt_connections = interrupt_connections
+        self.service_id: ObjectId | None = service_id
+        self.interrupt_connections: bool = interrupt_connections
 
 
 class PoolClosedEvent(PoolEvent):
@@ -277,7 +277,7 @@ class ConnectionEvent(PoolEvent):
 
     def __init__(self, address: Address, connection_id: int) -> None:
         super().__init__(address)
-        self.connection_id = connection_id
+        self.connection_id: int = connection_id
 
 
 class ConnectionCreatedEvent(ConnectionEvent):
@@ -293,7 +293,7 @@ class ConnectionReadyEvent(ConnectionEvent):
 
     def __init__(self, address: Address, connection_id: int, duration: float) -> None:
         super().__init__(address, connection_id)
-        self.duration = duration
+        self.duration: float = duration
 
 
 class ConnectionClosedReason:
@@ -314,8 +314,8 @@ class ConnectionClosedEvent(ConnectionEvent):
         self, address: Address, connection_id: int, reason: str, error: BaseException | None = None
     ) -> None:
         super().__init__(address, connection_id)
-        self.reason = reason
-        self.error = error
+        self.reason: str = reason
+        self.error: BaseException | None = error
 
 
 class ConnectionCheckOutStartedEvent(PoolEvent):
@@ -341,9 +341,9 @@ class ConnectionCheckOutFailedEvent(PoolEvent):
         self, address: Address, reason: str, duration: float, error: BaseException | None = None
     ) -> None:
         super().__init__(address)
-        self.reason = reason
-        self.duration = duration
-        self.error = error
+        self.reason: str = reason
+        self.duration: float = duration
+        self.error: BaseException | None = error
 
 
 class ConnectionCheckedOutEvent(ConnectionEvent):
@@ -353,7 +353,7 @@ class ConnectionCheckedOutEvent(ConnectionEvent):
 
     def __init__(self, address: Address, connection_id: int, duration: float) -> None:
         super().__init__(address, connection_id)
-        self.duration = duration
+        self.duration: float = duration
 
 
 class ConnectionCheckedInEvent(ConnectionEvent):
@@ -408,7 +408,7 @@ class TopologyEvent(_Event):
     __slots__ = ("topology_id",)
 
     def __init__(self, topology_id: ObjectId) -> None:
-        self.topology_id = topology_id
+        self.topology_id: ObjectId = topology_id
 
 
 class TopologyOpenedEvent(TopologyEvent):
@@ -430,8 +430,8 @@ class TopologyDescriptionChangedEvent(TopologyEvent):
 
     def __init__(self, topology_id: ObjectId, previous_description: Any, new_description: Any) -> None:
         super().__init__(topology_id)
-        self.previous_description = previous_description
-        self.new_description = new_description
+        self.previous_description: Any = previous_description
+        self.new_description: Any = new_description
 
 
 class ServerEvent(TopologyEvent):
@@ -441,7 +441,7 @@ class ServerEvent(TopologyEvent):
 
     def __init__(self, topology_id: ObjectId, server_address: Address) -> None:
         super().__init__(topology_id)
-        self.server_address = server_address
+        self.server_address: Address = server_address
 
 
 class ServerOpeningEvent(ServerEvent):
@@ -465,8 +465,8 @@ class ServerDescriptionChangedEvent(ServerEvent):
         self, topology_id: ObjectId, server_address: Address, previous_description: Any, new_description: Any
     ) -> None:
         super().__init__(topology_id, server_address)
-        self.previous_description = previous_description
-        self.new_description = new_description
+        self.previous_description: Any = previous_description
+        self.new_description: Any = new_description
 
 
 class ServerHeartbeatEvent(_Event):
@@ -475,8 +475,8 @@ class ServerHeartbeatEvent(_Event):
     __slots__ = ("awaited", "connection_id")
 
     def __init__(self, connection_id: Address, awaited: bool) -> None:
-        self.connection_id = connection_id
-        self.awaited = awaited
+        self.connection_id: Address = connection_id
+        self.awaited: bool = awaited
 
 
 class ServerHeartbeatStartedEvent(ServerHeartbeatEvent):
@@ -494,8 +494,8 @@ class ServerHeartbeatSucceededEvent(ServerHeartbeatEvent):
         self, connection_id: Address, awaited: bool, duration: float, reply: Mapping[str, Any]
     ) -> None:
         super().__init__(connection_id, awaited)
-        self.duration = duration
-        self.reply = reply
+        self.duration: float = duration
+        self.reply: Mapping[str, Any] = reply
 
 
 class ServerHeartbeatFailedEvent(ServerHeartbeatEvent):
@@ -505,9 +505,9 @@ class ServerHeartbeatFailedEvent(ServerHeartbeatEvent):
 
     def __init__(self, connection_id: Address, awaited: bool, duration: float, reply: BaseException) -> None:
         super().__init__(connection_id, awaited)
-        self.duration = duration
+        self.duration: float = duration
         # The error, under PyMongo's name for it.
-        self.reply = reply
+        self.reply: BaseException = reply
 
 
 class ServerHeartbeatListener:

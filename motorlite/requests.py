@@ -27,7 +27,6 @@ class _Request:
     namespace: str | None
     # Names of the attributes, in the order in which `repr` shows them.
     _shown: ClassVar[tuple[str, ...]] = ()
-    __hash__ = None  # type: ignore[assignment]  # a request holds documents, which are mutable
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self._shown)
@@ -56,8 +55,8 @@ class InsertOne(_Request, Generic[_Document]):
     _shown = ("document",)
 
     def __init__(self, document: _Document | RawBSONDocument, namespace: str | None = None) -> None:
-        self.document = document
-        self.namespace = namespace
+        self.document: _Document | RawBSONDocument = document
+        self.namespace: str | None = namespace
 
 
 class _Delete(_Request):
@@ -72,10 +71,10 @@ class _Delete(_Request):
         namespace: str | None = None,
     ) -> None:
         arguments.check_mapping("filter", filter)
-        self.filter = filter
-        self.collation = arguments.collation_document(collation)
-        self.hint = arguments.hint_value(hint)
-        self.namespace = namespace
+        self.filter: Mapping[str, Any] = filter
+        self.collation: Mapping[str, Any] | None = arguments.collation_document(collation)
+        self.hint: str | Mapping[str, Any] | None = arguments.hint_value(hint)
+        self.namespace: str | None = namespace
 
 
 class DeleteOne(_Delete):
@@ -142,13 +141,13 @@ class ReplaceOne(_Request, Generic[_Document]):
         arguments.check_mapping("filter", filter)
         if upsert is not None:
             arguments.check_boolean("upsert", upsert)
-        self.filter = filter
-        self.replacement = replacement
-        self.upsert = upsert
-        self.collation = arguments.collation_document(collation)
-        self.hint = arguments.hint_value(hint)
-        self.namespace = namespace
-        self.sort = sort
+        self.filter: Mapping[str, Any] = filter
+        self.replacement: _Document | RawBSONDocument = replacement
+        self.upsert: bool | None = upsert
+        self.collation: Mapping[str, Any] | None = arguments.collation_document(collation)
+        self.hint: str | Mapping[str, Any] | None = arguments.hint_value(hint)
+        self.namespace: str | None = namespace
+        self.sort: Mapping[str, Any] | None = sort
 
 
 class _Update(_Request):
@@ -177,13 +176,13 @@ class _Update(_Request):
             arguments.check_boolean("upsert", upsert)
         if array_filters is not None:
             arguments.check_list("array_filters", array_filters)
-        self.filter = filter
-        self.update = update
-        self.upsert = upsert
-        self.collation = arguments.collation_document(collation)
-        self.array_filters = array_filters
-        self.hint = arguments.hint_value(hint)
-        self.namespace = namespace
+        self.filter: Mapping[str, Any] = filter
+        self.update: Mapping[str, Any] | Pipeline = update
+        self.upsert: bool | None = upsert
+        self.collation: Mapping[str, Any] | None = arguments.collation_document(collation)
+        self.array_filters: list[Mapping[str, Any]] | None = array_filters
+        self.hint: str | Mapping[str, Any] | None = arguments.hint_value(hint)
+        self.namespace: str | None = namespace
         self.sort: Mapping[str, Any] | None = None
 
 
@@ -219,7 +218,7 @@ class UpdateOne(_Update):
         sort: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(filter, update, upsert, collation, array_filters, hint, namespace)
-        self.sort = sort
+        self.sort: Mapping[str, Any] | None = sort
 
 
 class UpdateMany(_Update):

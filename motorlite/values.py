@@ -53,18 +53,18 @@ class ServerFacts:
         is_load_balanced: bool = False,
         session_timeout_minutes: int | None = None,
     ) -> None:
-        self.address = address
-        self.min_wire_version = min_wire_version
-        self.max_wire_version = max_wire_version
+        self.address: Address = address
+        self.min_wire_version: int = min_wire_version
+        self.max_wire_version: int = max_wire_version
         # Bytes; of one document, of one message, and the number of writes in one command.
-        self.max_bson_object_size = max_bson_object_size
-        self.max_message_size = max_message_size
-        self.max_write_batch_size = max_write_batch_size
-        self.is_standalone = is_standalone
-        self.is_mongos = is_mongos
-        self.is_load_balanced = is_load_balanced
+        self.max_bson_object_size: int = max_bson_object_size
+        self.max_message_size: int = max_message_size
+        self.max_write_batch_size: int = max_write_batch_size
+        self.is_standalone: bool = is_standalone
+        self.is_mongos: bool = is_mongos
+        self.is_load_balanced: bool = is_load_balanced
         # None: the server does not support sessions (driver sessions specification).
-        self.session_timeout_minutes = session_timeout_minutes
+        self.session_timeout_minutes: int | None = session_timeout_minutes
 
     @property
     def supports_sessions(self) -> bool:

@@ -91,6 +91,14 @@ class _Run:
         self.selection_until = inf
 
 
+    def begin_retry(self) -> None:
+        """Forget what was of the last attempt alone."""
+        self.is_retry = True
+        self.server = None
+        self.wire_version = 0
+        self.selection_until = inf
+
+
 class Executor:
     """Executes the operations of one client."""
 
@@ -156,8 +164,7 @@ class Executor:
                         # The write was applied and the operation knows how to tell of the write concern.
                         reply = run.reply
                         break
-                    run.is_retry = True
-                    run.selection_until = inf
+                    run.begin_retry()
                     if decision.delay:
                         await self._sleep(decision.delay)
                     continue
@@ -183,8 +190,6 @@ class Executor:
     async def _attempt(self, run: _Run) -> Document | None:
         """Send the operation once. None: no reply was asked for."""
         operation, deadline = run.operation, run.deadline
-        run.server = None
-        run.wire_version = 0
         server = self._topology.select_now(operation.selector, run.deprioritized)
         if server is None:
             until = run.selection_until = self._now() + self._server_selection_timeout
@@ -288,9 +293,12 @@ class Executor:
         self, run: _Run, document: Document, timeout_minutes: int | None, connection: Connection, now: float
     ) -> None:
         operation, session, facts = run.operation, run.session, connection.facts
-        # Unacknowledged writes never use an implicit session (driver sessions specification).
-        if not facts.supports_sessions or (session is None and not operation.is_acknowledged):
-            if session is not None or run.transaction_number is not None:
+        if not facts.supports_sessions or not operation.is_acknowledged:
+            # Unacknowledged writes never use an implicit session (driver sessions specification).
+            if session is not None and not session.is_implicit:
+                what = "unacknowledged writes" if facts.supports_sessions else "this server"
+                raise ConfigurationError(f"sessions do not go with {what}")
+            if run.transaction_number is not None:
                 raise ConfigurationError("the server does not support sessions")
             return
         server_session = run.server_session
@@ -304,7 +312,6 @@ class Executor:
             if (
                 operation.kind is Kind.WRITE
                 and operation.is_retryable
-                and operation.is_acknowledged
                 and self._settings.retry_writes
                 and facts.supports_retryable_writes
             ):
@@ -411,10 +418,10 @@ class Executor:
 
     def _complete(self, run: _Run, retry: Retry | None, reply: Document, error: PyMongoError) -> None:
         """Tell an error that is in a successful reply what the loop's own errors are told."""
+        assert run.server is not None
+        error.address = run.server.address
         if reply is run.reply and run.concern_error is not None:
             error.address = run.concern_error.address
-        elif run.server is not None:
-            error.address = run.server.address
         if retry is None:
             error.attempts = 1
         else:

@@ -65,10 +65,10 @@ class Command:
     __slots__ = ("document", "name", "sequences")
 
     def __init__(self, name: str, document: Document, sequences: tuple[DocumentSequence, ...] = ()) -> None:
-        self.name = name
+        self.name: str = name
         # The first key is the command's name.
-        self.document = document
-        self.sequences = sequences
+        self.document: Document = document
+        self.sequences: tuple[DocumentSequence, ...] = sequences
 
 
 class Operation:
@@ -113,12 +113,12 @@ class Operation:
         read_preference: _ServerMode | None = None,
         codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
     ) -> None:
-        self.database = database
+        self.database: str = database
         # Which servers are suitable: a read preference, WRITABLE, or the address of the server that has the cursor.
-        self.selector = selector
+        self.selector: Selector = selector
         # What is sent as $readPreference, None for writes.
-        self.read_preference = read_preference
-        self.codec_options = codec_options
+        self.read_preference: _ServerMode | None = read_preference
+        self.codec_options: CodecOptions[Any] = codec_options
 
     def command(self, facts: ServerFacts) -> Command:
         """Build the command for a server with these facts."""
@@ -141,7 +141,7 @@ class CursorReply:
         # "database.collection" of the cursor, which getMore must name.
         self.namespace: str = cursor.get("ns", "")
         self.documents: list[Any] = cursor[field]
-        self.reply = reply
+        self.reply: Document = reply
         # Set by the executor: where the cursor lives, and the implicit session that now belongs to it.
         self.address: Address | None = None
         self.session: Session | None = None

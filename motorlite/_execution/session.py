@@ -28,11 +28,11 @@ class ServerSession:
     def __init__(self, identifier: Binary) -> None:
         self.lsid: dict[str, Any] = {"id": identifier}
         # Grows by one for each retryable write; kept when the session returns to the pool.
-        self.transaction_number = 0
+        self.transaction_number: int = 0
         # Loop time of the last command; a new session has not been seen by the server yet.
-        self.last_use = float("-inf")
+        self.last_use: float = float("-inf")
         # A network error (or an abandoned reply) happened on it: the server may still be busy with it.
-        self.is_dirty = False
+        self.is_dirty: bool = False
 
 
 class Session:
@@ -48,8 +48,8 @@ class Session:
     )
 
     def __init__(self, *, is_implicit: bool, is_causally_consistent: bool = False) -> None:
-        self.is_implicit = is_implicit
-        self.is_causally_consistent = is_causally_consistent
+        self.is_implicit: bool = is_implicit
+        self.is_causally_consistent: bool = is_causally_consistent
         # Taken from the pool at the first command, after check-out (so that waiting operations hold no session).
         self.server_session: ServerSession | None = None
         self.cluster_time: Mapping[str, Any] | None = None

@@ -9,6 +9,8 @@ from motorlite.retry import TOKEN_CAPACITY
 RETRY_COST: Final = 1.0
 # What every success returns, so that about one retry per ten successes can be paid in the long run.
 RETURN_RATE: Final = 0.1
+_COST: Final = round(RETRY_COST * 10)
+_RETURN: Final = round(RETURN_RATE * 10)
 
 
 class TokenBucket:
@@ -35,20 +37,20 @@ class TokenBucket:
 
     def take(self) -> bool:
         """Withdraw the cost of one retry; False, and nothing taken, when less is left."""
-        if self._tenths < 10:
+        if self._tenths < _COST:
             return False
-        self._tenths -= 10
+        self._tenths -= _COST
         return True
 
     def first_attempt_succeeded(self) -> None:
         """Rule 1: deposit 0.1."""
         if self._tenths < self._capacity:
-            self._tenths += 1
+            self._tenths += _RETURN
 
     def retry_succeeded(self) -> None:
         """Rule 2: deposit 1.1."""
-        self._tenths = min(self._capacity, self._tenths + 11)
+        self._tenths = min(self._capacity, self._tenths + _RETURN + _COST)
 
     def retry_failed_otherwise(self) -> None:
         """Rule 3: a retry failed, but not for overload: deposit 1."""
-        self._tenths = min(self._capacity, self._tenths + 10)
+        self._tenths = min(self._capacity, self._tenths + _COST)

@@ -134,13 +134,15 @@ class AsyncioStream(asyncio.BufferedProtocol):
     async def secure(self, tls: ssl.SSLContext, host: str) -> None:
         """Go on with TLS; to be awaited before anything else."""
         try:
-            # Not create_connection(ssl=...): TLS hands its bytes down and forgets them, so that only the lower
+            # Not create_connection(ssl=...): TLS hands a write down whole and forgets it, so that only the lower
             # transport knows what is unsent.
             transport = await self._loop.start_tls(self._lower, self, tls, server_hostname=host)
         except BaseException:
             self._lower.abort()
             raise
         assert transport is not None
+        # See `send`.
+        transport.set_write_buffer_limits(high=1, low=0)
         self._transport = transport
 
     # --- FrameStream ---
@@ -192,7 +194,13 @@ class AsyncioStream(asyncio.BufferedProtocol):
     async def send(self, data: bytes, until: float) -> None:
         if self.is_closed:
             raise self._closed_error()
-        self._transport.write(data)
+        if self._lower is self._transport:
+            self._transport.write(data)
+        else:
+            # TLS holds back a write only while an earlier one stays unsent: so that this one waits, it has two parts.
+            view = memoryview(data)
+            self._transport.write(view[:-1])
+            self._transport.write(view[-1:])
         waiter = self._can_write
         if waiter is not None:
             if waiter.done():  # an earlier send gave up

@@ -111,7 +111,9 @@ class Establisher:
         except PyMongoError as error:
             _close(connection)
             error.address = address
-            if _may_be_overload(error):
+            if _is_network_error(error):
+                # Also where hello had been sent: the operation's command was not.
+                error.reached_server = False
                 error._add_error_label(SYSTEM_OVERLOADED)
                 error._add_error_label(RETRYABLE)
             raise EstablishmentError(error, during_authentication=False, max_wire_version=0) from error
@@ -124,6 +126,8 @@ class Establisher:
         except PyMongoError as error:
             connection.close()
             error.address = address
+            if _is_network_error(error):
+                error.reached_server = False
             raise EstablishmentError(
                 error, during_authentication=True, max_wire_version=connection.facts.max_wire_version
             ) from error
@@ -152,14 +156,10 @@ class Establisher:
             speculative_authenticate=authentication.speculative_document() if authentication else None,
         )
         reply = await connection.command("admin", document, until)
-        handshake = parse_hello(
-            connection.address, reply, settings.load_balanced, check_versions=not is_monitor
-        )
+        handshake = parse_hello(connection.address, reply, settings.load_balanced, check_versions=not is_monitor)
         connection.learn(handshake)
 
-    async def _authenticate(
-        self, connection: Connection, authentication: Authentication, until: float
-    ) -> None:
+    async def _authenticate(self, connection: Connection, authentication: Authentication, until: float) -> None:
         conversation = authentication.conversation(connection.handshake)
         if conversation is None:
             return
@@ -176,8 +176,8 @@ class Establisher:
                 answer = await self._runtime.run_in_thread(request.function)
 
 
-def _may_be_overload(error: PyMongoError) -> bool:
-    """Whether the server may have refused for lack of room: the socket failed, nothing was answered."""
+def _is_network_error(error: PyMongoError) -> bool:
+    """Whether the socket failed and nothing was answered: the server may have refused for lack of room."""
     return isinstance(error, AutoReconnect) and not isinstance(
         error, (NameResolutionError, CertificateError, NotPrimaryError)
     )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from motorlite.deadline import Deadline
     from motorlite.values import Address
 
+
 class Pool:
     """The connections to one server."""
 

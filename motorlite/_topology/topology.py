@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from motorlite.errors import PyMongoError
     from motorlite.values import Address
 
+
 class TopologySettings:
     """What selection and discovery need to know; times in seconds."""
 
@@ -263,9 +264,7 @@ class Topology:
         for waiter in self._waiters:
             waiter.offer(True)
 
-    def _tell_of_servers(
-        self, old: TopologyDescription, news: ServerDescription, change: TopologyChange
-    ) -> bool:
+    def _tell_of_servers(self, old: TopologyDescription, news: ServerDescription, change: TopologyChange) -> bool:
         """Whether the server that the news are of, or a primary that they depose, has changed in a way that is told."""
         changed = False
         for address in (news.address, *change.deposed):

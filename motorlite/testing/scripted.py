@@ -131,12 +131,12 @@ class ScriptedServer:
         # Extra fields for the hello reply, for example {"maxWireVersion": 6}.
         self.hello: dict[str, Any] = {}
         # Seconds that a reply to hello takes, awaited ones excepted.
-        self.hello_delay = 0.0
+        self.hello_delay: float = 0.0
         # Whether replies to an awaited hello say that more is to come, where the client allows it.
         self.exhausts = True
         # Of the deployments with streaming; a process that was started anew has another `process_id`.
-        self.process_id = ObjectId()
-        self.counter = 0
+        self.process_id: ObjectId = ObjectId()
+        self.counter: int = 0
         self._awaited: list[_AwaitedHello] = []
         self._deployment = deployment
         self._script: dict[str, deque[Answer]] = defaultdict(deque)
@@ -154,9 +154,9 @@ class ScriptedServer:
         """When the commands of one name arrived."""
         return [item.at for item in self.received if item.name == name]
 
-    def drop_connections(self) -> None:
-        """Close every connection, as a crash does."""
-        for stream in list(self.open_connections):
+    def drop_connections(self, *streams: MemoryStream) -> None:
+        """Close these connections, or without arguments every one, as a crash does."""
+        for stream in streams or list(self.open_connections):
             self._forget(stream)
             stream.close()
 
@@ -208,6 +208,10 @@ class ScriptedServer:
         self._awaited.append(awaited)
         self._deployment._later(awaited.max_await, self._answer_awaited, awaited)
 
+    def is_awaited(self, stream: MemoryStream) -> bool:
+        """Whether there is an awaited hello on this connection."""
+        return any(awaited.stream is stream for awaited in self._awaited)
+
     def _answer_awaited(self, awaited: _AwaitedHello) -> None:
         if awaited not in self._awaited:
             return
@@ -237,8 +241,9 @@ class ScriptedServer:
         elif isinstance(answer, Raw):
             stream.deliver(answer.data)
             if answer.close:
-                self._forget(stream)
                 stream.close()
+            if stream.is_closed:
+                self._forget(stream)
         elif isinstance(answer, Reply) and answer.delay:
             later = Reply(answer.document)
             self._deployment._later(answer.delay, self._perform, stream, request_id, document, later)
@@ -262,7 +267,9 @@ class ScriptedDeployment:
         streaming: bool = False,
     ) -> None:
         self.addresses: list[Address] = [_address(text) for text in addresses]
-        self.servers = {address: ScriptedServer(self, address) for address in self.addresses}
+        self.servers: dict[Address, ScriptedServer] = {
+            address: ScriptedServer(self, address) for address in self.addresses
+        }
         self.replica_set = replica_set
         self.mongos = mongos
         self.primary: Address | None = _address(primary) if primary else self.addresses[0]

@@ -26,12 +26,18 @@ if TYPE_CHECKING:
 Client = AsyncMongoClient[dict[str, Any]]
 
 
+# Instead of half a second, so that a client sees at once that a server is back.
+HEARTBEAT_INTERVAL = 0.02
+
+
 def make_client(server: LocalServer | str, *, jitter: float | None = None, **options: Any) -> Client:
     """A client that has not connected yet; `jitter` replaces the random numbers of the backoff."""
     uri = server if isinstance(server, str) else server.uri
     client: Client = AsyncMongoClient(uri, **options)
+    world = replace(REAL, min_heartbeat_interval=HEARTBEAT_INTERVAL)
     if jitter is not None:
-        client._core = Core(client.options, replace(REAL, jitter=lambda: jitter))
+        world = replace(world, jitter=lambda: jitter)
+    client._core = Core(client.options, world)
     return client
 
 

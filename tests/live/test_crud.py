@@ -18,11 +18,11 @@ from bson.son import SON
 from motorlite import ReturnDocument, WriteConcern
 from motorlite.errors import DuplicateKeyError, InvalidOperation, WriteConcernError
 from tests.live.clients import make_client, until
-from tests.live.oracle import same_outcome
+from tests.live.oracle import Cases, same_outcome
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
-    from tests.live.oracle import Case, Oracle
+    from tests.live.oracle import Oracle
 
 pytestmark = pytest.mark.anyio
 
@@ -33,12 +33,7 @@ PEOPLE: list[dict[str, Any]] = [
     {"_id": 4, "name": "Cyd", "age": 20, "tags": ["c"], "scores": [7]},
 ]
 NO_CASE = {"locale": "en", "strength": 2}
-CASES: dict[str, Case] = {}
-
-
-def case(function: Case) -> Case:
-    CASES[function.__name__] = function
-    return function
+CASES = Cases()
 
 
 async def people(db: Any) -> Any:
@@ -53,7 +48,7 @@ async def content(collection: Any) -> Any:
 # --- insert ---
 
 
-@case
+@CASES.add
 async def insert_one(db: Any, lib: Any) -> Any:
     document = {"a": 1}
     first = await db.c.insert_one(document)
@@ -62,25 +57,25 @@ async def insert_one(db: Any, lib: Any) -> Any:
     return [first, second, await content(db.c)]
 
 
-@case
+@CASES.add
 async def insert_one_duplicate(db: Any, lib: Any) -> Any:
     await db.c.insert_one({"_id": 1})
     await db.c.insert_one({"_id": 1})
 
 
-@case
+@CASES.add
 async def insert_one_raw(db: Any, lib: Any) -> Any:
     raw = RawBSONDocument(b"\x0e\x00\x00\x00\x10_id\x00\x07\x00\x00\x00\x00")
     return [await db.c.insert_one(raw), await content(db.c)]
 
 
-@case
+@CASES.add
 async def insert_many(db: Any, lib: Any) -> Any:
     result = await db.c.insert_many([{"_id": 1}, {"_id": 2, "a": {"b": [1]}}, {"a": 3}])
     return [result, await db.c.count_documents({})]
 
 
-@case
+@CASES.add
 async def insert_many_ordered_stops(db: Any, lib: Any) -> Any:
     try:
         await db.c.insert_many([{"_id": 1}, {"_id": 1}, {"_id": 2}])
@@ -88,7 +83,7 @@ async def insert_many_ordered_stops(db: Any, lib: Any) -> Any:
         return [error.code, error.details, await content(db.c)]
 
 
-@case
+@CASES.add
 async def insert_many_unordered_goes_on(db: Any, lib: Any) -> Any:
     try:
         await db.c.insert_many([{"_id": 1}, {"_id": 1}, {"_id": 2}, {"_id": 2}, {"_id": 3}], ordered=False)
@@ -96,7 +91,7 @@ async def insert_many_unordered_goes_on(db: Any, lib: Any) -> Any:
         return [error.code, error.details, await content(db.c)]
 
 
-@case
+@CASES.add
 async def insert_nothing(db: Any, lib: Any) -> Any:
     try:
         await db.c.insert_many([])
@@ -104,7 +99,7 @@ async def insert_nothing(db: Any, lib: Any) -> Any:
         return "refused"
 
 
-@case
+@CASES.add
 async def validation_failure(db: Any, lib: Any) -> Any:
     await db.create_collection("c", validator={"a": {"$type": "int"}})
     await db.c.insert_one({"_id": 1, "a": "x"}, bypass_document_validation=True)
@@ -114,7 +109,7 @@ async def validation_failure(db: Any, lib: Any) -> Any:
 # --- find ---
 
 
-@case
+@CASES.add
 async def find_one(db: Any, lib: Any) -> Any:
     c = await people(db)
     return [
@@ -132,12 +127,12 @@ async def find_one(db: Any, lib: Any) -> Any:
     ]
 
 
-@case
+@CASES.add
 async def find_error(db: Any, lib: Any) -> Any:
     await db.c.find_one({"$noSuchOperator": 1})
 
 
-@case
+@CASES.add
 async def distinct(db: Any, lib: Any) -> Any:
     c = await people(db)
     return [
@@ -149,7 +144,7 @@ async def distinct(db: Any, lib: Any) -> Any:
     ]
 
 
-@case
+@CASES.add
 async def counts(db: Any, lib: Any) -> Any:
     c = await people(db)
     await c.create_index("age")
@@ -170,7 +165,7 @@ async def counts(db: Any, lib: Any) -> Any:
 # --- update ---
 
 
-@case
+@CASES.add
 async def update_one(db: Any, lib: Any) -> Any:
     c = await people(db)
     return [
@@ -186,7 +181,7 @@ async def update_one(db: Any, lib: Any) -> Any:
     ]
 
 
-@case
+@CASES.add
 async def update_many(db: Any, lib: Any) -> Any:
     c = await people(db)
     return [
@@ -199,20 +194,20 @@ async def update_many(db: Any, lib: Any) -> Any:
     ]
 
 
-@case
+@CASES.add
 async def update_error(db: Any, lib: Any) -> Any:
     c = await people(db)
     await c.update_one({"_id": 1}, {"$inc": {"name": 1}})
 
 
-@case
+@CASES.add
 async def update_to_a_duplicate(db: Any, lib: Any) -> Any:
     c = await people(db)
     await c.create_index("name", unique=True)
     await c.update_one({"_id": 1}, {"$set": {"name": "Bob"}})
 
 
-@case
+@CASES.add
 async def replace_one(db: Any, lib: Any) -> Any:
     c = await people(db)
     return [
@@ -227,7 +222,7 @@ async def replace_one(db: Any, lib: Any) -> Any:
 # --- delete ---
 
 
-@case
+@CASES.add
 async def delete(db: Any, lib: Any) -> Any:
     c = await people(db)
     return [
@@ -241,7 +236,7 @@ async def delete(db: Any, lib: Any) -> Any:
     ]
 
 
-@case
+@CASES.add
 async def delete_with_a_wrong_hint(db: Any, lib: Any) -> Any:
     c = await people(db)
     await c.delete_one({}, hint="no_such_index")
@@ -250,7 +245,7 @@ async def delete_with_a_wrong_hint(db: Any, lib: Any) -> Any:
 # --- find and modify ---
 
 
-@case
+@CASES.add
 async def find_one_and_update(db: Any, lib: Any) -> Any:
     c = await people(db)
     after = lib.ReturnDocument.AFTER
@@ -274,7 +269,7 @@ async def find_one_and_update(db: Any, lib: Any) -> Any:
     ]
 
 
-@case
+@CASES.add
 async def find_one_and_replace(db: Any, lib: Any) -> Any:
     c = await people(db)
     return [
@@ -286,7 +281,7 @@ async def find_one_and_replace(db: Any, lib: Any) -> Any:
     ]
 
 
-@case
+@CASES.add
 async def find_one_and_delete(db: Any, lib: Any) -> Any:
     c = await people(db)
     return [
@@ -298,7 +293,7 @@ async def find_one_and_delete(db: Any, lib: Any) -> Any:
     ]
 
 
-@case
+@CASES.add
 async def find_one_and_update_error(db: Any, lib: Any) -> Any:
     c = await people(db)
     await c.create_index("name", unique=True)
@@ -308,7 +303,7 @@ async def find_one_and_update_error(db: Any, lib: Any) -> Any:
 # --- aggregate ---
 
 
-@case
+@CASES.add
 async def aggregate(db: Any, lib: Any) -> Any:
     c = await people(db)
     group = [{"$group": {"_id": "$age", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]
@@ -320,7 +315,7 @@ async def aggregate(db: Any, lib: Any) -> Any:
     return [await cursor.to_list(), await matched.to_list(), await folded.to_list()]
 
 
-@case
+@CASES.add
 async def aggregate_that_writes(db: Any, lib: Any) -> Any:
     c = await people(db)
     out = await c.aggregate([{"$match": {"age": 20}}, {"$out": "young"}])
@@ -329,13 +324,13 @@ async def aggregate_that_writes(db: Any, lib: Any) -> Any:
     return [first, await merge.to_list(), await content(db.young)]
 
 
-@case
+@CASES.add
 async def aggregate_on_the_database(db: Any, lib: Any) -> Any:
     cursor = await db.client.admin.aggregate([{"$documents": [{"a": 1}, {"a": 2}]}, {"$match": {"a": 2}}])
     return await cursor.to_list()
 
 
-@case
+@CASES.add
 async def aggregate_error(db: Any, lib: Any) -> Any:
     await (await db.c.aggregate([{"$noSuchStage": {}}])).to_list()
 
@@ -343,7 +338,7 @@ async def aggregate_error(db: Any, lib: Any) -> Any:
 # --- concerns and codecs ---
 
 
-@case
+@CASES.add
 async def unacknowledged(db: Any, lib: Any) -> Any:
     c = db.c.with_options(write_concern=lib.WriteConcern(w=0))
     results = [
@@ -357,13 +352,13 @@ async def unacknowledged(db: Any, lib: Any) -> Any:
     return results
 
 
-@case
+@CASES.add
 async def a_write_concern_that_cannot_be_satisfied(db: Any, lib: Any) -> Any:
     c = db.c.with_options(write_concern=lib.WriteConcern(w=50, wtimeout=100))
     await c.insert_one({"_id": 1})
 
 
-@case
+@CASES.add
 async def a_write_concern_of_a_bulk_write(db: Any, lib: Any) -> Any:
     c = db.c.with_options(write_concern=lib.WriteConcern(w=50, wtimeout=100))
     try:
@@ -372,7 +367,7 @@ async def a_write_concern_of_a_bulk_write(db: Any, lib: Any) -> Any:
         return [error.details["writeConcernErrors"][0]["code"], error.details["nInserted"], await content(db.c)]
 
 
-@case
+@CASES.add
 async def read_and_write_concerns(db: Any, lib: Any) -> Any:
     c = db.get_collection(
         "c",
@@ -411,7 +406,7 @@ EVERY_TYPE: dict[str, Any] = {
 }
 
 
-@case
+@CASES.add
 async def every_bson_type(db: Any, lib: Any) -> Any:
     options: CodecOptions[Any] = CodecOptions(uuid_representation=4)
     c = db.get_collection("c", codec_options=options)
@@ -427,7 +422,7 @@ class Doubled(TypeDecoder):
         return value * 2
 
 
-@case
+@CASES.add
 async def codec_options(db: Any, lib: Any) -> Any:
     moment = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     await db.c.insert_one({"_id": 1, "at": moment, "n": Int64(5), "in": {"n": Int64(6)}})

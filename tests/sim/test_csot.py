@@ -23,13 +23,13 @@ from motorlite.errors import (
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
 from tests.support.core import (
-    A,
     BAD_VALUE,
     DONE,
     FOUND,
     HOST_UNREACHABLE,
     OVERLOADED,
     RETRYABLE_ONLY,
+    A,
     driver,
     find,
     gaps,
@@ -62,7 +62,7 @@ def limits(deployment: ScriptedDeployment, name: str) -> list[int | None]:
     return [command.get("maxTimeMS") for command in deployment["a:1"].commands(name)]
 
 
-def near(*values: int) -> Any:
+def near(*values: float) -> Any:
     # Whole milliseconds are cut off, and virtual time is a sum of floats.
     return pytest.approx(list(values), abs=1)
 
@@ -456,15 +456,15 @@ async def test_a_scope_only_lowers(own: int | None, expected: int) -> None:
         assert limits(deployment, "find") == near(expected)
 
 
-@pytest.mark.parametrize(("timeout", "expected"), [(2, 2000), (30, 10_000)])
-async def test_a_scope_and_a_deadline(timeout: float, expected: int) -> None:
+@pytest.mark.parametrize(("limit", "expected"), [(2, 2000), (30, 10_000)])
+async def test_a_scope_and_a_deadline(limit: float, expected: int) -> None:
     deployment = replica_set()
     async with driver(deployment) as client:
         with anyio.fail_after(10):
-            await client.run(find_one(), timeout=timeout)
-            await client.run(find(), timeout=timeout)
+            await client.run(find_one(), timeout=limit)
+            await client.run(find(), timeout=limit)
         # The cursor's command has that of the deadline alone.
-        assert limits(deployment, "find") == near(expected, timeout * 1000)
+        assert limits(deployment, "find") == near(expected, limit * 1000)
 
 
 async def test_a_scope_less_the_round_trip_time_and_at_least_one() -> None:
@@ -525,14 +525,14 @@ async def test_socket_timeout_holds_in_a_scope() -> None:
         assert error.phase is None
 
 
-@pytest.mark.parametrize("timeout", [float("inf"), 10])
-async def test_the_scope_itself_ends_the_operation(timeout: float) -> None:
+@pytest.mark.parametrize("limit", [float("inf"), 10])
+async def test_the_scope_itself_ends_the_operation(limit: float) -> None:
     deployment = replica_set()
     deployment["a:1"].on("find", Hang())
     async with driver(deployment) as client:
         before = client.now
         with anyio.move_on_after(2) as scope:
-            await client.run(find(), timeout=timeout)
+            await client.run(find(), timeout=limit)
         assert scope.cancelled_caught
         assert client.now == pytest.approx(before + 2)
         assert not client.recorder.retries

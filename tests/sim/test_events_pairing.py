@@ -15,8 +15,6 @@ from motorlite.errors import PyMongoError
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
 from tests.support.core import (
-    A,
-    B,
     BAD_VALUE,
     DONE,
     FOUND,
@@ -25,6 +23,8 @@ from tests.support.core import (
     OVERLOADED_ONLY,
     RETRYABLE_ONLY,
     WRITTEN,
+    A,
+    B,
     driver,
     find,
     get_more,
@@ -101,10 +101,11 @@ async def test_operations_have_different_ids_unless_one_is_given() -> None:
     async with driver(ScriptedDeployment(["a:1"])) as client:
         await client.run(find())
         await client.run(find())
-        await client.core.executor.execute(find(), None, NO_DEADLINE, 77)
+        given = client.core.new_operation_id()
+        await client.core.executor.execute(find(), None, NO_DEADLINE, given)
         ids = [event.operation_id for event in client.recorder.commands if isinstance(event, CommandStartedEvent)]
         assert len(set(ids)) == 3
-        assert ids[2] == 77
+        assert ids[2] == given
 
 
 async def test_the_failed_event_has_the_reply_and_the_time() -> None:
@@ -132,7 +133,7 @@ async def test_a_cancelled_command_failed() -> None:
         with anyio.move_on_after(1):
             await client.run(find())
         check_pairs(client)
-        started, failed = client.recorder.commands
+        _, failed = client.recorder.commands
         assert isinstance(failed, CommandFailedEvent)
         assert failed.duration == pytest.approx(1)
         assert failed.failure["type"] == type(failed.error).__name__
@@ -179,7 +180,10 @@ async def test_many_at_once() -> None:
     def answer(_: dict[str, Any]) -> Answer:
         nonlocal count
         count += 1
-        return Close() if count % 40 == 30 else [OVERLOADED, FOUND, later(FOUND, 0.01), HOST_UNREACHABLE][count % 4]
+        if count % 40 == 30:
+            return Close()
+        answers: list[Answer] = [OVERLOADED, FOUND, later(FOUND, 0.01), HOST_UNREACHABLE]
+        return answers[count % 4]
 
     deployment["a:1"].on("find", answer)
     async with driver(deployment, maxPoolSize=4) as client:
@@ -260,7 +264,9 @@ def fields(event: Any) -> dict[str, Any]:
 
 async def test_retry_events_tell_everything() -> None:
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("insert", OVERLOADED, overloaded(baseBackoffMS=10), HOST_UNREACHABLE, RETRYABLE_ONLY, BAD_VALUE)
+    deployment["a:1"].on(
+        "insert", OVERLOADED, overloaded(baseBackoffMS=10), HOST_UNREACHABLE, RETRYABLE_ONLY, BAD_VALUE
+    )
     async with driver(deployment) as client:
         client.drain_to(10)
         error = await outcome(client, insert())
@@ -289,7 +295,7 @@ async def test_retry_events_tell_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "name", "answer", "options", "tokens", "timeout", "expected"),
+    ("operation", "name", "answer", "options", "tokens", "limit", "expected"),
     [
         (find, "find", BAD_VALUE, {}, 10, 60, ("none", "not retryable")),
         (find, "find", OVERLOADED_ONLY, {}, 10, 60, ("none", "not retryable")),
@@ -309,14 +315,14 @@ async def test_why_a_retry_is_refused(
     answer: Answer,
     options: dict[str, Any],
     tokens: int,
-    timeout: float,
+    limit: float,
     expected: tuple[str, str],
 ) -> None:
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     deployment["a:1"].on(name, answer)
     async with driver(deployment, **options) as client:
         client.drain_to(tokens)
-        error = await outcome(client, operation(), timeout=timeout)
+        error = await outcome(client, operation(), timeout=limit)
         (event,) = client.recorder.retries
         assert (event.reason, event.refusal) == expected
         assert not event.permitted

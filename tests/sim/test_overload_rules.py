@@ -12,17 +12,17 @@ from motorlite.concerns import WriteConcern
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
+    NetworkTimeout,
     NotPrimaryError,
     OperationFailure,
+    PoolClearedError,
     PyMongoError,
     ServerSelectionTimeoutError,
 )
 from motorlite.read_preferences import ReadPreference
 from motorlite.retry import OverloadRetry
-from motorlite.testing.scripted import Close, ScriptedDeployment, failure, overloaded
+from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure, overloaded
 from tests.support.core import (
-    A,
-    B,
     BAD_VALUE,
     DONE,
     FOUND,
@@ -31,6 +31,8 @@ from tests.support.core import (
     OVERLOADED_ONLY,
     RETRYABLE_ONLY,
     WRITTEN,
+    A,
+    B,
     driver,
     find,
     gaps,
@@ -382,12 +384,12 @@ async def test_rule_4_a_delay_that_does_not_fit_the_deadline_raises_at_once_and_
         assert (error.attempts, error.retry_refusal, error.phase) == (3, "deadline", "backoff")
 
 
-@pytest.mark.parametrize(("timeout", "attempts"), [(0.1, 1), (0.102, 2)])
-async def test_rule_4_a_delay_that_ends_at_the_deadline_does_not_fit(timeout: float, attempts: int) -> None:
+@pytest.mark.parametrize(("limit", "attempts"), [(0.1, 1), (0.102, 2)])
+async def test_rule_4_a_delay_that_ends_at_the_deadline_does_not_fit(limit: float, attempts: int) -> None:
     deployment = replica_set()
     deployment["a:1"].on("update", OVERLOADED)
     async with driver(deployment) as client:
-        error = await fails(client, update_many(), timeout=timeout)
+        error = await fails(client, update_many(), timeout=limit)
         assert error.attempts == len(deployment["a:1"].times("update")) == attempts
 
 
@@ -619,14 +621,14 @@ class TestMixed:
             # One taken, one given for the failed retry, 1.1 for the success.
             assert client.tokens == 11.1
 
-    @pytest.mark.parametrize("timeout", [float("inf"), 60])
+    @pytest.mark.parametrize("limit", [float("inf"), 60])
     async def test_after_an_overload_error_all_retries_together_are_five(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any], timeout: float
+        self, name: str, make: Callable[[], Operation], success: dict[str, Any], limit: float
     ) -> None:
         deployment = replica_set()
         deployment["a:1"].on(name, OVERLOADED, later(HOST_UNREACHABLE, 0.01))
         async with driver(deployment) as client:
-            error = await fails(client, make(), timeout=timeout)
+            error = await fails(client, make(), timeout=limit)
             assert len(deployment["a:1"].times(name)) == 6
             assert error.retry_refusal == "attempts"
 
@@ -777,6 +779,8 @@ async def test_a_server_that_is_gone_before_the_retry_does_not_hide_the_overload
         assert error.phase == "selection"
         assert (error.attempts, error.retry_reasons) == (2, ("overload",))
         assert isinstance(error.__cause__, ServerSelectionTimeoutError)
+        assert error.__cause__.address is None
+        assert [event.address for event in client.recorder.retries] == [A, None]
         # The failed retry was not for overload.
         assert client.tokens == 1000
 
@@ -802,6 +806,26 @@ async def test_check_outs_that_fail_before_a_retry_do_not_hide_the_overload_erro
         assert error.code == 462
         assert (error.attempts, error.retry_refusal) == (6, "attempts")
         assert isinstance(error.__cause__, AutoReconnect)
+
+
+async def test_a_handshake_that_the_server_refuses_does_not_hide_the_overload_error() -> None:
+    deployment = replica_set()
+    server = deployment["a:1"]
+    server.on("find", OVERLOADED)
+    async with driver(deployment) as client:
+
+        async def restart_during_the_backoff() -> None:
+            await anyio.sleep(0.05)
+            server.drop_connections()
+            server.on("isMaster", BAD_VALUE)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(restart_during_the_backoff)
+            error = await fails(client, find())
+        assert isinstance(error, OperationFailure)
+        assert (error.code, error.attempts) == (462, 2)
+        assert isinstance(error.__cause__, OperationFailure)
+        assert error.__cause__.code == 2
 
 
 @pytest.mark.parametrize("hangs_up", [False, True], ids=["refused", "closed during hello"])
@@ -837,6 +861,57 @@ async def test_a_connection_that_cannot_be_made_is_an_overload_error(
             group.start_soon(recover)
             await client.run(make())
         assert client.now == pytest.approx(before + 0.3, abs=1e-9)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_pool_that_is_cleared_before_a_retry_does_not_hide_the_overload_error(is_read: bool) -> None:
+    deployment = replica_set()
+    name, make = ("find", find) if is_read else ("update", update_many)
+    deployment["a:1"].on(name, OVERLOADED)
+    async with driver(deployment, maxPoolSize=1) as client:
+        pool = client.server().pool
+
+        async def clear_while_it_waits() -> None:
+            await anyio.sleep(0.05)
+            busy = pool.check_out_now()
+            assert busy is not None
+            for _ in range(6):
+                await anyio.sleep(0.1)
+                pool.clear(AutoReconnect("the monitor says so"))
+                pool.ready()
+            pool.check_in(busy)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(clear_while_it_waits)
+            error = await fails(client, make())
+        assert isinstance(error, OperationFailure)
+        assert error.code == 462
+        assert isinstance(error.__cause__, PoolClearedError)
+        # For a read the cleared pool is retried as well; all retries together are five.
+        assert error.attempts == (6 if is_read else 2)
+        assert error.retry_reasons[0] == "overload"
+        assert set(error.retry_reasons[1:]) == ({"retryable read"} if is_read else set())
+
+
+async def test_a_connection_that_takes_too_long_is_an_overload_error() -> None:
+    # The server queues new connections while it is overloaded.
+    deployment = replica_set()
+    async with driver(deployment, connectTimeoutMS=1000) as client:
+        make_unreachable(deployment, hangs_up=True)
+        deployment["a:1"].on("isMaster", Hang())
+        before = client.now
+
+        async def recover() -> None:
+            await anyio.sleep(1.05)
+            make_reachable(deployment)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(recover)
+            await client.run(update_many())
+        assert client.now == pytest.approx(before + 1.1, abs=1e-9)
+        (event,) = client.recorder.retries
+        assert isinstance(event.error, NetworkTimeout)
+        assert (event.reason, event.delay, event.address) == ("overload", 0.1, A)
 
 
 async def test_a_command_that_cannot_be_built_again_does_not_hide_the_overload_error() -> None:

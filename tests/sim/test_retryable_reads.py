@@ -23,11 +23,11 @@ from motorlite.errors import (
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, Raw, ScriptedDeployment, failure
 from tests.support.core import (
-    A,
-    B,
     BAD_VALUE,
     FOUND,
     HOST_UNREACHABLE,
+    A,
+    B,
     driver,
     find,
     gaps,

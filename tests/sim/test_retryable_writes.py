@@ -29,12 +29,12 @@ from motorlite.errors import (
 )
 from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
 from tests.support.core import (
-    A,
     BAD_VALUE,
     HOST_UNREACHABLE,
     OVERLOADED,
     RETRYABLE_ONLY,
     WRITTEN,
+    A,
     driver,
     gaps,
     insert,
@@ -451,3 +451,14 @@ async def test_a_new_primary_gets_the_retry() -> None:
         (second,) = deployment["b:1"].commands("insert")
         assert first["txnNumber"] == second["txnNumber"]
         assert first["lsid"] == second["lsid"]
+
+
+async def test_the_reply_that_stands_tells_the_server_that_it_is_from() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
+    deployment["a:1"].on("insert", concern_error(64, "RetryableWriteError"))
+    deployment["b:1"].on("insert", failure(2, "NoWritesPerformed"))
+    async with driver(deployment) as client:
+        error = await fails(client, insert())
+        assert isinstance(error, WriteConcernError)
+        assert (error.address, error.attempts) == (A, 2)
+        assert len(deployment["b:1"].commands("insert")) == 1

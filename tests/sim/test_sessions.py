@@ -17,12 +17,12 @@ from motorlite.read_preferences import ReadPreference
 from motorlite.server_api import ServerApi
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support.core import (
-    B,
     BAD_VALUE,
     FOUND,
     HOST_UNREACHABLE,
     OVERLOADED,
     WRITTEN,
+    B,
     driver,
     find,
     get_more,
@@ -201,7 +201,7 @@ async def test_a_server_without_sessions() -> None:
         await client.run(insert())
         assert ids(deployment) == [None, None]
         assert len(client.core.sessions) == 0
-        with pytest.raises(ConfigurationError, match="does not support sessions"):
+        with pytest.raises(ConfigurationError, match="sessions do not go with this server"):
             await client.run(find(), session=Session(is_implicit=False))
 
 
@@ -261,14 +261,17 @@ async def test_an_explicit_session_is_dirty_after_a_network_error() -> None:
         assert len(client.core.sessions) == before
 
 
-async def test_an_unacknowledged_write_in_an_explicit_session_has_its_id() -> None:
+async def test_an_unacknowledged_write_does_not_go_with_an_explicit_session() -> None:
     deployment = replica_set()
     async with driver(deployment) as client:
-        session = Session(is_implicit=False)
-        await client.run(insert(write_concern=WriteConcern(w=0)), session=session)
+        with pytest.raises(ConfigurationError, match="sessions do not go with unacknowledged writes"):
+            await client.run(insert(write_concern=WriteConcern(w=0)), session=Session(is_implicit=False))
+        assert not deployment["a:1"].commands("insert")
+        # One that was only handed on, as from batch to batch of a bulk write, is left out.
+        await client.run(insert(write_concern=WriteConcern(w=0)), session=Session(is_implicit=True))
         (command,) = deployment["a:1"].commands("insert")
-        assert "lsid" in command
-        assert "txnNumber" not in command
+        assert "lsid" not in command
+        assert len(client.server().pool.state.idle) == 1
 
 
 # --- cursors ---

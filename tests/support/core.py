@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,13 @@ class Driver:
         self.deployment = deployment
         self.recorder = recorder
 
-    async def run(self, operation: Operation, *, session: Session | None = None, timeout: float = inf) -> Any:
+    async def run(
+        self,
+        operation: Operation,
+        *,
+        session: Session | None = None,
+        timeout: float = inf,  # noqa: ASYNC109
+    ) -> Any:
         """Execute `operation` as the API does: `timeout` is timeoutMS in seconds, the caller's scope is seen."""
         core = self.core
         core.enter()
@@ -208,4 +215,4 @@ def later(answer: Answer, delay: float) -> Reply:
 
 def gaps(times: list[float]) -> list[float]:
     """The seconds between one time and the next."""
-    return [round(after - before, 9) for before, after in zip(times, times[1:], strict=False)]
+    return [round(after - before, 9) for before, after in pairwise(times)]

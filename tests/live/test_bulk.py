@@ -1,0 +1,315 @@
+"""Bulk writes: counts, exact error indices, and the server's three limits on what one command may hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bson.raw_bson import RawBSONDocument
+
+from motorlite import (
+    DeleteMany,
+    DeleteOne,
+    InsertOne,
+    UpdateMany,
+    UpdateOne,
+    WriteConcern,
+)
+from motorlite.errors import BulkWriteError, DocumentTooLarge, InvalidOperation, WriteError
+from motorlite.testing import failpoints
+from tests.live.clients import Record, make_client, numbered
+from tests.live.oracle import Cases, same_outcome
+
+if TYPE_CHECKING:
+    from motorlite.testing import LocalServer
+    from tests.live.conftest import Fail
+    from tests.live.oracle import Oracle
+
+pytestmark = pytest.mark.anyio
+
+MIB = 1024 * 1024
+CASES = Cases()
+
+
+async def content(collection: Any) -> Any:
+    return await collection.find().sort("_id").to_list()
+
+
+def mixed(lib: Any) -> list[Any]:
+    return [
+        lib.InsertOne({"_id": 1, "n": 1}),
+        lib.InsertOne({"_id": 2, "n": 1}),
+        lib.UpdateOne({"_id": 1}, {"$inc": {"n": 1}}),
+        lib.UpdateMany({"n": 1}, {"$set": {"x": 1}}),
+        lib.UpdateOne({"_id": 5}, {"$set": {"n": 5}}, upsert=True),
+        lib.ReplaceOne({"_id": 2}, {"n": 7}),
+        lib.ReplaceOne({"_id": 6}, {"n": 6}, upsert=True),
+        lib.InsertOne({"_id": 3}),
+        lib.DeleteOne({"_id": 3}),
+        lib.UpdateMany({"none": 1}, [{"$set": {"y": 2}}], upsert=False),
+        lib.DeleteMany({"n": {"$gt": 6}}),
+        lib.UpdateMany({"_id": 8}, {"$set": {"n": 8}}, upsert=True, hint="_id_"),
+        lib.UpdateOne({"_id": 8}, {"$set": {"n": 9}}, collation={"locale": "en"}),
+    ]
+
+
+@CASES.add
+async def ordered(db: Any, lib: Any) -> Any:
+    return [await db.c.bulk_write(mixed(lib)), await content(db.c)]
+
+
+@CASES.add
+async def unordered(db: Any, lib: Any) -> Any:
+    await db.c.insert_many(numbered(10, n=0))
+    requests = [
+        lib.UpdateOne({"_id": 1}, {"$inc": {"n": 1}}),
+        lib.DeleteOne({"_id": 2}),
+        lib.UpdateOne({"_id": 20}, {"$set": {"n": 1}}, upsert=True),
+        lib.InsertOne({"_id": 30}),
+        lib.DeleteMany({"_id": {"$in": [3, 4]}}),
+        lib.ReplaceOne({"_id": 21}, {"n": 2}, upsert=True),
+        lib.InsertOne({"_id": 31}),
+    ]
+    return [await db.c.bulk_write(requests, ordered=False), await content(db.c)]
+
+
+def with_errors(lib: Any) -> list[Any]:
+    return [
+        lib.InsertOne({"_id": 1}),
+        lib.UpdateOne({"_id": 9}, {"$set": {"a": 1}}, upsert=True),
+        lib.InsertOne({"_id": 1}),
+        lib.UpdateOne({"_id": 1}, {"$inc": {"_id": 5}}),
+        lib.InsertOne({"_id": 2}),
+        lib.DeleteOne({"_id": 1}),
+        lib.InsertOne({"_id": 9}),
+        lib.ReplaceOne({"_id": 10}, {"b": 1}, upsert=True),
+    ]
+
+
+@CASES.add
+async def ordered_with_errors(db: Any, lib: Any) -> Any:
+    try:
+        await db.c.bulk_write(with_errors(lib))
+    except lib.errors.BulkWriteError as error:
+        return [error.code, without_requests(error.details), await content(db.c)]
+
+
+@CASES.add
+async def unordered_with_errors(db: Any, lib: Any) -> Any:
+    try:
+        await db.c.bulk_write(with_errors(lib), ordered=False)
+    except lib.errors.BulkWriteError as error:
+        return [error.code, without_requests(error.details), await content(db.c)]
+
+
+def without_requests(details: Any) -> Any:
+    errors = sorted((error["index"], error["code"], error["errmsg"]) for error in details["writeErrors"])
+    return {**details, "writeErrors": errors}
+
+
+@CASES.add
+async def the_request_that_failed(db: Any, lib: Any) -> Any:
+    try:
+        await db.c.bulk_write([lib.InsertOne({"_id": 1}), lib.InsertOne({"_id": 1, "a": 2})])
+    except lib.errors.BulkWriteError as error:
+        return error.details["writeErrors"][0]["op"]
+
+
+@CASES.add
+async def one_kind_only(db: Any, lib: Any) -> Any:
+    inserted = await db.c.bulk_write([lib.InsertOne({"_id": number}) for number in range(3)])
+    changed = await db.c.bulk_write([lib.UpdateMany({}, {"$set": {"a": 1}})], let={"x": 1}, comment="bulk")
+    deleted = await db.c.bulk_write([lib.DeleteMany({}, collation={"locale": "en"}, hint="_id_")])
+    return [inserted, changed, deleted]
+
+
+@CASES.add
+async def array_filters(db: Any, lib: Any) -> Any:
+    await db.c.insert_one({"_id": 1, "a": [1, 5, 9]})
+    change = lib.UpdateOne({"_id": 1}, {"$set": {"a.$[x]": 0}}, array_filters=[{"x": {"$gt": 4}}])
+    return [await db.c.bulk_write([change]), await content(db.c)]
+
+
+@CASES.add
+async def unacknowledged(db: Any, lib: Any) -> Any:
+    c = db.c.with_options(write_concern=lib.WriteConcern(w=0))
+    requests = mixed(lib)[:-2]  # without hint and collation, which PyMongo refuses here
+    return [await c.bulk_write(requests), await c.bulk_write(requests, ordered=False)]
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_as_pymongo(name: str, deployment: LocalServer, database_name: str, oracle: Oracle) -> None:
+    await same_outcome(CASES[name], deployment, database_name, oracle)
+
+
+# --- 100,000 writes in one command ---
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+async def test_more_documents_than_one_command_may_hold(
+    standalone: LocalServer, database_name: str, is_ordered: bool
+) -> None:
+    record = Record()
+    async with make_client(standalone, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        result = await collection.insert_many(numbered(100_001), ordered=is_ordered)
+        assert record.names == ["insert"] * 2
+        assert result.inserted_ids == list(range(100_001))
+        assert await collection.estimated_document_count() == 100_001
+        (operation_id,) = {event.operation_id for event in record.started_events[:2]}
+        assert operation_id
+        # Duplicates on both sides of the split, and what there is of each batch besides.
+        documents = numbered(100_004)
+        for document in documents:
+            document["_id"] += 200_000
+        for index in (5, 99_999, 100_000, 100_003):
+            documents[index]["_id"] = 7
+        with pytest.raises(BulkWriteError) as caught:
+            await collection.insert_many(documents, ordered=is_ordered)
+        details = caught.value.details
+        assert details is not None
+        indices = [error["index"] for error in details["writeErrors"]]
+        assert indices == ([5] if is_ordered else [5, 99_999, 100_000, 100_003])
+        assert details["nInserted"] == (5 if is_ordered else 100_000)
+        assert details["writeErrors"][-1]["op"] == {"_id": 7}
+
+
+async def test_an_ordered_bulk_write_that_fails_in_its_second_batch(
+    standalone: LocalServer, database_name: str
+) -> None:
+    async with make_client(standalone) as client:
+        collection = client[database_name].c
+        requests = [DeleteOne({"_id": number}) for number in range(100_000)]
+        bad = UpdateOne({"_id": 1}, {"$inc": {"_id": 1}}, upsert=True)
+        with pytest.raises(BulkWriteError) as caught:
+            await collection.bulk_write([*requests, DeleteOne({}), InsertOne({"_id": 1}), bad, InsertOne({"_id": 2})])
+        details = caught.value.details
+        assert details is not None
+        assert [error["index"] for error in details["writeErrors"]] == [100_002]
+        assert details["nInserted"] == 1
+
+
+# --- 48 MB in one message ---
+
+
+async def test_documents_that_do_not_fit_into_one_message(standalone: LocalServer, database_name: str) -> None:
+    record = Record()
+    async with make_client(standalone, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        # Three of 15 MiB fit, a fourth makes it more than 48,000,000 bytes.
+        result = await collection.insert_many(numbered(4, text="x" * (15 * MIB)))
+        assert result.inserted_ids == [0, 1, 2, 3]
+        assert [len(command["documents"]) for command in record.commands("insert")] == [3, 1]
+        text = "y" * (15 * MIB)
+        requests = [DeleteOne({"_id": number, "text": {"$ne": text}}) for number in range(4)]
+        assert (await collection.bulk_write(requests)).deleted_count == 4
+        assert [len(command["deletes"]) for command in record.commands("delete")] == [3, 1]
+
+
+async def test_a_document_of_16_mib_fits_and_one_byte_more_does_not(
+    standalone: LocalServer, database_name: str
+) -> None:
+    async with make_client(standalone) as client:
+        collection = client[database_name].c
+        overhead = 4 + len(b"\x10_id\0....") + len(b"\x02t\0....\0") + 1
+        largest = {"_id": 1, "t": "x" * (16 * MIB - overhead)}
+        await collection.insert_one(largest)
+        found = await collection.find_one({"_id": 1})
+        assert found == largest
+        too_large = {"_id": 2, "t": largest["t"] + "x"}
+        with pytest.raises(WriteError, match=r"16777217.*16777216"):
+            await collection.insert_one(too_large)
+        with pytest.raises(DocumentTooLarge, match=r"insert 1 .*16777217.*16777216"):
+            await collection.insert_many([{"_id": 3}, too_large])
+        # What came before it was written, as in any ordered bulk write; and the client goes on.
+        assert await collection.distinct("_id") == [1, 3]
+
+
+# --- upserts, and what is refused ---
+
+
+async def test_upserts_have_the_index_of_their_request(deployment: LocalServer, database_name: str) -> None:
+    async with make_client(deployment) as client:
+        requests: list[Any] = []
+        for number in range(10):
+            requests.append(InsertOne({"_id": f"i{number}"}))
+            requests.append(UpdateOne({"_id": f"u{number}"}, {"$set": {"a": 1}}, upsert=number % 2 == 0))
+        for is_ordered in (True, False):
+            collection = client[database_name][f"c{is_ordered}"]
+            result = await collection.bulk_write(requests, ordered=is_ordered)
+            assert result.upserted_ids == {4 * half + 1: f"u{2 * half}" for half in range(5)}
+            assert (result.inserted_count, result.upserted_count) == (10, 5)
+
+
+async def test_an_unordered_bulk_write_sends_one_command_per_kind(deployment: LocalServer, database_name: str) -> None:
+    record = Record()
+    async with make_client(deployment, event_listeners=[record]) as client:
+        requests: list[Any] = []
+        for number in range(5):
+            requests += [InsertOne({"_id": number}), UpdateOne({"_id": -1}, {"$set": {"a": 1}}), DeleteMany({"x": 1})]
+        await client[database_name].c.bulk_write(requests, ordered=False)
+        assert sorted(record.names) == ["delete", "insert", "update"]
+        record.clear()
+        await client[database_name].d.bulk_write(requests)
+        assert len(record.names) == 15
+
+
+async def test_what_cannot_be_a_bulk_write_is_refused_before_anything_is_sent(
+    deployment: LocalServer, database_name: str
+) -> None:
+    record = Record()
+    async with make_client(deployment, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        nothing: list[Any] = []
+        with pytest.raises(InvalidOperation, match="request"):
+            await collection.bulk_write(nothing)
+        wrong: list[Any] = [InsertOne({"_id": 1}), {"_id": 2}]
+        with pytest.raises(TypeError, match="_id"):
+            await collection.bulk_write(wrong)
+        with pytest.raises(ValueError, match=r"\$"):
+            await collection.bulk_write([UpdateMany({}, {"a": 1})])
+        assert record.names == []
+
+
+async def test_a_batch_with_an_update_many_is_no_retryable_write(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    record = Record()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.bulk_write([InsertOne({"_id": 1}), UpdateOne({}, {"$set": {"a": 1}}), DeleteOne({"_id": 5})])
+        await collection.bulk_write([UpdateOne({}, {"$set": {"a": 1}}), UpdateMany({}, {"$set": {"a": 2}})])
+        await collection.bulk_write([DeleteOne({"_id": 7}), DeleteMany({"_id": 7})])
+        numbers = [command.get("txnNumber") for command in (event.command for event in record.started_events)]
+        assert [number is not None for number in numbers] == [True, True, True, False, False]
+        # One session for all batches, and a new number for each.
+        assert numbers[:3] == [1, 2, 3]
+        assert len(record.session_ids) == 1
+
+
+async def test_a_lost_connection_in_a_later_batch_writes_nothing_twice(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    async with make_client(replica_set) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 1, "n": 0})
+        namespace = f"{database_name}.c"
+        fail(
+            replica_set,
+            failpoints.fail_command(["update"], close_connection=True, times=1, skip=1, namespace=namespace),
+        )
+        increment = UpdateOne({"_id": 1}, {"$inc": {"n": 1}})
+        result = await collection.bulk_write([increment, InsertOne({"_id": 2}), increment, increment])
+        assert result.modified_count == 3
+        assert await collection.find_one({"_id": 1}) == {"_id": 1, "n": 3}
+
+
+async def test_unacknowledged_batches_arrive_in_order(deployment: LocalServer, database_name: str) -> None:
+    async with make_client(deployment, maxPoolSize=1) as client:
+        collection = client[database_name].c
+        silent = collection.with_options(write_concern=WriteConcern(w=0))
+        raw = RawBSONDocument(b"\x0e\x00\x00\x00\x10_id\x00\x02\x00\x00\x00\x00")
+        result = await silent.bulk_write([InsertOne({"_id": 1}), DeleteOne({"_id": 1}), InsertOne(raw)])
+        assert not result.acknowledged
+        # On the same and only connection, so afterwards.
+        assert await content(collection) == [{"_id": 2}]

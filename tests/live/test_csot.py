@@ -1,0 +1,385 @@
+"""Deadlines: `timeoutMS` at each level, `motorlite.timeout`, cancel scopes, and what the server is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+import motorlite
+from motorlite import CursorType
+from motorlite.errors import (
+    ConfigurationError,
+    ExecutionTimeout,
+    NetworkTimeout,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WaitQueueTimeoutError,
+)
+from motorlite.testing import failpoints
+from tests.live.clients import Record, make_client, numbered, until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from motorlite.testing import LocalServer
+    from tests.live.clients import Client
+    from tests.live.conftest import Fail
+
+pytestmark = pytest.mark.anyio
+
+
+async def timed_out(operation: Awaitable[Any], least: float, most: float) -> PyMongoError:
+    """The timeout of an operation, which must come between `least` and `most` seconds."""
+    started = anyio.current_time()
+    with pytest.raises(PyMongoError) as caught:
+        await operation
+    assert least <= anyio.current_time() - started < most
+    assert caught.value.timeout, caught.value
+    return caught.value
+
+
+# --- levels ---
+
+LEVELS: dict[str, Callable[[Client, str], Any]] = {
+    "database": lambda client, name: client[name].with_options(timeoutMS=60).c.find_one(),
+    "collection": lambda client, name: client[name].c.with_options(timeoutMS=60).find_one(),
+    "operation": lambda client, name: client[name].c.find_one(timeoutMS=60),
+    "get_collection": lambda client, name: client[name].get_collection("c", timeoutMS=60).find_one(),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_each_level_limits_the_operation(
+    replica_set: LocalServer, database_name: str, fail: Fail, level: str
+) -> None:
+    record = Record()
+    # The narrower level wins over the client's.
+    async with make_client(replica_set, timeoutMS=30_000, event_listeners=[record]) as client:
+        await client[database_name].c.find_one()
+        fail(replica_set, failpoints.fail_command(["find"], block_ms=150))
+        record.clear()
+        error = await timed_out(LEVELS[level](client, database_name), 0.06, 0.14)
+        assert error.phase == "reply"
+        assert 0 < record.commands("find")[0]["maxTimeMS"] <= 60
+
+
+async def test_the_client_s_level_and_0_for_no_limit(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
+    record = Record()
+    async with make_client(replica_set, timeoutMS=100, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.find_one()
+        fail(replica_set, failpoints.fail_command(["find"], block_ms=130))
+        await timed_out(collection.find_one(), 0.1, 0.2)
+        record.clear()
+        assert await collection.find_one(timeoutMS=0) is None
+        assert await collection.with_options(timeoutMS=0).find_one() is None
+        assert all("maxTimeMS" not in command for command in record.commands("find"))
+        assert (client.timeoutMS, collection.timeoutMS) == (100, 100)
+
+
+@pytest.mark.parametrize(
+    ("command", "call"),
+    [
+        ("insert", lambda c: c.insert_one({}, timeoutMS=50)),
+        ("insert", lambda c: c.insert_many([{}], timeoutMS=50)),
+        ("update", lambda c: c.update_many({}, {"$set": {"a": 1}}, timeoutMS=50)),
+        ("delete", lambda c: c.delete_one({}, timeoutMS=50)),
+        ("findAndModify", lambda c: c.find_one_and_delete({}, timeoutMS=50)),
+        ("aggregate", lambda c: c.aggregate([], timeoutMS=50).to_list()),
+        ("aggregate", lambda c: c.count_documents({}, timeoutMS=50)),
+        ("distinct", lambda c: c.distinct("a", timeoutMS=50)),
+        ("count", lambda c: c.estimated_document_count(timeoutMS=50)),
+        ("createIndexes", lambda c: c.create_index("a", timeoutMS=50)),
+        ("listIndexes", lambda c: c.list_indexes(timeoutMS=50).to_list()),
+        ("dropIndexes", lambda c: c.drop_indexes(timeoutMS=50)),
+        ("drop", lambda c: c.drop(timeoutMS=50)),
+        ("listCollections", lambda c: c.database.list_collection_names(timeoutMS=50)),
+        ("listDatabases", lambda c: c.database.client.list_database_names(timeoutMS=50)),
+        ("ping", lambda c: c.database.command("ping", timeoutMS=50)),
+    ],
+)
+async def test_every_operation_takes_a_timeout(
+    replica_set: LocalServer, database_name: str, fail: Fail, command: str, call: Callable[[Any], Awaitable[Any]]
+) -> None:
+    record = Record()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        await client[database_name].c.insert_one({"_id": 1})
+        fail(replica_set, failpoints.fail_command([command], block_ms=100, times=1))
+        record.clear()
+        error = await timed_out(call(client[database_name].c), 0.05, 0.2)
+        assert error.phase == "reply"
+        assert 0 < record.commands(command)[0]["maxTimeMS"] <= 50
+
+
+# --- motorlite.timeout ---
+
+
+async def test_a_block_limits_everything_in_it(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
+    record = Record()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 1})
+        fail(replica_set, failpoints.fail_command(["find"], block_ms=80))
+        record.clear()
+        with motorlite.timeout(0.2):
+            assert await collection.find_one() == {"_id": 1}
+            assert await collection.find_one() == {"_id": 1}
+            await timed_out(collection.find_one(), 0.0, 0.1)
+            # The time is used up: nothing is sent any more.
+            sent = len(record.names)
+            await timed_out(collection.find_one(), 0.0, 0.05)
+            assert len(record.names) == sent
+        limits = [command["maxTimeMS"] for command in record.commands("find")]
+        assert sorted(limits, reverse=True) == limits
+        assert all(limit <= 200 for limit in limits)
+        assert await collection.find_one() == {"_id": 1}
+
+
+async def test_an_inner_block_and_an_operation_cannot_extend_the_outer_one(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    async with make_client(replica_set, timeoutMS=30_000) as client:
+        collection = client[database_name].c
+        await collection.find_one()
+        fail(replica_set, failpoints.fail_command(["find"], block_ms=150))
+        with motorlite.timeout(0.06), motorlite.timeout(10):
+            await timed_out(collection.find_one(timeoutMS=5_000), 0.05, 0.14)
+        with motorlite.timeout(10), motorlite.timeout(0.06):
+            await timed_out(collection.find_one(), 0.05, 0.14)
+
+
+async def test_a_block_of_0_lifts_what_was_inherited(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
+    async with make_client(replica_set, timeoutMS=50) as client:
+        fail(replica_set, failpoints.fail_command(["find"], block_ms=80))
+        with motorlite.timeout(0):
+            assert await client[database_name].c.find_one() is None
+        with motorlite.timeout(None):
+            await timed_out(client[database_name].c.find_one(), 0.04, 0.2)
+
+
+async def test_all_commands_of_a_bulk_write_share_one_deadline(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    record = Record()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 0})
+        fail(replica_set, failpoints.fail_command(["insert", "update"], block_ms=40, namespace=f"{database_name}.c"))
+        requests: list[Any] = []
+        for number in range(1, 5):
+            requests += [motorlite.InsertOne({"_id": number}), motorlite.UpdateOne({"_id": 0}, {"$inc": {"n": 1}})]
+        record.clear()
+        await timed_out(collection.bulk_write(requests, timeoutMS=150), 0.1, 0.25)
+        assert 3 <= len(record.names) <= 4
+
+
+# --- phases ---
+
+
+async def test_phase_selection(database_name: str) -> None:
+    # Nobody listens on port 1.
+    async with make_client("mongodb://127.0.0.1:1/", serverSelectionTimeoutMS=10_000) as client:
+        error = await timed_out(client[database_name].c.find_one(timeoutMS=60), 0.05, 0.3)
+        assert isinstance(error, ServerSelectionTimeoutError)
+        assert error.phase == "selection"
+        assert "127.0.0.1:1" in str(error)
+
+
+async def test_the_smaller_of_both_limits_selects(database_name: str) -> None:
+    async with make_client("mongodb://127.0.0.1:1/", serverSelectionTimeoutMS=50, timeoutMS=10_000) as client:
+        error = await timed_out(client[database_name].c.find_one(), 0.04, 0.3)
+        assert isinstance(error, ServerSelectionTimeoutError)
+
+
+async def test_phase_queue(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
+    async with make_client(replica_set, maxPoolSize=1) as client:
+        collection = client[database_name].c
+        await collection.find_one()
+        fail(replica_set, failpoints.fail_command(["find"], block_ms=150, times=1))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collection.find_one)
+            await until(lambda: client.stats().servers[replica_set.addresses[0]].in_use == 1)
+            error = await timed_out(collection.find_one(timeoutMS=50), 0.05, 0.14)
+            assert isinstance(error, WaitQueueTimeoutError)
+            assert error.phase == "queue"
+
+
+async def test_phase_connecting(standalone: LocalServer, database_name: str, fail: Fail) -> None:
+    app_name = "test_phase_connecting"
+    async with make_client(standalone, appName=app_name) as client:
+        await client[database_name].c.insert_one({})
+        handshakes = ["hello", "isMaster", "ismaster"]
+        fail(standalone, failpoints.fail_command(handshakes, block_ms=300, app_name=app_name))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client[database_name].c.find_one, {"$where": "sleep(200) || true"})
+            await until(lambda: client.stats().servers[standalone.addresses[0]].in_use == 1)
+            error = await timed_out(client[database_name].c.find_one(timeoutMS=60), 0.05, 0.2)
+            assert error.phase == "connecting"
+        standalone.command(failpoints.off())
+
+
+async def test_phase_reply_and_the_connection_afterwards(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    async with make_client(replica_set, maxPoolSize=1) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 1})
+        fail(replica_set, failpoints.fail_command(["find"], block_ms=120, times=1))
+        error = await timed_out(collection.find_one(timeoutMS=50), 0.05, 0.12)
+        assert isinstance(error, NetworkTimeout | ExecutionTimeout)
+        assert error.phase == "reply"
+        # No later operation gets the late reply.
+        for _ in range(5):
+            assert await collection.count_documents({}) == 1
+
+
+async def test_the_server_s_own_timeout(replica_set: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(50))
+        with pytest.raises(ExecutionTimeout) as caught:
+            await collection.find({"$where": "sleep(10) || true"}, max_time_ms=30).to_list()
+        assert caught.value.code == 50
+        assert caught.value.timeout
+
+
+async def test_with_a_timeout_ordinary_retries_go_on_until_the_deadline(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    record = Record()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.find_one()
+        fail(replica_set, failpoints.fail_command(["find"], error_code=262, times=4))
+        record.clear()
+        assert await collection.find_one(timeoutMS=5_000) is None
+        assert record.names == ["find"] * 5
+        replica_set.command(failpoints.fail_command(["find"], error_code=262, times=4))
+        with pytest.raises(OperationFailure):
+            await collection.find_one()
+
+
+# --- cancel scopes ---
+
+
+async def test_an_enclosing_scope_lowers_max_time_ms_but_is_not_reported(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    record = Record()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.insert_one({})
+        record.clear()
+        with anyio.fail_after(2):
+            await collection.count_documents({})
+            await collection.insert_one({})
+            await collection.find().to_list()
+        aggregate, insert, find = (event.command for event in record.started_events)
+        assert 1_000 < aggregate["maxTimeMS"] <= 2_000
+        assert 1_000 < insert["maxTimeMS"] <= 2_000
+        # It would limit the cursor, which may outlive the scope.
+        assert "maxTimeMS" not in find
+        fail(replica_set, failpoints.fail_command(["insert"], block_ms=150))
+        with anyio.move_on_after(0.05) as scope:
+            await collection.insert_one({})
+        assert scope.cancelled_caught
+
+
+async def test_a_cancelled_operation_leaves_a_pool_that_works(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    async with make_client(replica_set, maxPoolSize=2) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(20))
+        fail(replica_set, failpoints.fail_command(["find"], block_ms=30))
+        for number in range(10):
+            with anyio.move_on_after(0.01 * (number % 5)):
+                await collection.find_one({"_id": number})
+        replica_set.command(failpoints.off())
+        for number in range(20):
+            assert await collection.find_one({"_id": number}) == {"_id": number}
+        server = client.stats().servers[replica_set.addresses[0]]
+        assert (server.in_use, server.waiting, server.operations) == (0, 0, 0)
+
+
+# --- cursors ---
+
+
+async def test_by_default_the_limit_is_that_of_the_cursor_s_life(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    record = Record()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(20))
+        fail(replica_set, failpoints.fail_command(["getMore"], block_ms=50))
+        record.clear()
+        cursor = collection.find(batch_size=2, timeoutMS=180)
+        error = await timed_out(cursor.to_list(), 0.1, 0.3)
+        assert error.phase == "reply"
+        assert 2 <= record.names.count("getMore") <= 4
+        assert 0 < record.commands("find")[0]["maxTimeMS"] <= 180
+        assert all("maxTimeMS" not in command for command in record.commands("getMore"))
+        # Closed with a deadline of its own.
+        await cursor.close()
+        assert "succeeded killCursors" in record.history
+
+
+async def test_in_iteration_mode_each_step_has_the_whole_time(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    record = Record()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(12))
+        fail(replica_set, failpoints.fail_command(["getMore"], block_ms=60))
+        record.clear()
+        cursor = collection.find(batch_size=2, timeoutMS=150, timeoutMode="iteration")
+        assert [document["_id"] async for document in cursor] == list(range(12))
+        assert "maxTimeMS" not in record.commands("find")[0]
+
+
+async def test_a_tailable_cursor_s_limit_is_that_of_each_step(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    record = Record()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        database = client[database_name]
+        await database.create_collection("c", capped=True, size=50_000)
+        await database.c.insert_one({"_id": 1})
+        record.clear()
+        options: dict[str, Any] = {"cursor_type": CursorType.TAILABLE_AWAIT, "max_await_time_ms": 40}
+        cursor = database.c.find(timeoutMS=100, **options)
+        assert await cursor.to_list() == [{"_id": 1}]
+        for _ in range(3):
+            assert await cursor.to_list() == []
+        assert all(0 < command["maxTimeMS"] <= 40 for command in record.commands("getMore"))
+        await cursor.close()
+        with pytest.raises(ConfigurationError, match="maxAwaitTimeMS"):
+            await database.c.find(timeoutMS=30, **options).to_list()
+        with pytest.raises(ConfigurationError, match="tailable"):
+            database.c.find(timeoutMS=100, timeoutMode="cursorLifetime", **options)
+
+
+async def test_max_time_ms_is_what_remains_less_the_round_trip(replica_set: LocalServer, database_name: str) -> None:
+    record = Record()
+    async with make_client(replica_set, heartbeatFrequencyMS=500, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.find_one()
+
+        def minimum() -> float:
+            return client.stats().servers[replica_set.addresses[0]].min_round_trip_time
+
+        # Two samples are needed; the second comes with the first measurement while streaming.
+        await until(minimum)
+        record.clear()
+        await collection.find_one(timeoutMS=1_000)
+        limit = record.commands("find")[0]["maxTimeMS"]
+        assert limit < 1_000
+        # A deadline shorter than the round trip: nothing is sent.
+        record.clear()
+        await timed_out(collection.find_one(timeoutMS=minimum() * 500), 0.0, 0.1)
+        assert record.names == []

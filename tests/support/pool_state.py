@@ -1,0 +1,113 @@
+"""The pure state of a pool with connections and waiters that are made of nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from motorlite._pool.state import Establish, PoolOptions, PoolState, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._pool.connection import Connection
+    from motorlite._pool.state import Establishment
+
+ADDRESS = ("db.example", 27017)
+
+
+class FakeStream:
+    def __init__(self) -> None:
+        self.is_closed = False
+        self.is_sound = True
+
+    def is_healthy(self) -> bool:
+        return self.is_sound and not self.is_closed
+
+
+class FakeConnection:
+    """As much of a connection as the state looks at."""
+
+    def __init__(self, establishment: Establishment) -> None:
+        self.id = establishment.connection_id
+        self.generation = establishment.generation
+        self.idle_since = -1.0
+        self.stream = FakeStream()
+
+    def __repr__(self) -> str:
+        return f"<connection {self.id}>"
+
+
+class FakeWaiter:
+    """Takes one offer, while it waits."""
+
+    def __init__(self, on_offer: Callable[[object], None] = lambda _: None) -> None:
+        self.answer: Any = None
+        self.waits = True
+        self._on_offer = on_offer
+
+    def offer(self, value: object) -> bool:
+        if not self.waits:
+            return False
+        self._on_offer(value)
+        self.waits = False
+        self.answer = value
+        return True
+
+
+class Subject:
+    """A state, with short words for what a shell does to it."""
+
+    def __init__(self, *, ready: bool = True, **options: Any) -> None:
+        self.state = PoolState(ADDRESS, PoolOptions(**options))
+        self.now = 0.0
+        if ready:
+            self.state.ready()
+
+    def ask(self) -> Request:
+        request = Request(FakeWaiter())
+        self.state.enqueue(request, self.now)
+        return request
+
+    def effects(self) -> list[Any]:
+        effects, self.state.effects = self.state.effects, []
+        return effects
+
+    def started(self) -> list[Establishment]:
+        """What has to be established now; nothing else may have to be done."""
+        effects = self.effects()
+        assert all(isinstance(effect, Establish) for effect in effects), effects
+        return [effect.establishment for effect in effects]
+
+    def finish(self, establishment: Establishment) -> Connection:
+        connection = cast("Connection", FakeConnection(establishment))
+        self.state.established(establishment, connection, self.now)
+        return connection
+
+    def fail(self, establishment: Establishment, error: Exception) -> None:
+        self.state.failed(establishment, cast("Any", error))
+        self.state.serve(self.now)
+
+    def checked_out(self, count: int = 1) -> list[Connection]:
+        found = []
+        for _ in range(count):
+            request = self.ask()
+            for establishment in self.started():
+                self.finish(establishment)
+            found.append(answer(request))
+        return found
+
+    def idle(self, count: int = 1) -> list[Connection]:
+        """Connections that lie idle; the last one is taken first."""
+        found = self.checked_out(count)
+        for connection in found:
+            self.state.put(connection, self.now)
+        return found
+
+
+def answer(request: Request) -> Any:
+    return cast("FakeWaiter", request.waiter).answer
+
+
+def give_up(subject: Subject, request: Request) -> None:
+    cast("FakeWaiter", request.waiter).waits = False
+    subject.state.give_up(request, subject.now)

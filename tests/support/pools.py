@@ -1,0 +1,152 @@
+"""A pool on a scripted server, without a topology around it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from motorlite._net.current import current_runtime
+from motorlite._pool.establish import Establisher, HandshakeSettings
+from motorlite._pool.pool import Pool
+from motorlite._pool.state import PoolOptions
+from motorlite.deadline import NO_DEADLINE
+from tests.support.events import Log
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from motorlite._net.runtime import Host, Runtime
+    from motorlite._pool.connection import Connection
+    from motorlite._pool.establish import EstablishmentError
+    from motorlite.deadline import Deadline
+    from motorlite.testing.scripted import ScriptedDeployment, ScriptedServer
+
+INF = float("inf")
+
+
+class Subject:
+    """The pool, what it published, and the connections that were not established."""
+
+    def __init__(self, pool: Pool, server: ScriptedServer, runtime: Runtime, host: Host, log: Log) -> None:
+        self.pool = pool
+        self.server = server
+        self.runtime = runtime
+        self.host = host
+        self.log = log
+        self.failures: list[tuple[EstablishmentError, int]] = []
+        # What the topology does about them.
+        self.on_error: Callable[[EstablishmentError, int], None] = lambda failure, generation: None
+
+    def note_failure(self, failure: EstablishmentError, generation: int) -> None:
+        self.failures.append((failure, generation))
+        self.on_error(failure, generation)
+
+    def words(self, pattern: str = "") -> list[str]:
+        return self.log.words(pattern)
+
+    @property
+    def now(self) -> float:
+        return self.runtime.now()
+
+    async def check_out(self, deadline: Deadline = NO_DEADLINE, until: float = INF) -> Connection:
+        """As the executor does."""
+        return self.pool.check_out_now() or await self.pool.check_out(deadline, until)
+
+    async def check_outs(self, count: int) -> list[Connection]:
+        return [await self.check_out() for _ in range(count)]
+
+    async def idle(self, count: int = 1) -> list[Connection]:
+        """Connections that lie idle; the first one is taken first."""
+        found = await self.check_outs(count)
+        for connection in reversed(found):
+            self.pool.check_in(connection)
+        return found
+
+    def spawn(self, function: Any, *args: Any) -> None:
+        self.host.spawn(function, *args)
+
+
+class Waiting:
+    """A check-out in the background."""
+
+    def __init__(self, subject: Subject, deadline: Deadline = NO_DEADLINE, until: float = INF) -> None:
+        self._subject = subject
+        self._arguments = deadline, until
+        self.connection: Connection | None = None
+        self.error: BaseException | None = None
+        self.ended_at: float | None = None
+        self.scope = anyio.CancelScope()
+
+    async def run(self) -> None:
+        with self.scope:
+            try:
+                self.connection = await self._subject.check_out(*self._arguments)
+            except Exception as error:
+                self.error = error
+            self.ended_at = self._subject.now
+
+
+async def start(subject: Subject, group: anyio.abc.TaskGroup, **arguments: Any) -> Waiting:
+    """Begin to wait; returns when the request stands in the queue, or was answered."""
+    waiting = Waiting(subject, **arguments)
+    group.start_soon(waiting.run)
+    await settle()
+    return waiting
+
+
+def slow(deployment: ScriptedDeployment, delay: float) -> None:
+    """Handshakes take so many seconds."""
+    for server in deployment.servers.values():
+        server.hello_delay = delay
+
+
+async def settle() -> None:
+    """Let everything run that does not wait for time to pass."""
+    for _ in range(10):
+        await anyio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def pool_on(
+    deployment: ScriptedDeployment,
+    *,
+    ready: bool = True,
+    settings: HandshakeSettings | None = None,
+    runtime: Runtime | None = None,
+    listen: bool = True,
+    **options: Any,
+) -> AsyncIterator[Subject]:
+    """A pool on the first server of `deployment`; closed, and looked at for remains, at the end."""
+    runtime = runtime or current_runtime()
+    log = Log()
+    host = runtime.host("test", lambda: None)
+    connector = deployment.connector(runtime, None)
+    establisher = Establisher(runtime, connector, settings or HandshakeSettings(dict))
+    address = deployment.addresses[0]
+    failed: list[Callable[[EstablishmentError, int], None]] = []
+    pool = Pool(
+        address,
+        PoolOptions(**options),
+        runtime=runtime,
+        host=host,
+        establisher=establisher,
+        on_error=lambda failure, generation: failed[0](failure, generation),
+        publish=log.publish if listen else None,
+    )
+    subject = Subject(pool, deployment.servers[address], runtime, host, log)
+    failed.append(subject.note_failure)
+    if ready:
+        pool.ready()
+        log.events.clear()
+    try:
+        yield subject
+    finally:
+        pool.close()
+        await host.close()
+        await deployment.close()
+    assert not pool.state.connecting
+    assert not pool.state.queue
+    assert not pool.state.idle
+    assert not pool._establishing

@@ -1,0 +1,72 @@
+"""Operations and errors as the pure parts of the execution layer see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from motorlite._execution.operation import Command, Kind, Operation
+from motorlite.errors import AutoReconnect, OperationFailure, PyMongoError, ServerSelectionTimeoutError
+
+
+class Read(Operation):
+    """A retryable read."""
+
+    name = "read"
+    kind = Kind.READ
+    is_retryable = True
+
+    def command(self, facts: Any) -> Command:
+        return Command(self.name, {self.name: 1})
+
+
+class Write(Read):
+    """A retryable write."""
+
+    name = "write"
+    kind = Kind.WRITE
+
+
+class Other(Read):
+    """What a user sends with runCommand."""
+
+    name = "other"
+    kind = Kind.COMMAND
+    is_retryable = False
+
+
+def read() -> Read:
+    return Read("db")
+
+
+def write() -> Write:
+    return Write("db")
+
+
+def other() -> Other:
+    return Other("db")
+
+
+def server_error(code: int = 2, *labels: str, **fields: Any) -> OperationFailure:
+    """What a server answered."""
+    return OperationFailure("no", code, {"ok": 0, "code": code, "errorLabels": list(labels), **fields})
+
+
+def overload(**fields: Any) -> OperationFailure:
+    return server_error(462, "SystemOverloadedError", "RetryableError", **fields)
+
+
+def network_error(*labels: str) -> AutoReconnect:
+    """A connection that broke after the command was put on it."""
+    error = AutoReconnect("closed")
+    error.reached_server = True
+    for label in labels:
+        error._add_error_label(label)
+    return error
+
+
+def unsent(*labels: str) -> PyMongoError:
+    """What failed before anything was sent."""
+    error = ServerSelectionTimeoutError("none")
+    for label in labels:
+        error._add_error_label(label)
+    return error

@@ -1,0 +1,204 @@
+"""What an error permits, for every kind of operation, and which of several errors is raised."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from motorlite._execution import classify
+from motorlite.errors import (
+    RETRYABLE_READ_CODES,
+    RETRYABLE_WRITE_CODES,
+    AutoReconnect,
+    CertificateError,
+    ConfigurationError,
+    NameResolutionError,
+    NetworkTimeout,
+    NotPrimaryError,
+    OperationFailure,
+    PoolClearedError,
+    ProtocolError,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WaitQueueTimeoutError,
+)
+from motorlite.retry import OverloadRetry, RetryReason
+from tests.unit._execution.operations import network_error, other, read, server_error, unsent, write
+
+DEFAULT = OverloadRetry()
+LATER = OverloadRetry.revision_2026_07()
+OVERLOAD, LABEL, READ, WRITE, NONE = RetryReason
+
+KINDS = {"read": read, "write": write, "other": other}
+POLICIES = {"default": DEFAULT, "later": LATER}
+OVERLOADED, RETRYABLE, RETRYABLE_WRITE = "SystemOverloadedError", "RetryableError", "RetryableWriteError"
+
+# Labels, then whether the code is one that the ordinary specifications retry: what is left when only labels that the
+# overload policy knows are looked at. "ordinary" stands for: whatever the ordinary specifications say.
+BY_LABELS: dict[tuple[str, frozenset[str]], RetryReason | str] = {
+    ("default", frozenset()): "ordinary",
+    ("default", frozenset({OVERLOADED})): NONE,
+    ("default", frozenset({RETRYABLE})): LABEL,
+    ("default", frozenset({OVERLOADED, RETRYABLE})): OVERLOAD,
+    ("later", frozenset()): "ordinary",
+    ("later", frozenset({OVERLOADED})): "ordinary",
+    ("later", frozenset({RETRYABLE})): "ordinary",
+    ("later", frozenset({OVERLOADED, RETRYABLE})): OVERLOAD,
+}
+
+
+def ordinary_reason(kind: str, *, code: int, is_labelled: bool, applies: bool) -> RetryReason:
+    if applies and kind == "read" and code in RETRYABLE_READ_CODES:
+        return READ
+    if applies and kind == "write" and is_labelled:
+        return WRITE
+    return NONE
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_combination(policy: str, kind: str) -> None:
+    cases = product((False, True), (False, True), (False, True), (2, 6, 462), (False, True))
+    for is_overloaded, is_retryable, is_labelled, code, applies in cases:
+        labels = {OVERLOADED} if is_overloaded else set()
+        labels |= {RETRYABLE} if is_retryable else set()
+        expected = BY_LABELS[policy, frozenset(labels)]
+        if expected == "ordinary":
+            expected = ordinary_reason(kind, code=code, is_labelled=is_labelled, applies=applies)
+        error = server_error(code, *labels, *([RETRYABLE_WRITE] if is_labelled else []))
+        found = classify.reason(error, KINDS[kind](), POLICIES[policy], ordinary=applies)
+        assert found is expected, (labels, is_labelled, code, applies)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_network_errors_obey_the_labels_first(kind: str) -> None:
+    operation = KINDS[kind]()
+    assert classify.reason(network_error(OVERLOADED, RETRYABLE), operation, DEFAULT, ordinary=True) is OVERLOAD
+    assert classify.reason(network_error(OVERLOADED), operation, DEFAULT, ordinary=True) is NONE
+    assert classify.reason(network_error(RETRYABLE), operation, DEFAULT, ordinary=False) is LABEL
+
+
+ERRORS: list[tuple[PyMongoError, bool]] = [
+    (AutoReconnect("x"), True),
+    (NetworkTimeout("x"), True),
+    (PoolClearedError("x"), True),
+    (NameResolutionError("x"), True),
+    (CertificateError("x"), True),
+    (NotPrimaryError("x", {"code": 10107}), False),
+    (ServerSelectionTimeoutError("x"), False),
+    (WaitQueueTimeoutError("x"), False),
+    (ProtocolError("x"), False),
+    (ConfigurationError("x"), False),
+    (OperationFailure("x", 6), False),
+    (PyMongoError("x"), False),
+]
+
+
+@pytest.mark.parametrize(("error", "expected"), ERRORS, ids=[type(row[0]).__name__ for row in ERRORS])
+def test_network_errors(error: PyMongoError, expected: bool) -> None:
+    assert classify.is_network_error(error) is expected
+
+
+def test_retryable_read_errors() -> None:
+    for code in range(20_000):
+        assert classify.is_retryable_read_error(server_error(code)) is (code in RETRYABLE_READ_CODES)
+    for error, expected in ERRORS:
+        has_code = isinstance(error, NotPrimaryError) or (isinstance(error, OperationFailure) and error.code == 6)
+        assert classify.is_retryable_read_error(error) is (expected or has_code)
+    assert classify.is_retryable_read_error(NotPrimaryError("x", {"code": 13436}))
+    # By the code alone, as the specification says.
+    assert not classify.is_retryable_read_error(NotPrimaryError("not master", {}))
+
+
+@pytest.mark.parametrize("wire_version", [0, 8, 9, 17])
+def test_the_driver_labels_write_errors_of_old_servers_and_networks(wire_version: int) -> None:
+    for code in [*RETRYABLE_WRITE_CODES, 2, 134, 462]:
+        error = server_error(code)
+        classify.label_write_error(error, wire_version)
+        expected = code in RETRYABLE_WRITE_CODES and wire_version < 9
+        assert error.has_error_label(RETRYABLE_WRITE) is expected, code
+    for network, expected in ERRORS:
+        error_class = type(network)
+        classify.label_write_error(network, wire_version)
+        if error_class is NotPrimaryError:
+            continue  # below
+        assert network.has_error_label(RETRYABLE_WRITE) is expected, error_class
+
+
+@pytest.mark.parametrize("reached", [False, True])
+def test_a_state_change_is_labelled_by_its_code(reached: bool) -> None:
+    error = NotPrimaryError("x", {"code": 91})
+    error.reached_server = reached
+    classify.label_write_error(error, 8)
+    assert error.has_error_label(RETRYABLE_WRITE) is reached
+    labelled = NotPrimaryError("x", {"code": 91, "errorLabels": [RETRYABLE_WRITE]})
+    classify.label_write_error(labelled, 17)
+    assert labelled.has_error_label(RETRYABLE_WRITE)
+
+
+def test_an_error_of_the_driver_itself_is_not_labelled() -> None:
+    error = OperationFailure("no time left", 6)  # no reply: nothing was sent
+    classify.label_write_error(error, 8)
+    assert not error.error_labels
+
+
+def concern(code: int | None, *labels: str) -> dict[str, Any]:
+    reply: dict[str, Any] = {"ok": 1, "writeConcernError": {"errmsg": "x"}}
+    if code is not None:
+        reply["writeConcernError"]["code"] = code
+    if labels:
+        reply["errorLabels"] = list(labels)
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("reply", "wire_version", "is_mongos", "expected"),
+    [
+        (concern(91, RETRYABLE_WRITE), 9, False, True),
+        (concern(91, RETRYABLE), 9, False, True),
+        (concern(64, RETRYABLE_WRITE), 17, False, True),
+        (concern(91, RETRYABLE_WRITE), 17, True, True),
+        (concern(91), 9, False, False),
+        (concern(91, OVERLOADED), 9, False, False),
+        (concern(91), 8, False, True),
+        (concern(64), 8, False, False),
+        (concern(None), 8, False, False),
+        (concern(91), 8, True, False),
+        # Labels have no meaning before 4.4.
+        (concern(64, RETRYABLE_WRITE), 8, False, False),
+    ],
+)
+def test_write_concern_errors(reply: dict[str, Any], wire_version: int, is_mongos: bool, expected: bool) -> None:
+    assert classify.is_retryable_concern_error(reply, wire_version, is_mongos=is_mongos) is expected
+
+
+NOTHING = "NoWritesPerformed"
+
+
+@pytest.mark.parametrize(
+    ("errors", "read_raises", "write_raises"),
+    [
+        # Which of the errors, oldest first, is raised by a read, and by a write or a command.
+        ([server_error()], 0, 0),
+        ([unsent()], 0, 0),
+        ([server_error(2, NOTHING)], 0, 0),
+        ([server_error(), server_error()], 1, 1),
+        ([server_error(), network_error()], 1, 1),
+        ([server_error(), unsent()], 0, 0),
+        ([unsent(), server_error()], 1, 1),
+        ([unsent(), unsent()], 0, 0),
+        ([server_error(), server_error(2, NOTHING)], 1, 0),
+        ([server_error(2, NOTHING), server_error()], 1, 1),
+        ([server_error(2, NOTHING), server_error(2, NOTHING)], 1, 0),
+        ([server_error(), server_error(), server_error(2, NOTHING), unsent()], 2, 1),
+        ([server_error(2, NOTHING), unsent()], 0, 0),
+        ([unsent(), server_error(2, NOTHING), unsent()], 1, 0),
+        ([network_error(), server_error(2, NOTHING), server_error(2, NOTHING)], 2, 0),
+    ],
+)
+def test_which_error_is_raised(errors: list[PyMongoError], read_raises: int, write_raises: int) -> None:
+    assert classify.to_raise(errors, read()) is errors[read_raises]
+    assert classify.to_raise(errors, write()) is errors[write_raises]
+    assert classify.to_raise(errors, other()) is errors[write_raises]

@@ -1,0 +1,203 @@
+"""What is added to a command, and where its limits come from."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+from bson.binary import Binary
+from bson.int64 import Int64
+from bson.timestamp import Timestamp
+
+from motorlite._execution import decorate
+from motorlite._execution.operation import TimeLimit
+from motorlite._execution.session import ServerSession, Session
+from motorlite.deadline import NO_DEADLINE, Deadline
+from motorlite.errors import ExecutionTimeout
+from motorlite.read_preferences import Nearest, ReadPreference
+from motorlite.values import ServerFacts
+from tests.unit._execution.operations import Read, read, write
+
+NOW = 50.0
+
+
+def limited(
+    deadline: Deadline,
+    *,
+    own: int | None = None,
+    round_trip_time: float = 0.0,
+    cursor: bool = False,
+    omit: bool = False,
+) -> dict[str, Any]:
+    """A command document after its time limit was added."""
+
+    class Limited(Read):
+        creates_cursor = cursor
+        time_limit = TimeLimit.OMIT if omit else TimeLimit.SEND
+
+    document: dict[str, Any] = {"read": 1}
+    if own is not None:
+        document["maxTimeMS"] = own
+    decorate.add_time_limit(document, Limited("db"), deadline, NOW, round_trip_time)
+    return document
+
+
+@pytest.mark.parametrize("cursor", [False, True])
+@pytest.mark.parametrize(
+    ("left", "round_trip_time", "expected"),
+    [(10, 0, 10_000), (10, 0.25, 9750), (0.0015, 0, 1), (1.9999, 0, 1999), (0.5, 0.25, 250)],
+)
+def test_a_deadline(left: float, round_trip_time: float, expected: int, cursor: bool) -> None:
+    deadline = Deadline(NOW + left, inf, left)
+    assert limited(deadline, round_trip_time=round_trip_time, cursor=cursor)["maxTimeMS"] == expected
+    # It replaces the command's own, be that smaller or greater.
+    for own in (1, 100_000):
+        assert limited(deadline, own=own, round_trip_time=round_trip_time, cursor=cursor)["maxTimeMS"] == expected
+
+
+@pytest.mark.parametrize(("left", "round_trip_time"), [(0, 0), (-1, 0), (0.0009, 0), (0.2, 0.2), (0.2, 0.3)])
+def test_nothing_is_left(left: float, round_trip_time: float) -> None:
+    with pytest.raises(ExecutionTimeout) as raised:
+        limited(Deadline(NOW + left, inf, 1), round_trip_time=round_trip_time)
+    error = raised.value
+    assert (error.code, error.timeout, error.phase, error.reached_server) == (50, True, "before sending", False)
+
+
+@pytest.mark.parametrize("scope", [inf, NOW + 1])
+def test_where_it_is_left_out(scope: float) -> None:
+    assert "maxTimeMS" not in limited(Deadline(NOW + 1, scope, 1), omit=True)
+    assert limited(Deadline(NOW + 1, scope, 1), own=7, omit=True)["maxTimeMS"] == 7
+    # The way to the server does not matter: the client alone keeps the time.
+    limited(Deadline(NOW + 0.1, scope, 1), round_trip_time=5, omit=True)
+    for left in (0, -1):
+        with pytest.raises(ExecutionTimeout):
+            limited(Deadline(NOW + left, scope, 1), omit=True)
+
+
+@pytest.mark.parametrize(
+    ("own", "left", "round_trip_time", "expected"),
+    [
+        (None, 10, 0, 10_000),
+        (None, 10, 0.25, 9750),
+        (500, 10, 0, 500),
+        (20_000, 10, 0, 10_000),
+        (0, 10, 0, 10_000),
+        (None, 0.0001, 0, 1),
+        (None, -5, 0, 1),
+        (None, 0.2, 0.5, 1),
+    ],
+)
+def test_a_scope(own: int | None, left: float, round_trip_time: float, expected: int) -> None:
+    deadline = Deadline(inf, NOW + left)
+    assert limited(deadline, own=own, round_trip_time=round_trip_time)["maxTimeMS"] == expected
+    assert limited(deadline, own=own, round_trip_time=round_trip_time, cursor=True).get("maxTimeMS") == own
+
+
+@pytest.mark.parametrize(("left", "scope", "expected", "cursors"), [(2, 10, 2000, 2000), (30, 10, 10_000, 30_000)])
+def test_a_deadline_and_a_scope(left: float, scope: float, expected: int, cursors: int) -> None:
+    deadline = Deadline(NOW + left, NOW + scope, left)
+    assert limited(deadline)["maxTimeMS"] == expected
+    assert limited(deadline, cursor=True)["maxTimeMS"] == cursors
+
+
+def test_no_deadline() -> None:
+    assert "maxTimeMS" not in limited(NO_DEADLINE)
+
+
+# --- sessions ---
+
+
+def session_of(**fields: Any) -> Session:
+    session = Session(is_implicit=False, is_causally_consistent=fields.pop("causal", False))
+    for name, value in fields.items():
+        setattr(session, name, value)
+    return session
+
+
+SERVER_SESSION = ServerSession(Binary(b"0" * 16, 4))
+
+
+def test_session_and_transaction_number() -> None:
+    document: dict[str, Any] = {}
+    decorate.add_session(document, write(), SERVER_SESSION, None, None)
+    assert document == {"lsid": SERVER_SESSION.lsid}
+    decorate.add_session(document, write(), SERVER_SESSION, None, 3)
+    assert document["txnNumber"] == 3
+    # The server accepts nothing shorter.
+    assert type(document["txnNumber"]) is Int64
+
+
+@pytest.mark.parametrize(
+    ("supports", "causal", "time", "concern", "expected"),
+    [
+        (True, True, Timestamp(4, 1), None, {"afterClusterTime": Timestamp(4, 1)}),
+        (True, True, Timestamp(4, 1), {"level": "x"}, {"level": "x", "afterClusterTime": Timestamp(4, 1)}),
+        (True, True, None, {"level": "x"}, {"level": "x"}),
+        (True, True, None, None, None),
+        (True, False, Timestamp(4, 1), None, None),
+        (False, True, Timestamp(4, 1), None, None),
+    ],
+)
+def test_causal_consistency(
+    supports: bool,
+    causal: bool,
+    time: Timestamp | None,
+    concern: dict[str, Any] | None,
+    expected: dict[str, Any] | None,
+) -> None:
+    class Reader(Read):
+        supports_read_concern = supports
+
+    document: dict[str, Any] = {} if concern is None else {"readConcern": concern}
+    session = session_of(causal=causal, operation_time=time)
+    decorate.add_session(document, Reader("db"), SERVER_SESSION, session, None)
+    assert document.get("readConcern") == expected
+    assert concern in (None, {"level": "x"}), "the caller's document was changed"
+
+
+# --- read preferences ---
+
+
+REPLICA = ServerFacts(("a", 1), max_wire_version=17)
+MONGOS = ServerFacts(("a", 1), max_wire_version=17, is_mongos=True)
+STANDALONE = ServerFacts(("a", 1), max_wire_version=17, is_standalone=True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_direct", "preference", "expected"),
+    [
+        (REPLICA, False, None, None),
+        (REPLICA, False, ReadPreference.PRIMARY, None),
+        (REPLICA, False, ReadPreference.SECONDARY, {"mode": "secondary"}),
+        (REPLICA, True, ReadPreference.PRIMARY, {"mode": "primaryPreferred"}),
+        (REPLICA, True, ReadPreference.SECONDARY, {"mode": "secondary"}),
+        (REPLICA, True, None, None),
+        (MONGOS, False, ReadPreference.PRIMARY, None),
+        (MONGOS, True, ReadPreference.PRIMARY, None),
+        (MONGOS, False, ReadPreference.SECONDARY_PREFERRED, {"mode": "secondaryPreferred"}),
+        (STANDALONE, True, ReadPreference.PRIMARY, None),
+        (STANDALONE, True, ReadPreference.SECONDARY, None),
+        (
+            REPLICA,
+            False,
+            Nearest(tag_sets=[{"dc": "x"}], max_staleness=120),
+            {"mode": "nearest", "tags": [{"dc": "x"}], "maxStalenessSeconds": 120},
+        ),
+    ],
+)
+def test_read_preference(facts: ServerFacts, is_direct: bool, preference: Any, expected: dict[str, Any] | None) -> None:
+    operation = read()
+    operation.read_preference = preference
+    document: dict[str, Any] = {}
+    decorate.add_read_preference(document, operation, facts, is_direct=is_direct)
+    assert document.get("$readPreference") == expected
+
+
+# --- API version ---
+
+
+def test_the_api_version_leaves_the_users_own_fields() -> None:
+    document: dict[str, Any] = {"ping": 1, "apiStrict": False}
+    decorate.add_api_version(document, {"apiVersion": "1", "apiStrict": True})
+    assert document == {"ping": 1, "apiStrict": False, "apiVersion": "1"}

@@ -1,0 +1,457 @@
+"""The decision after a failed attempt, without a clock, a server or an event loop."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from motorlite._execution.operation import Kind
+from motorlite._execution.retry import Again, Raise, Retry, RetrySettings
+from motorlite._execution.token_bucket import TokenBucket
+from motorlite.deadline import NO_DEADLINE, Deadline
+from motorlite.errors import PyMongoError, ServerSelectionTimeoutError
+from motorlite.retry import OverloadRetry, RetryReason, RetryRefusal
+from tests.unit._execution.operations import network_error, other, overload, read, server_error, unsent, write
+
+if TYPE_CHECKING:
+    from motorlite._execution.operation import Operation
+
+NOW = 100.0
+LATER = OverloadRetry.revision_2026_07()
+
+
+class Case:
+    """One operation's retries with settings of its own."""
+
+    def __init__(
+        self,
+        operation: Operation | None = None,
+        *,
+        policy: OverloadRetry | None = None,
+        tokens: float | None = 10,
+        jitter: float = 1.0,
+        reads: bool = True,
+        writes: bool = True,
+    ) -> None:
+        self.bucket = None if tokens is None else TokenBucket(1000)
+        while self.bucket is not None and tokens is not None and self.bucket.tokens > tokens:
+            self.bucket.take()
+        self.jitters = 0
+        self.jitter = jitter
+        settings = RetrySettings(
+            policy or OverloadRetry(), self.bucket, self.next_jitter, retry_reads=reads, retry_writes=writes
+        )
+        self.retry = Retry(settings, operation or read())
+
+    def next_jitter(self) -> float:
+        self.jitters += 1
+        return self.jitter
+
+    @property
+    def tokens(self) -> float:
+        assert self.bucket is not None
+        return self.bucket.tokens
+
+    def after(self, error: PyMongoError, deadline: Deadline = NO_DEADLINE, **arguments: Any) -> Again | Raise:
+        return self.retry.after(error, deadline, NOW, **{"ordinary": True, **arguments})
+
+    def again(self, error: PyMongoError, deadline: Deadline = NO_DEADLINE, **arguments: Any) -> Again:
+        decision = self.after(error, deadline, **arguments)
+        assert isinstance(decision, Again), decision.refusal
+        return decision
+
+    def refused(self, error: PyMongoError, deadline: Deadline = NO_DEADLINE, **arguments: Any) -> RetryRefusal:
+        decision = self.after(error, deadline, **arguments)
+        assert isinstance(decision, Raise)
+        return decision.refusal
+
+
+def retryable() -> PyMongoError:
+    return server_error(2, "RetryableError")
+
+
+def host_unreachable() -> PyMongoError:
+    return server_error(6, "RetryableWriteError")
+
+
+# --- which options apply ---
+
+
+@pytest.mark.parametrize(
+    ("kind", "reads", "writes", "allowed"),
+    [
+        (Kind.READ, True, False, True),
+        (Kind.READ, False, True, False),
+        (Kind.WRITE, True, False, False),
+        (Kind.WRITE, False, True, True),
+        (Kind.COMMAND, True, True, True),
+        (Kind.COMMAND, True, False, False),
+        (Kind.COMMAND, False, True, False),
+        (Kind.COMMAND, False, False, False),
+    ],
+)
+def test_options(kind: Kind, reads: bool, writes: bool, allowed: bool) -> None:
+    settings = RetrySettings(OverloadRetry(), None, lambda: 1.0, retry_reads=reads, retry_writes=writes)
+    assert settings.allows(kind) is allowed
+    operation = {Kind.READ: read, Kind.WRITE: write, Kind.COMMAND: other}[kind]()
+    for error in (overload(), retryable()):
+        case = Case(operation, reads=reads, writes=writes)
+        decision = case.after(error)
+        assert isinstance(decision, Again) is allowed
+        assert decision.refusal is (None if allowed else RetryRefusal.DISABLED)
+        assert case.tokens == (9 if allowed else 10)
+
+
+# --- delays and tokens ---
+
+
+@pytest.mark.parametrize("make", [read, write, other])
+def test_five_overload_retries(make: Any) -> None:
+    case = Case(make())
+    for number, delay in enumerate([0.1, 0.2, 0.4, 0.8, 1.6]):
+        decision = case.again(overload())
+        assert (decision.reason, decision.delay, decision.deprioritize) == (RetryReason.OVERLOAD, delay, True)
+        assert case.tokens == 9 - number
+        assert case.retry.retries == number + 1
+    assert case.refused(overload()) is RetryRefusal.ATTEMPTS
+    assert case.tokens == 5
+    # Jitter is asked for once for each delay, not for a retry that is not made.
+    assert case.jitters == 5
+
+
+@pytest.mark.parametrize("make", [read, write, other])
+def test_five_retries_by_the_label_alone(make: Any) -> None:
+    case = Case(make())
+    for _ in range(5):
+        decision = case.again(retryable())
+        assert (decision.reason, decision.delay, decision.deprioritize) == (RetryReason.LABEL, 0, False)
+        # Each failed retry brings back what it cost.
+        assert case.tokens == 9
+    assert case.refused(retryable()) is RetryRefusal.ATTEMPTS
+    assert case.jitters == 0
+
+
+@pytest.mark.parametrize("make", [read, write])
+def test_one_ordinary_retry(make: Any) -> None:
+    case = Case(make())
+    decision = case.again(host_unreachable())
+    assert (decision.delay, decision.deprioritize) == (0, False)
+    assert case.tokens == 10
+    assert case.refused(host_unreachable()) is RetryRefusal.ATTEMPTS
+    assert case.tokens == 11
+
+
+@pytest.mark.parametrize("make", [read, write])
+def test_ordinary_retries_without_end_before_a_deadline(make: Any) -> None:
+    case = Case(make(), tokens=0)
+    deadline = Deadline(NOW + 1, inf, 1)
+    for _ in range(500):
+        case.again(host_unreachable(), deadline)
+    # All but the first attempt brought one.
+    assert case.tokens == 499
+
+
+def test_a_scope_is_no_deadline_in_that_respect() -> None:
+    case = Case()
+    deadline = Deadline(inf, NOW + 1)
+    case.again(host_unreachable(), deadline)
+    assert case.refused(host_unreachable(), deadline) is RetryRefusal.ATTEMPTS
+
+
+@pytest.mark.parametrize("deadline", [NO_DEADLINE, Deadline(NOW + 60, inf, 60), Deadline(inf, NOW + 60)])
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        "O" * 6,
+        "OhOhOh",
+        "Ohhhhh",
+        "Orrrrr",
+        "rrrrrr",
+        "rrrrrO",
+        "hOhhhh",
+        "hOOOOO",
+        "hrrrrr",
+        "rhOOOO",
+    ],
+)
+def test_five_retries_together_once_overload_or_a_label_was_among_them(deadline: Deadline, sequence: str) -> None:
+    # O: overload, r: RetryableError alone, h: an ordinary error.
+    kinds = {"O": overload, "r": retryable, "h": host_unreachable}
+    case = Case(write())
+    for kind in sequence[:-1]:
+        case.again(kinds[kind](), deadline)
+    assert case.refused(kinds[sequence[-1]](), deadline) is RetryRefusal.ATTEMPTS
+    assert case.retry.retries == 5
+
+
+def test_labels_do_not_lift_the_limit_of_ordinary_retries() -> None:
+    case = Case()
+    case.again(retryable())
+    case.again(host_unreachable())
+    case.again(retryable())
+    assert case.refused(host_unreachable()) is RetryRefusal.ATTEMPTS
+
+
+def test_more_ordinary_retries_than_the_limit_before_the_first_overload() -> None:
+    case = Case()
+    deadline = Deadline(NOW + 60, inf, 60)
+    for _ in range(9):
+        case.again(host_unreachable(), deadline)
+    assert case.refused(overload(), deadline) is RetryRefusal.ATTEMPTS
+    assert case.refused(host_unreachable(), deadline) is RetryRefusal.ATTEMPTS
+
+
+def test_the_exponent_counts_all_retries() -> None:
+    case = Case()
+    case.again(host_unreachable())
+    assert case.again(overload()).delay == 0.2
+    assert case.again(retryable()).delay == 0
+    assert case.again(overload(baseBackoffMS=10)).delay == 0.08
+
+
+def test_jitter() -> None:
+    case = Case(jitter=0.5)
+    assert case.again(overload()).delay == 0.05
+
+
+@pytest.mark.parametrize("retries", [0, 1, 2, 9])
+def test_max_adaptive_retries(retries: int) -> None:
+    case = Case(policy=OverloadRetry(max_retries=retries))
+    for _ in range(retries):
+        case.again(overload())
+    assert case.refused(overload()) is RetryRefusal.ATTEMPTS
+    # An ordinary retry of its own is not forbidden by zero.
+    assert isinstance(Case(policy=OverloadRetry(max_retries=0)).after(host_unreachable()), Again)
+
+
+def test_without_a_bucket() -> None:
+    case = Case(tokens=None)
+    for _ in range(5):
+        case.again(overload())
+    assert case.refused(server_error()) is RetryRefusal.NOT_RETRYABLE
+    case.retry.succeeded()
+
+
+# --- the bucket ---
+
+
+def test_success_of_a_retry() -> None:
+    case = Case()
+    case.again(overload())
+    case.retry.succeeded()
+    assert case.tokens == 10.1
+
+
+@pytest.mark.parametrize(
+    ("error", "tokens"),
+    [
+        (server_error(), 10),
+        (network_error(), 10),
+        (unsent(), 10),
+        (retryable(), 9),  # one comes in, one goes out for the next retry
+        (overload(), 8),
+        (server_error(462, "SystemOverloadedError"), 9),
+    ],
+)
+def test_what_a_failed_retry_brings(error: PyMongoError, tokens: float) -> None:
+    case = Case(other())
+    case.again(overload())
+    case.after(error, ordinary=False)
+    assert case.tokens == tokens
+
+
+@pytest.mark.parametrize(
+    "error", [server_error(), network_error(), unsent(), server_error(462, "SystemOverloadedError")]
+)
+def test_a_failed_first_attempt_brings_nothing(error: PyMongoError) -> None:
+    case = Case(other())
+    assert case.refused(error, ordinary=False) is RetryRefusal.NOT_RETRYABLE
+    assert case.tokens == 10
+
+
+@pytest.mark.parametrize("error", [overload(), retryable()])
+def test_an_empty_bucket(error: PyMongoError) -> None:
+    case = Case(tokens=0)
+    assert case.refused(error) is RetryRefusal.TOKENS
+    assert case.tokens == 0
+    assert case.retry.retries == 0
+    assert isinstance(case.after(host_unreachable()), Again), "an ordinary retry costs nothing"
+
+
+# --- deadlines ---
+
+
+@pytest.mark.parametrize(
+    ("left", "fits"), [(0.05, False), (0.1, False), (0.100001, True), (0.2, True), (0, False), (-1, False)]
+)
+@pytest.mark.parametrize("is_scope", [False, True])
+def test_a_delay_must_end_before_the_deadline(left: float, fits: bool, is_scope: bool) -> None:
+    deadline = Deadline(inf, NOW + left) if is_scope else Deadline(NOW + left, inf, 1)
+    case = Case()
+    error = overload()
+    decision = case.after(error, deadline)
+    assert isinstance(decision, Again) is fits
+    assert case.tokens == (9 if fits else 10)
+    if not fits:
+        assert decision.refusal is RetryRefusal.DEADLINE
+        # The time of a scope is not the driver's: no phase.
+        assert error.phase == (None if is_scope else "backoff")
+
+
+def test_the_earlier_of_deadline_and_scope() -> None:
+    error = overload()
+    assert Case().refused(error, Deadline(NOW + 5, NOW + 0.05, 5)) is RetryRefusal.DEADLINE
+    assert error.phase is None
+    assert Case().refused(error, Deadline(NOW + 0.05, NOW + 5, 5)) is RetryRefusal.DEADLINE
+    assert error.phase == "backoff"
+
+
+@pytest.mark.parametrize("error", [retryable(), host_unreachable()])
+@pytest.mark.parametrize(("left", "fits"), [(0, False), (-1, False), (0.001, True)])
+def test_without_a_delay_some_time_must_be_left(error: PyMongoError, left: float, fits: bool) -> None:
+    case = Case()
+    assert isinstance(case.after(error, Deadline(NOW + left, inf, 1)), Again) is fits
+    # It was not a backoff that used the time up.
+    assert error.phase is None
+
+
+def test_the_phase_that_is_known_already_is_kept() -> None:
+    for error in (network_error(), overload()):
+        error.phase = "reply"
+        assert Case().refused(error, Deadline(NOW, inf, 1)) is RetryRefusal.DEADLINE
+        assert error.phase == "reply"
+
+
+# --- the order of the checks ---
+
+
+@pytest.mark.parametrize(
+    ("error", "reads", "retries", "left", "tokens", "expected"),
+    [
+        (server_error(), False, 0, 0, 0, RetryRefusal.NOT_RETRYABLE),
+        (overload(), False, 0, 0, 0, RetryRefusal.DISABLED),
+        (overload(), True, 0, 0, 0, RetryRefusal.ATTEMPTS),
+        (overload(), True, 5, 0, 0, RetryRefusal.DEADLINE),
+        (overload(), True, 5, 60, 0, RetryRefusal.TOKENS),
+        (overload(), True, 5, 60, 1, None),
+    ],
+)
+def test_order(
+    error: PyMongoError, reads: bool, retries: int, left: float, tokens: float, expected: RetryRefusal | None
+) -> None:
+    case = Case(policy=OverloadRetry(max_retries=retries), reads=reads, tokens=tokens)
+    decision = case.after(error, Deadline(NOW + left, inf, left))
+    assert decision.refusal is expected
+    assert case.tokens == (0 if expected is None else tokens)
+    assert case.jitters == (expected in (RetryRefusal.DEADLINE, RetryRefusal.TOKENS, None))
+
+
+# --- servers to avoid ---
+
+
+@pytest.mark.parametrize(
+    ("error", "retargets", "is_sharded", "expected"),
+    [
+        (overload, True, False, True),
+        (overload, False, False, False),
+        (overload, False, True, True),
+        (retryable, True, False, False),
+        (retryable, True, True, True),
+        (host_unreachable, True, False, False),
+        (host_unreachable, False, True, True),
+    ],
+)
+def test_deprioritize(error: Any, retargets: bool, is_sharded: bool, expected: bool) -> None:
+    case = Case(policy=OverloadRetry(retargets=retargets))
+    assert case.again(error(), is_sharded=is_sharded).deprioritize is expected
+
+
+# --- the preset of the later revision ---
+
+
+def test_later_revision() -> None:
+    case = Case(policy=LATER, tokens=None)
+    assert [case.again(overload()).delay for _ in range(2)] == [0.2, 0.4]
+    assert case.refused(overload()) is RetryRefusal.ATTEMPTS
+    assert Case(policy=LATER).refused(retryable()) is RetryRefusal.NOT_RETRYABLE
+    assert Case(policy=LATER).refused(server_error(2, "SystemOverloadedError")) is RetryRefusal.NOT_RETRYABLE
+
+
+def test_later_revision_delays_an_ordinary_retry_of_an_overloaded_server() -> None:
+    case = Case(write(), policy=LATER)
+    error = server_error(6, "SystemOverloadedError", "RetryableWriteError")
+    decision = case.again(error)
+    assert (decision.reason, decision.delay, decision.deprioritize) == (RetryReason.WRITE, 0.2, False)
+    assert case.tokens == 10
+    assert case.again(error).delay == 0.4
+    assert case.refused(error) is RetryRefusal.ATTEMPTS
+
+
+# --- what the error says ---
+
+
+def test_the_error_tells_what_was_tried() -> None:
+    case = Case(write())
+    case.again(overload())
+    case.again(host_unreachable())
+    case.again(retryable())
+    last = server_error()
+    decision = case.after(last)
+    assert isinstance(decision, Raise)
+    assert decision.error is last
+    assert (decision.reason, decision.refusal) == (RetryReason.NONE, RetryRefusal.NOT_RETRYABLE)
+    assert (decision.delay, decision.deprioritize) == (0, False)
+    assert last.attempts == 4
+    assert last.retry_reasons == ("overload", "retryable write", "retryable")
+    assert last.retry_refusal == "not retryable"
+    assert all(type(reason) is str for reason in last.retry_reasons)
+
+
+def test_an_earlier_error_tells_what_happened_to_the_retry() -> None:
+    case = Case()
+    first = overload()
+    case.again(first)
+    last = unsent()
+    last.phase = "selection"
+    decision = case.after(last)
+    assert isinstance(decision, Raise)
+    assert decision.error is first
+    assert (first.attempts, first.retry_reasons, first.phase) == (2, ("overload",), "selection")
+
+
+def test_an_earlier_error_keeps_its_phase_when_the_newest_has_none() -> None:
+    case = Case()
+    first = overload()
+    case.again(first)
+    first.phase = "reply"
+    decision = case.after(unsent())
+    assert isinstance(decision, Raise)
+    assert first.phase == "reply"
+
+
+def test_nothing_written_by_the_retry() -> None:
+    for make, raised in ((read, 1), (write, 0), (other, 0)):
+        errors = [overload(), server_error(2, "NoWritesPerformed")]
+        case = Case(make())
+        case.again(errors[0])
+        decision = case.after(errors[1])
+        assert isinstance(decision, Raise)
+        assert decision.error is errors[raised]
+
+
+def test_an_error_in_a_reply_that_says_ok() -> None:
+    case = Case()
+    case.again(overload())
+    case.retry.succeeded()
+    error = server_error()
+    case.retry.describe(error)
+    assert (error.attempts, error.retry_reasons, error.retry_refusal) == (2, ("overload",), None)
+
+
+def test_selection_that_fails_at_once() -> None:
+    error = ServerSelectionTimeoutError("none")
+    case = Case()
+    assert case.refused(error, ordinary=False) is RetryRefusal.NOT_RETRYABLE
+    assert error.attempts == 1

@@ -1,0 +1,221 @@
+"""The pool's shell: who waits for a connection, for how long, and who is cancelled meanwhile."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from motorlite.deadline import Deadline
+from motorlite.errors import NetworkTimeout, WaitQueueTimeoutError
+from motorlite.testing.scripted import ScriptedDeployment
+from tests.support.pools import Waiting, pool_on, settle, slow, start
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def deployment() -> ScriptedDeployment:
+    return ScriptedDeployment(["a:1"])
+
+
+# --- waiting ---
+
+
+async def test_first_come_first_served(deployment: ScriptedDeployment) -> None:
+    async with pool_on(deployment, max_size=1) as subject, anyio.create_task_group() as group:
+        connection = await subject.check_out()
+        waiting = [await start(subject, group) for _ in range(5)]
+        for number, one in enumerate(waiting):
+            assert one.connection is None
+            # One who comes at this moment does not overtake: the connection is offered before anybody runs.
+            subject.pool.check_in(connection)
+            assert subject.pool.check_out_now() is None
+            await settle()
+            assert one.connection is connection
+            assert [other.connection for other in waiting[number + 1 :]] == [None] * (4 - number)
+        subject.pool.check_in(connection)
+
+
+async def test_no_more_than_max_connecting_at_the_same_time(deployment: ScriptedDeployment) -> None:
+    slow(deployment, 1.0)
+    async with pool_on(deployment) as subject, anyio.create_task_group() as group:
+        begun = subject.now
+        waiting = [await start(subject, group) for _ in range(5)]
+        assert subject.server.connections_made == 2
+        await anyio.sleep(10)
+        ends = [one.ended_at - begun for one in waiting if one.ended_at is not None]
+        assert ends == [1.0, 1.0, 2.0, 2.0, 3.0]
+        for one in waiting:
+            assert one.connection is not None
+            subject.pool.check_in(one.connection)
+
+
+async def test_a_returned_connection_comes_before_ones_own(deployment: ScriptedDeployment) -> None:
+    async with pool_on(deployment) as subject, anyio.create_task_group() as group:
+        connection = await subject.check_out()
+        slow(deployment, 1.0)
+        begun = subject.now
+        waiting = await start(subject, group)
+        await anyio.sleep(0.25)
+        subject.pool.check_in(connection)
+        await settle()
+        assert waiting.connection is connection
+        assert waiting.ended_at == begun + 0.25
+        await anyio.sleep(1)
+        assert [idle.id for idle in subject.pool.state.idle] == [2], "the other was not thrown away"
+        subject.pool.check_in(connection)
+
+
+# --- time limits ---
+
+
+async def test_wait_queue_timeout(deployment: ScriptedDeployment) -> None:
+    async with (
+        pool_on(deployment, max_size=1, wait_queue_timeout=0.5) as subject,
+        anyio.create_task_group() as group,
+    ):
+        connection = await subject.check_out()
+        begun = subject.now
+        waiting, other = await start(subject, group), await start(subject, group)
+        await anyio.sleep(2)
+        assert waiting.ended_at == other.ended_at == begun + 0.5
+        error = waiting.error
+        assert isinstance(error, WaitQueueTimeoutError)
+        # Trio wakes the two in any order.
+        assert sorted([str(error), str(other.error)]) == [
+            f"no connection to a:1 became free within 0.500 s: 1 in use, 0 idle, 0 being established, {others} more "
+            "operations waiting, maxPoolSize 1 (server a:1; time used up in phase: queue)"
+            for others in (0, 1)
+        ]
+        assert error.phase == "queue"
+        assert error.address == ("a", 1)
+        assert error.timeout
+        assert subject.words("failed") == ["check-out failed timeout"] * 2
+        subject.pool.check_in(connection)
+        assert not subject.pool.state.in_use
+
+
+async def test_wait_queue_timeout_does_not_limit_ones_own_connection(deployment: ScriptedDeployment) -> None:
+    slow(deployment, 3.0)
+    async with (
+        pool_on(deployment, max_connecting=1, wait_queue_timeout=0.5) as subject,
+        anyio.create_task_group() as group,
+    ):
+        begun = subject.now
+        own, queued = await start(subject, group), await start(subject, group)
+        await anyio.sleep(10)
+        assert isinstance(queued.error, WaitQueueTimeoutError)
+        assert queued.ended_at == begun + 0.5
+        assert own.connection is not None
+        assert own.ended_at == begun + 3.0
+        subject.pool.check_in(own.connection)
+
+
+async def test_cancelled_while_only_ones_own_connection_is_waited_for(deployment: ScriptedDeployment) -> None:
+    slow(deployment, 3.0)
+    async with pool_on(deployment, wait_queue_timeout=0.5) as subject, anyio.create_task_group() as group:
+        waiting = await start(subject, group)
+        await anyio.sleep(1)
+        waiting.scope.cancel()
+        await anyio.sleep(5)
+        assert not subject.pool.state.queue
+        assert len(subject.pool.state.idle) == 1
+
+
+@pytest.mark.parametrize("kind", ["deadline", "until"])
+async def test_the_deadline_limits_everything(deployment: ScriptedDeployment, kind: str) -> None:
+    slow(deployment, 3.0)
+    async with (
+        pool_on(deployment, max_connecting=1, wait_queue_timeout=1.0) as subject,
+        anyio.create_task_group() as group,
+    ):
+        begun = subject.now
+
+        async def begin(limit: float) -> Waiting:
+            if kind == "until":
+                return await start(subject, group, until=begun + limit)
+            return await start(subject, group, deadline=Deadline(begun + limit))
+
+        connecting, queued, both = await begin(0.5), await begin(0.75), await begin(2.0)
+        await anyio.sleep(10)
+        phases = []
+        for waiting, limit in ((connecting, 0.5), (queued, 0.75), (both, 2.0)):
+            assert isinstance(waiting.error, WaitQueueTimeoutError)
+            assert waiting.ended_at == begun + limit
+            phases.append(waiting.error.phase)
+        # What the first had begun went to the second, then to the third.
+        assert phases == ["connecting"] * 3
+        assert len(subject.pool.state.idle) == 1, "what was begun for them is not lost"
+
+
+async def test_a_deadline_that_has_passed(deployment: ScriptedDeployment) -> None:
+    slow(deployment, 1.0)
+    async with pool_on(deployment) as subject:
+        with pytest.raises(WaitQueueTimeoutError):
+            await subject.check_out(Deadline(subject.now - 1))
+        (connection,) = await subject.idle()
+        assert await subject.pool.check_out(Deadline(subject.now - 1), subject.now) is connection, "it is there"
+        subject.pool.check_in(connection)
+
+
+async def test_connect_timeout(deployment: ScriptedDeployment) -> None:
+    deployment["a:1"].is_unreachable = True
+    async with pool_on(deployment, connect_timeout=4.0) as subject:
+        begun = subject.now
+        with pytest.raises(NetworkTimeout, match=r"no connection in time \(scripted\) \(server a:1\)"):
+            await subject.check_out()
+        assert subject.now == begun + 4.0
+
+
+async def test_no_connect_timeout(deployment: ScriptedDeployment) -> None:
+    slow(deployment, 3600.0)
+    async with pool_on(deployment, connect_timeout=0.0) as subject:
+        connection = await subject.check_out()
+        subject.pool.check_in(connection)
+
+
+# --- cancellation ---
+
+
+async def test_who_is_cancelled_leaves_the_queue(deployment: ScriptedDeployment) -> None:
+    async with pool_on(deployment, max_size=1) as subject, anyio.create_task_group() as group:
+        connection = await subject.check_out()
+        gone, waiting = await start(subject, group), await start(subject, group)
+        subject.words()
+        gone.scope.cancel()
+        await settle()
+        assert len(subject.pool.state.queue) == 1
+        assert subject.words() == ["check-out failed connectionError"], "each start has its end"
+        subject.pool.check_in(connection)
+        await settle()
+        assert waiting.connection is connection
+        subject.pool.check_in(connection)
+
+
+async def test_a_connection_that_was_given_at_the_moment_of_the_cancellation(
+    deployment: ScriptedDeployment, anyio_backend_name: str
+) -> None:
+    async with pool_on(deployment, max_size=1) as subject, anyio.create_task_group() as group:
+        connection = await subject.check_out()
+        gone, waiting = await start(subject, group), await start(subject, group)
+        subject.pool.check_in(connection)
+        gone.scope.cancel()
+        await settle()
+        if gone.connection is None:
+            # asyncio: the cancellation won. Trio does not cancel a task that was woken.
+            assert anyio_backend_name == "asyncio"
+        else:
+            subject.pool.check_in(gone.connection)
+        await settle()
+        assert waiting.connection is connection
+        subject.pool.check_in(connection)
+
+
+async def test_what_was_begun_for_one_who_was_cancelled_is_not_lost(deployment: ScriptedDeployment) -> None:
+    slow(deployment, 1.0)
+    async with pool_on(deployment) as subject, anyio.create_task_group() as group:
+        gone = await start(subject, group)
+        gone.scope.cancel()
+        await anyio.sleep(2)
+        assert len(subject.pool.state.idle) == 1
+        assert subject.server.connections_made == 1

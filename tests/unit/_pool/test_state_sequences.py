@@ -1,0 +1,245 @@
+"""The pool as a pure object: what holds after any sequence of events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from motorlite._pool.state import Abandon, Close, Establish, Phase, PoolOptions, PoolState, Request
+from motorlite.errors import AutoReconnect
+from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer
+
+if TYPE_CHECKING:
+    from motorlite._pool.connection import Connection
+    from motorlite._pool.state import Establishment
+
+
+class Machine(RuleBasedStateMachine):
+    """Whatever operations, servers and the topology do to a pool, in any order."""
+
+    MAX_SIZE = 3
+    MAX_CONNECTING = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        options = PoolOptions(
+            max_size=self.MAX_SIZE, max_connecting=self.MAX_CONNECTING, min_size=1, max_idle_time=10.0
+        )
+        self.state = PoolState(ADDRESS, options)
+        self.now = 0.0
+        # In the order in which they asked; `waits` tells who still does.
+        self.requests: list[Request] = []
+        # Cancelled, and the pool does not know yet.
+        self.leaving: list[Request] = []
+        self.in_use: list[FakeConnection] = []
+        self.under_way: list[Establishment] = []
+        self.closed: list[FakeConnection] = []
+
+    # What the shell would do.
+
+    def perform(self) -> None:
+        for effect in self.state.effects:
+            if isinstance(effect, Establish):
+                assert effect.establishment in self.state.connecting or self._is_abandoned(effect.establishment)
+                self.under_way.append(effect.establishment)
+            elif isinstance(effect, Abandon):
+                assert effect.establishment not in self.state.connecting
+                self.under_way.remove(effect.establishment)
+            elif isinstance(effect, Close):
+                connection = cast("FakeConnection", effect.connection)
+                assert connection not in self.closed
+                assert effect.connection not in self.state.idle
+                assert effect.connection not in self.state.in_use
+                connection.stream.is_closed = True
+                self.closed.append(connection)
+            else:
+                assert effect.connection in self.state.in_use
+                cast("FakeConnection", effect.connection).stream.is_closed = True
+        self.state.effects = []
+
+    def _is_abandoned(self, establishment: Establishment) -> bool:
+        return any(isinstance(item, Abandon) and item.establishment is establishment for item in self.state.effects)
+
+    def waiting(self) -> list[Request]:
+        return [request for request in self.requests if cast("FakeWaiter", request.waiter).waits]
+
+    def received(self, number: int, connection: object) -> None:
+        """Request `number` is about to be given something."""
+        if isinstance(connection, FakeConnection):
+            self.check_usable(connection)
+            assert [r for r in self.waiting() if self.requests.index(r) < number] == [], "overtaken"
+            self.in_use.append(connection)
+
+    def check_usable(self, connection: FakeConnection) -> None:
+        assert self.state.phase is Phase.READY
+        assert connection.generation == self.state.generation
+        assert not connection.stream.is_closed
+        assert connection not in self.closed
+        assert connection not in self.in_use
+        assert self.now - connection.idle_since <= 10.0
+        assert connection.stream.is_sound or self.now - connection.idle_since <= 1.0
+
+    # What happens to a pool.
+
+    @rule()
+    def ask(self) -> None:
+        connection = cast("FakeConnection | None", self.state.take(self.now))
+        if connection is not None:
+            self.check_usable(connection)
+            assert not self.waiting()
+            self.in_use.append(connection)
+        else:
+            number = len(self.requests)
+            request = Request(FakeWaiter(lambda value: self.received(number, value)))
+            self.requests.append(request)
+            self.state.enqueue(request, self.now)
+        self.perform()
+
+    @precondition(lambda self: self.waiting())
+    @rule(data=st.data(), at_once=st.booleans())
+    def cancel(self, data: st.DataObject, at_once: bool) -> None:
+        request = data.draw(st.sampled_from(self.waiting()))
+        cast("FakeWaiter", request.waiter).waits = False
+        self.leaving.append(request)
+        if at_once:
+            self.leave(data)
+
+    @precondition(lambda self: self.leaving)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        request = data.draw(st.sampled_from(self.leaving))
+        self.leaving.remove(request)
+        self.state.give_up(request, self.now)
+        self.perform()
+
+    @precondition(lambda self: self.in_use)
+    @rule(data=st.data(), broken=st.booleans())
+    def check_in(self, data: st.DataObject, broken: bool) -> None:
+        connection = data.draw(st.sampled_from(self.in_use))
+        self.in_use.remove(connection)
+        if broken:
+            connection.stream.is_closed = True
+        self.state.put(cast("Connection", connection), self.now)
+        self.perform()
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data(), broken=st.booleans())
+    def established(self, data: st.DataObject, broken: bool) -> None:
+        establishment = data.draw(st.sampled_from(self.under_way))
+        self.under_way.remove(establishment)
+        connection = FakeConnection(establishment)
+        connection.stream.is_closed = broken
+        self.state.established(establishment, cast("Connection", connection), self.now)
+        self.perform()
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data(), clears=st.booleans())
+    def not_established(self, data: st.DataObject, clears: bool) -> None:
+        establishment = data.draw(st.sampled_from(self.under_way))
+        self.under_way.remove(establishment)
+        sponsor = establishment.request
+        others = [request for request in self.waiting() if request is not sponsor]
+        error = AutoReconnect("refused")
+        self.state.failed(establishment, error)
+        assert sponsor is None or answer(sponsor) is error or sponsor in self.leaving
+        assert all(cast("FakeWaiter", request.waiter).waits for request in others)
+        if clears:
+            self.state.clear(error)
+        self.state.serve(self.now)
+        self.perform()
+
+    @precondition(lambda self: self.state.idle)
+    @rule(data=st.data(), seen=st.booleans())
+    def server_closes(self, data: st.DataObject, seen: bool) -> None:
+        stream = cast("FakeStream", data.draw(st.sampled_from(list(self.state.idle))).stream)
+        stream.is_sound = False
+        stream.is_closed = seen
+
+    @rule(seconds=st.sampled_from([0.5, 2.0, 11.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule()
+    def maintain(self) -> None:
+        self.state.prune(self.now)
+        self.state.populate()
+        self.perform()
+        if self.state.phase is Phase.READY:
+            assert self.state.total >= 1
+
+    @rule(interrupt=st.booleans())
+    def clear(self, interrupt: bool) -> None:
+        self.state.clear(AutoReconnect("gone"), interrupt_in_use=interrupt)
+        assert not self.state.idle
+        assert not self.waiting()
+        self.perform()
+        assert not self.under_way
+
+    @rule()
+    def ready(self) -> None:
+        self.state.ready()
+        self.perform()
+
+    @rule()
+    @precondition(lambda self: len(self.requests) > 10)
+    def close(self) -> None:
+        self.state.close()
+        self.perform()
+
+    # What holds afterwards.
+
+    @invariant()
+    def each_connection_is_in_one_place(self) -> None:
+        state = self.state
+        idle = cast("list[FakeConnection]", list(state.idle))
+        assert len(set(idle)) == len(idle)
+        assert cast("set[FakeConnection]", state.in_use) == set(self.in_use)
+        assert len(set(self.in_use)) == len(self.in_use)
+        assert not set(idle) & set(self.in_use)
+        assert not (set(idle) | set(self.in_use)) & set(self.closed)
+        assert list(state.connecting) == self.under_way
+
+    @invariant()
+    def limits_are_kept(self) -> None:
+        assert self.state.total == len(self.state.idle) + len(self.in_use) + len(self.under_way)
+        # Connections that were in use when the pool was cleared or closed still count.
+        assert self.state.total <= self.MAX_SIZE
+        assert len(self.under_way) <= self.MAX_CONNECTING
+
+    @invariant()
+    def nobody_waits_in_vain(self) -> None:
+        state = self.state
+        waiting = list(state.queue)
+        assert [request for request in waiting if request in self.waiting()] == self.waiting()
+        if not waiting:
+            return
+        assert not state.idle
+        assert state.phase is Phase.READY
+        without = [request for request in waiting if request.establishment is None]
+        if without:
+            assert len(self.under_way) == self.MAX_CONNECTING or state.total == self.MAX_SIZE
+            assert all(establishment.request is not None for establishment in self.under_way)
+            assert waiting[-len(without) :] == without, "a younger one has a connection under way"
+
+    @invariant()
+    def sponsors_match(self) -> None:
+        for establishment in self.under_way:
+            request = establishment.request
+            assert request is None or (request.establishment is establishment and request in self.state.queue)
+        for request in self.state.queue:
+            assert request.establishment is None or request.establishment.request is request
+
+    @invariant()
+    def everything_ends(self) -> None:
+        if self.state.phase is Phase.CLOSED:
+            assert not self.state.idle
+            assert not self.under_way
+            assert not self.waiting()
+        assert self.state.effects == []
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
