@@ -18,18 +18,22 @@ class Deadline:
     in (anyio, trio): it only shortens `maxTimeMS` and stops retries that would not fit; the scope itself cancels.
     """
 
-    __slots__ = ("expires_at", "scope_expires_at", "timeout")
+    __slots__ = ("expires_at", "is_set", "scope_expires_at", "timeout")
 
-    def __init__(self, expires_at: float = inf, scope_expires_at: float = inf, timeout: float = inf) -> None:
+    def __init__(
+        self,
+        expires_at: float = inf,
+        scope_expires_at: float = inf,
+        timeout: float = inf,
+        *,
+        is_set: bool | None = None,
+    ) -> None:
         self.expires_at: float = expires_at
         self.scope_expires_at: float = scope_expires_at
         # The duration that `expires_at` was made from, seconds: cursors refresh it for each iteration and for close.
         self.timeout: float = timeout
-
-    @property
-    def is_set(self) -> bool:
-        """Whether the rules of client-side operations timeout apply."""
-        return self.expires_at != inf
+        # Whether the rules of client-side operations timeout apply; they do for timeoutMS=0, which is no limit.
+        self.is_set: bool = expires_at != inf if is_set is None else is_set
 
     def earliest(self) -> float:
         """The earlier of the two limits."""

@@ -76,7 +76,7 @@ class PyMongoError(Exception):
     Attributes:
         address: The server that the failing attempt talked to, or None when none was reached.
         attempts: How many attempts of the operation were made, the first one included; 0 outside of operations.
-        retry_reasons: Why each retry was made, oldest first (for example ``"overload"``).
+        retry_reasons: Why retries were made, oldest first (for example ``"overload"``); the newest 16 of them.
         retry_refusal: Why no further retry was made (``"attempts"``, ``"deadline"``, ``"tokens"``,
             ``"not retryable"`` or ``"disabled"``), or None when the question did not come up.
         phase: What the operation was doing when its time was used up (``"selection"``, ``"queue"``,
@@ -95,7 +95,9 @@ class PyMongoError(Exception):
     def __init__(self, message: str = "", error_labels: Iterable[str] | None = None) -> None:
         super().__init__(message)
         self._message = message
-        self._labels: set[str] = set(error_labels or ())
+        # From a server, so it may be anything.
+        given = error_labels if isinstance(error_labels, list | tuple | set | frozenset) else ()
+        self._labels: set[str] = {label for label in given if isinstance(label, str)}
 
     @property
     def error_labels(self) -> frozenset[str]:
@@ -125,7 +127,8 @@ class PyMongoError(Exception):
         if self.phase is not None:
             notes.append(f"time used up in phase: {self.phase}")
         if self.attempts > 1:
-            notes.append(f"{self.attempts} attempts, retried for: {', '.join(self.retry_reasons)}")
+            reasons = ", ".join(dict.fromkeys(self.retry_reasons))
+            notes.append(f"{self.attempts} attempts, retried for: {reasons}")
         if self.retry_refusal is not None and (self.attempts > 1 or self.retry_refusal != "not retryable"):
             notes.append(f"not retried again: {self.retry_refusal}")
         return f"{self._message} ({'; '.join(notes)})" if notes else self._message
@@ -327,6 +330,8 @@ def _is_timeout_document(error: Mapping[str, Any]) -> bool:
 def error_from_reply(reply: Mapping[str, Any], max_wire_version: int | None = None) -> PyMongoError:
     """The error that a reply with ``ok: 0`` stands for."""
     code = reply.get("code")
+    if not isinstance(code, int):
+        code = None
     message = str(reply.get("errmsg") or reply.get("$err") or "the server sent an error without a message")
     error: PyMongoError
     if code in NOT_PRIMARY_CODES:

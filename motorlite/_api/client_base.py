@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from motorlite.values import Address
 
 
+_WRITABLE = ("RSPrimary", "Standalone", "Mongos", "LoadBalancer")
+
+
 class ClientBase(Configured[DocumentT]):
     """Life cycle, sessions, databases by name, and what is known of the deployment."""
 
@@ -238,7 +241,9 @@ class ClientBase(Configured[DocumentT]):
     @property
     async def is_primary(self) -> bool:
         """Whether a server that takes writes is known. Connects if necessary."""
-        return (await self._known_topology()).has_writable_server()
+        # Not has_writable_server(): over a direct connection a secondary is tried for writes, too.
+        servers = (await self._known_topology()).known_servers
+        return any(server.server_type_name in _WRITABLE for server in servers)
 
     @property
     async def is_mongos(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 
 from motorlite._api.command_cursor import AsyncCommandCursor
@@ -78,8 +77,7 @@ class UserCommand:
             reply = await core.executor.execute(operation, session, deadline)
         except (OperationFailure, AutoReconnect) as error:
             reply = self._reply_of(error)
-        # The envelope of a reply is always decoded with default options.
-        return reply if options == DEFAULT_CODEC_OPTIONS else bson.decode(bson.encode(reply), options)
+        return reply
 
     def _reply_of(self, error: OperationFailure | AutoReconnect) -> Mapping[str, Any]:
         """The reply that `error` was made from, when the caller asked for it.

@@ -92,6 +92,8 @@ class Core:
         length = max_document_length(read_environment(LENGTH_VARIABLES))
         self._publishers: Publishers = make_publishers(options.event_listeners, max_document_length=length)
         self._is_closed = False
+        # It was not the application that closed it.
+        self._has_lost_loop = False
         self._runtime: Runtime | None = None
         self._fork_generation = current.fork_generation
         # Set by the first `enter`.
@@ -118,6 +120,10 @@ class Core:
 
     def _enter_first(self) -> None:
         if self._is_closed:
+            if self._has_lost_loop:
+                raise InvalidOperation(
+                    "the event loop that the client was bound to has ended; make a client for each event loop"
+                )
             raise InvalidOperation("the client is closed")
         if self._fork_generation != current.fork_generation:
             raise InvalidOperation("the client was made before a fork; make a new one in the child process")
@@ -273,6 +279,7 @@ class Core:
 
     def _host_ended(self) -> None:
         """The client was closed, or its event loop is ending: leave no socket open."""
+        self._has_lost_loop = not self._is_closed
         self._is_closed = True
         self.topology.close(now=True)
 
@@ -323,7 +330,6 @@ def _pool_options(options: ClientOptions) -> PoolOptions:
         min_size=options.min_pool_size,
         max_connecting=options.max_connecting,
         max_idle_time=options.max_idle_time,
-        # With timeoutMS it is ignored ("Validation and Overrides").
-        wait_queue_timeout=options.wait_queue_timeout if options.timeout is None else None,
+        wait_queue_timeout=options.wait_queue_timeout,
         connect_timeout=options.connect_timeout or 0.0,
     )

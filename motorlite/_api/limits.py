@@ -112,7 +112,7 @@ def _from_now(core: CoreLike, seconds: float, block: _Limit | None, scope: float
     expires_at = core.now() + seconds
     if block is not None:
         expires_at, seconds = min(expires_at, block.expires_at), min(seconds, block.seconds)
-    return Deadline(expires_at, scope, seconds)
+    return Deadline(expires_at, scope, seconds, is_set=True)
 
 
 def refreshed(core: CoreLike, seconds: float) -> Deadline:

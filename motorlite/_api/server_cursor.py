@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from motorlite.read_preferences import _ServerMode
     from motorlite.values import Address
 
-# CursorNotFound, CursorKilled, QueryPlanKilled: the server has no such cursor any more.
-_CLOSED_ON_SERVER = frozenset({43, 237, 175})
+# CursorNotFound, CursorKilled, QueryPlanKilled, CappedPositionLost (a tailable cursor was overtaken): the server has no
+# such cursor any more.
+_CLOSED_ON_SERVER = frozenset({43, 237, 175, 136})
 
 
 class GetMoreOptions:
@@ -162,6 +163,8 @@ class ServerCursor(Generic[DocumentT]):
             raise
         finally:
             self._is_reading = False
+            if self._is_closed:  # by another task, which left the session to this getMore
+                self._release_session()
         self._learn(reply)
 
     def _get_more(self, deadline: Deadline) -> GetMore:
@@ -196,7 +199,9 @@ class ServerCursor(Generic[DocumentT]):
         cursor_id, self.cursor_id = self.cursor_id, 0
         if not cursor_id:
             return
-        session, self._implicit_session = self._implicit_session, None
+        session = None
+        if not self._is_reading:  # else the getMore that is under way uses it, and gives it back at its end
+            session, self._implicit_session = self._implicit_session, None
         kill = _Kill(self._core, self._kill_operation(cursor_id), session, self._limits)
         try:
             await kill.run(self._explicit_session, timeout_ms)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
+from bson.codec_options import CodecOptions, DatetimeConversion
 
 from motorlite.errors import OperationFailure, PyMongoError
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
@@ -30,6 +31,10 @@ _SENSITIVE: Final = frozenset(
         "copydbsaslstart",
         "copydb",
     },
+)
+# Showing a document must not fail where sending it would not have.
+_LENIENT: Final = CodecOptions[dict[str, Any]](
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
 )
 _HELLO: Final = frozenset({"hello", "ismaster"})
 # Of an error document these say nothing that must be hidden.
@@ -94,4 +99,4 @@ class CommandEvents:
 
 
 def _decoded(document: bytes) -> dict[str, Any]:
-    return bson.decode(document)
+    return bson.decode(document, _LENIENT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from motorlite.values import Document, ServerFacts
 
 _PRIMARY = 0
+_SCOPE_MARGIN_MS = 5
 _PRIMARY_PREFERRED = {"mode": "primaryPreferred"}
 
 
@@ -39,9 +40,10 @@ def add_time_limit(
         if milliseconds <= 0:
             raise _no_time_left()
         document["maxTimeMS"] = milliseconds
-    if deadline.scope_expires_at != inf and not operation.creates_cursor:
-        # Only a hint to the server: the scope itself ends the operation here.
-        milliseconds = max(1, int((deadline.scope_expires_at - now - min_round_trip_time) * 1000))
+    remaining = deadline.scope_expires_at - now
+    if 0 < remaining < inf and not operation.creates_cursor:
+        # Only a hint to the server, and a little late: the scope itself must be what ends the operation here.
+        milliseconds = ceil(remaining * 1000) + _SCOPE_MARGIN_MS
         document["maxTimeMS"] = min(milliseconds, document.get("maxTimeMS") or milliseconds)
 
 

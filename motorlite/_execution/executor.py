@@ -20,6 +20,7 @@ from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import (
     ConfigurationError,
     InvalidOperation,
+    ProtocolError,
     PyMongoError,
     error_from_reply,
     write_concern_error,
@@ -90,7 +91,6 @@ class _Run:
         # Loop time at which selecting and checking out must be done; set when either has to wait.
         self.selection_until = inf
 
-
     def begin_retry(self) -> None:
         """Forget what was of the last attempt alone."""
         self.is_retry = True
@@ -148,6 +148,9 @@ class Executor:
         """
         run = _Run(operation, session, deadline, operation_id or next(_operation_ids))
         retry: Retry | None = None
+        if deadline.scope_expires_at == -inf:
+            # The caller's cancel scope has been cancelled already: be cancelled before a connection is spent on it.
+            await self._sleep(0)
         try:
             while True:
                 try:
@@ -177,11 +180,15 @@ class Executor:
                 return None
             try:
                 value = operation.parse(reply)
+                if operation.creates_cursor:
+                    self._attach(run, value)
             except PyMongoError as error:
                 self._complete(run, retry, reply, error)
                 raise
-            if operation.creates_cursor:
-                self._attach(run, value)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                strange = ProtocolError(f"the reply to {operation.name} cannot be used: {error!r}")
+                self._complete(run, retry, reply, strange)
+                raise strange from error
             return value
         finally:
             if session is None and run.server_session is not None:

@@ -82,7 +82,7 @@ class Operation:
     __slots__ = ("codec_options", "database", "read_preference", "selector")
 
     # The command's name, for errors and events.
-    name: ClassVar[str]
+    name: str
     kind: ClassVar[Kind]
     # May be retried by the retryable reads or retryable writes specification. For writes this also means that the
     # command takes a txnNumber.
@@ -139,7 +139,7 @@ class CursorReply:
         # 0: the server has closed the cursor.
         self.cursor_id: int = cursor["id"]
         # "database.collection" of the cursor, which getMore must name.
-        self.namespace: str = cursor.get("ns", "")
+        self.namespace: str = cursor["ns"] if self.cursor_id else cursor.get("ns", "")
         self.documents: list[Any] = cursor[field]
         self.reply: Document = reply
         # Set by the executor: where the cursor lives, and the implicit session that now belongs to it.

@@ -8,6 +8,7 @@ attempts left, does the delay fit, is there a token; so that nothing is taken fo
 
 from __future__ import annotations
 
+from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from motorlite.errors import PyMongoError
     from motorlite.retry import OverloadRetry
 
+_REASONS_KEPT = 16
 _BY_LABEL = (RetryReason.OVERLOAD, RetryReason.LABEL)
 
 
@@ -98,26 +100,23 @@ class Retry:
         "_refusal",
         "_settings",
         "_was_overloaded",
+        "retries",
     )
 
     def __init__(self, settings: RetrySettings, operation: Operation) -> None:
         self._settings = settings
         self._operation = operation
-        # All errors of the operation so far, oldest first.
+        # Of the errors so far, oldest first, those that may be raised: the first, the best and the newest.
         self._errors: list[PyMongoError] = []
-        # Why each retry was made.
-        self._reasons: list[RetryReason] = []
+        # How many retries were decided on, and why the newest of them were: with timeoutMS there may be very many.
+        self.retries = 0
+        self._reasons: deque[RetryReason] = deque(maxlen=_REASONS_KEPT)
         # How many of them the retryable reads and writes specifications made.
         self._ordinary_retries = 0
         # An overload error was among them: all retries together are capped then, with or without timeoutMS.
         self._was_overloaded = False
         # Why the newest retry was refused.
         self._refusal: RetryRefusal | None = None
-
-    @property
-    def retries(self) -> int:
-        """How many retries were decided on."""
-        return len(self._reasons)
 
     def after(
         self, error: PyMongoError, deadline: Deadline, now: float, *, ordinary: bool, is_sharded: bool = False
@@ -127,10 +126,10 @@ class Retry:
         `ordinary`: whether the retryable reads or writes specification applies on the server that failed;
         `is_sharded`: whether it is a mongos, which is avoided by the retry whatever the error was.
         """
-        self._errors.append(error)
+        self._remember(error)
         settings, policy = self._settings, self._settings.policy
         is_overload = error.has_error_label(SYSTEM_OVERLOADED)
-        if self._reasons and not is_overload and settings.bucket is not None:
+        if self.retries and not is_overload and settings.bucket is not None:
             settings.bucket.retry_failed_otherwise()
         self._was_overloaded = self._was_overloaded or is_overload
         reason = classify.reason(error, self._operation, policy, ordinary=ordinary)
@@ -150,15 +149,24 @@ class Retry:
         if reason in _BY_LABEL and settings.bucket is not None and not settings.bucket.take():
             return self._refuse(reason, RetryRefusal.TOKENS)
         self._reasons.append(reason)
+        self.retries += 1
         if reason not in _BY_LABEL:
             self._ordinary_retries += 1
         return Again(reason, delay, deprioritize=is_sharded or (is_overload and policy.retargets))
+
+    def _remember(self, error: PyMongoError) -> None:
+        kept = self._errors[:1]
+        if kept:
+            best = classify.to_raise(self._errors, self._operation)
+            if best is not kept[0]:
+                kept.append(best)
+        self._errors = [*kept, error]
 
     def _has_attempts_left(self, reason: RetryReason, deadline: Deadline) -> bool:
         if reason in _BY_LABEL or self._was_overloaded:
             return self.retries < self._settings.policy.max_retries
         # With timeoutMS as often as there is time (client-side operations timeout, "Retryability").
-        return self._ordinary_retries < (inf if deadline.is_set else 1)
+        return self._ordinary_retries < (1 if deadline.expires_at == inf else inf)
 
     def _refuse(self, reason: RetryReason, refusal: RetryRefusal) -> Raise:
         self._refusal = refusal

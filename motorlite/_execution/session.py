@@ -7,14 +7,16 @@ told the time.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from bson.timestamp import Timestamp
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
     from bson.binary import Binary
-    from bson.timestamp import Timestamp
 
 # A server session is not used in the last minute of its life (specification, "Algorithm to acquire...").
 _LAST_MINUTE = 60.0
@@ -68,9 +70,11 @@ def newest_cluster_time(
     one: Mapping[str, Any] | None,
     other: Mapping[str, Any] | None,
 ) -> Mapping[str, Any] | None:
-    """The greater of two $clusterTime documents."""
-    if one is None or other is None:
-        return one or other
+    """The greater of two $clusterTime documents; what `other` has of another shape is ignored."""
+    if not isinstance(other, Mapping) or not isinstance(other.get("clusterTime"), Timestamp):
+        return one
+    if one is None:
+        return other
     return other if other["clusterTime"] > one["clusterTime"] else one
 
 

@@ -149,6 +149,8 @@ class AsyncioRuntime:
         self._loop = asyncio.get_running_loop()
         self.name = "uvloop" if type(self._loop).__module__.startswith("uvloop") else "asyncio"
         self.now: Callable[[], float] = self._loop.time
+        # An address that swallows packets must not hide the host's others (RFC 8305); uvloop cannot do that.
+        self._racing: dict[str, Any] = {} if self.name == "uvloop" else {"happy_eyeballs_delay": 0.25}
 
     def is_current(self) -> bool:
         try:
@@ -189,7 +191,7 @@ class AsyncioRuntime:
                 if port is None:
                     _, stream = await loop.create_unix_connection(protocol, host)
                 else:
-                    _, stream = await loop.create_connection(protocol, host, port)
+                    _, stream = await loop.create_connection(protocol, host, port, **self._racing)
                 if tls is not None:
                     await stream.secure(tls, host)
         return stream

@@ -33,7 +33,9 @@ def connect_error(address: Address, error: BaseException) -> PyMongoError:
 
 
 def _is_closed(error: ssl.SSLError) -> bool:
-    return isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or error.reason in _CLOSED
+    # Only OpenSSL sets a reason, not those who raise its errors themselves.
+    closed = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    return closed or getattr(error, "reason", None) in _CLOSED
 
 
 def describe(error: BaseException) -> str:

@@ -85,8 +85,11 @@ class MemoryStream:
         return self._error is None and not self._frames and self._framer.is_empty
 
     def abort(self) -> None:
+        self._close(AutoReconnect(f"{format_address(self._address)}: the connection was closed by this client"))
+
+    def _close(self, error: PyMongoError) -> None:
         if self._error is None:
-            self._error = AutoReconnect(f"{format_address(self._address)}: the connection was closed by this client")
+            self._error = error
             self._peer.client_closed(self)
             self._wake()
 
@@ -97,7 +100,7 @@ class MemoryStream:
         try:
             self._frames.extend(self._framer.feed(data))
         except PyMongoError as error:
-            self._error = error
+            self._close(error)
         self._wake()
 
     def close(self) -> None:

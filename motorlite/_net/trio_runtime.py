@@ -116,7 +116,9 @@ class _TrioTask:
         self._args = args
         self._scope = trio.CancelScope()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
+        # Protected: Ctrl-C is the program's; it must not end in here and bring the system task down.
         with self._scope:
             try:
                 await self._function(*self._args)

@@ -26,9 +26,8 @@ class RunCommand(Operation):
     which for this command needs retryReads and retryWrites.
     """
 
-    __slots__ = ("_document", "_name", "time_limit")
+    __slots__ = ("_document", "name", "time_limit")
 
-    name = "runCommand"
     kind = Kind.COMMAND
     # The whole reply is the user's.
     document_fields: ClassVar[Mapping[str, Any] | None] = {}
@@ -51,10 +50,10 @@ class RunCommand(Operation):
         self._document = dict(command)
         if not self._document:
             raise ValueError("a command must not be empty: its first key is its name")
-        self._name = next(iter(self._document))
+        self.name = next(iter(self._document))
 
     def command(self, facts: ServerFacts) -> Command:
-        return Command(self._name, self._document.copy())
+        return Command(self.name, self._document.copy())
 
 
 class RunCursorCommand(RunCommand):
@@ -71,5 +70,5 @@ class RunCursorCommand(RunCommand):
 
     def parse(self, reply: Document) -> CursorReply:
         if "cursor" not in reply:
-            raise InvalidOperation(f"the reply to {self._name} has no cursor; use command() instead")
+            raise InvalidOperation(f"the reply to {self.name} has no cursor; use command() instead")
         return CursorReply(reply, "firstBatch")

@@ -71,6 +71,10 @@ def _encode(database: str, document: Mapping[str, Any], request_id: int, flags: 
     return op_msg.encode(request_id, encode({**document, "$db": database}, DEFAULT_CODEC_OPTIONS), (), flags)
 
 
+def _not_the_reply(request_id: int, message: op_msg.Message) -> ProtocolError:
+    return ProtocolError(f"expected the reply to request {request_id}, got that to {message.response_to}")
+
+
 class Connection:
     """A connection of a pool or of a monitor.
 
@@ -130,9 +134,14 @@ class Connection:
         try:
             reply = op_msg.parse(await self.stream.exchange(message, until))
             if reply.response_to != request_id:
-                raise ProtocolError(f"expected the reply to request {request_id}, got that to {reply.response_to}")
-            return decode_reply(reply.body, codec_options, document_fields)
+                raise _not_the_reply(request_id, reply)
         except BaseException as error:
+            self._spoil(error)
+            raise
+        try:
+            return decode_reply(reply.body, codec_options, document_fields)
+        except ProtocolError as error:
+            # Not so for a value that Python or the user's own decoder refuses: the reply itself was in order.
             self._spoil(error)
             raise
 
@@ -163,7 +172,7 @@ class Connection:
         try:
             message = op_msg.parse(await receiving)
             if message.response_to != response_to:
-                raise ProtocolError(f"expected a reply to {response_to}, got one to {message.response_to}")
+                raise _not_the_reply(response_to, message)
             # The server counts each of its messages as the request that the next one responds to.
             return ExhaustReply(decode_reply(message.body), message.request_id, message.more_to_come)
         except BaseException as error:

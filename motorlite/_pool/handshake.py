@@ -219,11 +219,7 @@ def incompatibility(address: Address, min_wire_version: int, max_wire_version: i
 
 
 def _is_standalone(reply: Mapping[str, Any]) -> bool:
-    return (
-        reply.get("msg") != "isdbgrid"
-        and reply.get("setName") is None
-        and reply.get("isreplicaset") is not True
-    )
+    return reply.get("msg") != "isdbgrid" and reply.get("setName") is None and reply.get("isreplicaset") is not True
 
 
 @overload

@@ -13,7 +13,7 @@ from motorlite import monitoring as events
 from motorlite._net.runtime import WaitTimeout
 from motorlite._pool.connection import Connection
 from motorlite._pool.establish import EstablishmentError
-from motorlite._pool.state import Abandon, Close, Establish, Phase, PoolClosedError, PoolState, Request
+from motorlite._pool.state import Abandon, Close, Establish, PoolClosedError, PoolState, Request
 from motorlite.errors import PoolClearedError, PyMongoError, WaitQueueTimeoutError
 from motorlite.values import format_address
 
@@ -94,7 +94,7 @@ class Pool:
         self.state.enqueue(request, started)
         self._perform()
         try:
-            answer = await self._wait(request, started, min(until, deadline.expires_at))
+            answer = await self._wait(request, started, min(until, deadline.expires_at), deadline)
         except WaitTimeout:
             raise self._timed_out(request, started) from None
         except BaseException as error:
@@ -110,9 +110,10 @@ class Pool:
         self._failed_check_out(answer, started)
         raise answer
 
-    async def _wait(self, request: Request, started: float, until: float) -> Any:
+    async def _wait(self, request: Request, started: float, until: float, deadline: Deadline) -> Any:
         waiter: Any = request.waiter
-        limit = self._options.wait_queue_timeout
+        # With timeoutMS it is ignored ("Validation and Overrides").
+        limit = None if deadline.is_set else self._options.wait_queue_timeout
         if limit is None or started + limit >= until:
             return await waiter.wait(until)
         try:
@@ -288,8 +289,8 @@ class Pool:
             self._publish(events.ConnectionClosedEvent(self.address, connection_id, reason, error))
 
     async def _maintain(self) -> None:
-        """Keep minPoolSize and maxIdleTimeMS while the pool is open."""
-        while self.state.phase is not Phase.CLOSED:
+        """Keep minPoolSize and maxIdleTimeMS until the pool is closed."""
+        while True:
             self.state.prune(self._runtime.now())
             self.state.populate()
             self._perform()

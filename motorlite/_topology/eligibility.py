@@ -87,9 +87,7 @@ def check_max_staleness(kind: TopologyType, preference: Preference, heartbeat_fr
     if max_staleness == NO_MAX_STALENESS:
         return
     if preference.mode == PRIMARY:
-        raise ConfigurationError(
-            f"maxStalenessSeconds={max_staleness} cannot be used with read preference primary"
-        )
+        raise ConfigurationError(f"maxStalenessSeconds={max_staleness} cannot be used with read preference primary")
     heartbeat_ms, idle_write_ms = heartbeat_frequency * 1000, IDLE_WRITE_PERIOD * 1000
     smallest = max(SMALLEST_MAX_STALENESS, heartbeat_frequency + IDLE_WRITE_PERIOD)
     if kind in REPLICA_SET_TYPES and max_staleness < smallest:
@@ -133,9 +131,7 @@ def _fresh_enough(
     return [server for server in servers if round(staleness(server), 3) <= max_staleness]
 
 
-def _with_tags(
-    servers: list[ServerDescription], tag_sets: Sequence[Mapping[str, Any]]
-) -> list[ServerDescription]:
+def _with_tags(servers: list[ServerDescription], tag_sets: Sequence[Mapping[str, Any]]) -> list[ServerDescription]:
     """The servers that match the first tag set that any of them matches."""
     for wanted in tag_sets:
         matching = [server for server in servers if wanted.items() <= server.tags.items()]

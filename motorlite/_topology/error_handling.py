@@ -132,9 +132,7 @@ def is_state_change_error(error: PyMongoError) -> bool:
     if isinstance(error, NotPrimaryError):
         return True
     message = str(error.args[0]) if error.args else ""
-    return isinstance(error, OperationFailure) and (
-        "not master" in message or "node is recovering" in message
-    )
+    return isinstance(error, OperationFailure) and ("not master" in message or "node is recovering" in message)
 
 
 def _topology_version(facts: ErrorFacts) -> Mapping[str, Any] | None:

@@ -15,7 +15,7 @@ from motorlite._pool.establish import EstablishmentError
 from motorlite._pool.handshake import monitor_hello
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite._topology.server_description import ServerDescription
-from motorlite.errors import AutoReconnect, PyMongoError, error_from_reply
+from motorlite.errors import AutoReconnect, ProtocolError, PyMongoError, error_from_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,6 +83,8 @@ class Monitor:
         self._more_after: ExhaustReply | None = None
         self._is_checking = False
         self._is_check_cancelled = False
+        # Loop time of the last check that followed a lost connection at once.
+        self._retried_at = -inf
         # Who sleeps between two checks, and whether a check was asked for meanwhile.
         self._sleeper: Waiter | None = None
         self._is_check_wanted = False
@@ -149,6 +151,10 @@ class Monitor:
             )
         except PyMongoError as error:
             return self._failed(error, awaited, started)
+        except Exception as error:
+            # A reply of a shape that nobody thought of must not end the monitoring of its server.
+            strange = ProtocolError(f"the reply to hello cannot be used: {error!r}")
+            return self._failed(strange, awaited, started)
         finally:
             self._is_checking = False
         if self._publish is not None:
@@ -167,9 +173,15 @@ class Monitor:
         if self._publish is not None:
             duration = self._runtime.now() - started
             self._publish(events.ServerHeartbeatFailedEvent(self.address, awaited, duration, error))
-        if was_cancelled:
+        if was_cancelled or not self._on_failed(self.address, error):
             return False
-        return self._on_failed(self.address, error)
+        now = self._runtime.now()
+        if now - self._retried_at < self._settings.min_heartbeat_interval:
+            # The server answers handshakes and breaks off each time: soon, but not in a loop.
+            self._is_check_wanted = True
+            return False
+        self._retried_at = now
+        return True
 
     def _close(self) -> None:
         if self._connection is not None:

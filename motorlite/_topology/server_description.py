@@ -320,9 +320,7 @@ def _addresses(reply: Mapping[str, Any], name: str) -> frozenset[Address]:
     members: list[Any] = _typed(reply, name, list) or []
     for member in members:
         if not isinstance(member, str):
-            raise ProtocolError(
-                f"field {name!r} of the server's hello names a member that is not text: {member!r}"
-            )
+            raise ProtocolError(f"field {name!r} of the server's hello names a member that is not text: {member!r}")
     return frozenset(map(parse_address, members))
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from motorlite._net.runtime import Host, Runtime, Waiter
     from motorlite._pool.establish import Establisher, EstablishmentError
     from motorlite._pool.pool import Pool
+    from motorlite._topology.error_handling import ErrorEffect
     from motorlite._topology.monitor import MonitorSettings
     from motorlite._topology.selection import Selector, ServerSelector
     from motorlite.deadline import Deadline
@@ -202,10 +203,7 @@ class Topology:
         if self._is_closed or self._servers.get(server.address) is not server:
             return
         effect = on_error(server.description, facts)
-        if effect.description is not None:
-            self._apply(effect.description)
-        if effect.clear_pool:
-            server.pool.clear(facts.error, interrupt_in_use=effect.interrupt_in_use)
+        self._mark(server, effect, facts.error)
         if server.monitor is not None:
             if effect.cancel_check:
                 server.monitor.cancel_check()
@@ -220,11 +218,14 @@ class Topology:
         if server is None or self._is_closed:
             return False
         effect = on_check_error(server.description, error, now=self._runtime.now())
+        self._mark(server, effect, error)
+        return effect.request_check
+
+    def _mark(self, server: Server, effect: ErrorEffect, error: PyMongoError) -> None:
         if effect.description is not None:
             self._apply(effect.description)
         if effect.clear_pool:
             server.pool.clear(error, interrupt_in_use=effect.interrupt_in_use)
-        return effect.request_check
 
     # --- changes ---
 

@@ -137,9 +137,7 @@ class TopologyDescription:
         everyone = list(self._servers.values())
         if read_preference is None:
             return bool(servers_for_write(self.topology_type, everyone))
-        return bool(
-            servers_for_read(self.topology_type, everyone, everyone, read_preference, heartbeat_frequency)
-        )
+        return bool(servers_for_read(self.topology_type, everyone, everyone, read_preference, heartbeat_frequency))
 
     def has_writable_server(self) -> bool:
         """Whether a write would find a server now."""
@@ -186,9 +184,7 @@ class TopologyDescription:
 
     def with_hosts(self, addresses: Iterable[Address]) -> TopologyDescription:
         """The deployment with exactly these servers, after its SRV records changed (sharded or unknown)."""
-        servers = {
-            address: self._servers.get(address) or ServerDescription.unknown(address) for address in addresses
-        }
+        servers = {address: self._servers.get(address) or ServerDescription.unknown(address) for address in addresses}
         return TopologyDescription(
             self.topology_type,
             servers,
@@ -200,9 +196,7 @@ class TopologyDescription:
 
     def is_pool_ready_after(self, checked: ServerDescription) -> bool:
         """Whether this successful check makes the server's pool ready ("Connection Pool Management")."""
-        return checked.is_readable or (
-            checked.is_server_type_known and self.topology_type is TopologyType.Single
-        )
+        return checked.is_readable or (checked.is_server_type_known and self.topology_type is TopologyType.Single)
 
     def __repr__(self) -> str:
         servers = sorted(self._servers.values(), key=lambda server: format_address(server.address))
@@ -221,9 +215,7 @@ class TopologyChange:
 
     __slots__ = ("added", "deposed", "removed")
 
-    def __init__(
-        self, added: tuple[Address, ...], removed: tuple[Address, ...], deposed: tuple[Address, ...]
-    ) -> None:
+    def __init__(self, added: tuple[Address, ...], removed: tuple[Address, ...], deposed: tuple[Address, ...]) -> None:
         self.added = added
         self.removed = removed
         self.deposed = deposed

@@ -73,13 +73,9 @@ def _verify_set_name(draft: Draft, server: ServerDescription) -> None:
     if not server.is_server_type_known or draft.set_name in (None, server.replica_set_name):
         return
     belongs = (
-        f"is a member of {server.replica_set_name!r}"
-        if server.replica_set_name
-        else "is not a member of a replica set"
+        f"is a member of {server.replica_set_name!r}" if server.replica_set_name else "is not a member of a replica set"
     )
-    error = ConfigurationError(
-        f"the client asks for the replica set {draft.set_name!r}, but this server {belongs}"
-    )
+    error = ConfigurationError(f"the client asks for the replica set {draft.set_name!r}, but this server {belongs}")
     draft.servers[server.address] = ServerDescription.unknown(
         server.address, error=error, last_update_time=server.last_update_time
     )
@@ -150,9 +146,7 @@ def _update_rs_from_primary(draft: Draft, server: ServerDescription) -> None:
     else:
         for other in list(draft.servers.values()):
             if other.server_type is ServerType.RSPrimary and other.address != server.address:
-                _depose(
-                    draft, other, NotPrimaryError("primary marked stale due to discovery of newer primary")
-                )
+                _depose(draft, other, NotPrimaryError("primary marked stale due to discovery of newer primary"))
         _add_members(draft, server)
         for address in list(draft.servers):
             if address not in server.all_hosts:

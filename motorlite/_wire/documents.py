@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import bson
-from bson.codec_options import DEFAULT_CODEC_OPTIONS, TypeRegistry
+from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions, DatetimeConversion, TypeRegistry
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 
@@ -18,9 +18,11 @@ from motorlite.errors import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bson.codec_options import CodecOptions
 
 _NO_TYPES = TypeRegistry()
+_LENIENT = CodecOptions[dict[str, Any]](
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
+)
 
 
 def encode(document: Mapping[str, Any], codec_options: CodecOptions[Any]) -> bytes:
@@ -42,6 +44,7 @@ def decode_reply(
 
     Raises:
         ProtocolError: the server sent invalid BSON.
+        bson.errors.InvalidBSON: a value in it cannot be had in Python with these options.
     """
     if fields is None:
         codec_options = DEFAULT_CODEC_OPTIONS
@@ -57,7 +60,18 @@ def decode_reply(
         raw = RawBSONDocument(bytes(body), plain.with_options(document_class=RawBSONDocument))
         return _decode_fields(raw, codec_options, plain, fields)
     except (BSONError, UnicodeDecodeError) as error:
+        if _is_well_formed(body):
+            raise
         raise ProtocolError(f"the server sent a reply that is not valid BSON: {error}") from error
+
+
+def _is_well_formed(body: memoryview | bytes) -> bool:
+    """Whether only a value was refused: a date that Python cannot hold, or text that is not UTF-8."""
+    try:
+        bson.decode(body, _LENIENT)
+    except (BSONError, UnicodeDecodeError):
+        return False
+    return True
 
 
 def _decode_fields(

@@ -212,7 +212,7 @@ async def test_a_document_of_16_mib_fits_and_one_byte_more_does_not(
     async with make_client(standalone) as client:
         collection = client[database_name].c
         overhead = 4 + len(b"\x10_id\0....") + len(b"\x02t\0....\0") + 1
-        largest = {"_id": 1, "t": "x" * (16 * MIB - overhead)}
+        largest: dict[str, Any] = {"_id": 1, "t": "x" * (16 * MIB - overhead)}
         await collection.insert_one(largest)
         found = await collection.find_one({"_id": 1})
         assert found == largest

@@ -144,7 +144,7 @@ async def test_an_existing_collection_is_refused(deployment: LocalServer, databa
 
 async def test_settings_come_down_and_can_be_replaced(deployment: LocalServer, database_name: str) -> None:
     record = Record()
-    options = {"w": 1, "readConcernLevel": "local", "read_preference": ReadPreference.NEAREST}
+    options: dict[str, Any] = {"w": 1, "readConcernLevel": "local", "read_preference": ReadPreference.NEAREST}
     async with make_client(deployment, event_listeners=[record], **options) as client:
         database = client[database_name]
         assert database.c.write_concern == WriteConcern(1)
@@ -152,8 +152,9 @@ async def test_settings_come_down_and_can_be_replaced(deployment: LocalServer, d
         assert database.c.read_preference == ReadPreference.NEAREST
         await database.c.insert_one({"_id": 1})
         await database.c.find_one()
+        codec_options: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True)
         other = database.with_options(
-            codec_options=CodecOptions(tz_aware=True),
+            codec_options=codec_options,
             write_concern=WriteConcern("majority"),
             read_concern=ReadConcern("majority"),
         ).c

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def secure() -> Iterator[LocalServer]:
     """A server that wants TLS and authentication."""
     with LocalServer.start(auth=True, tls=True) as server:
         subject = x509.load_pem_x509_certificate(client_certificate(server)).subject.rfc4514_string()
-        roles = [{"role": "readWriteAnyDatabase", "db": "admin"}]
+        roles = [{"role": role, "db": "admin"} for role in ("readWriteAnyDatabase", "dbAdminAnyDatabase")]
         server.command({"createUser": subject, "roles": roles}, "$external")
         for name, password, mechanism in USERS:
             user = {"createUser": name, "pwd": password, "roles": roles, "mechanisms": [mechanism]}
@@ -97,7 +98,7 @@ async def test_tls_with_another_authority(secure: LocalServer) -> None:
     error = await tried(f"mongodb://127.0.0.1:{port_of(secure)}/?tls=true")
     assert isinstance(error, ServerSelectionTimeoutError)
     assert "certificate verify failed" in str(error)
-    error = await tried(f"mongodb://127.0.0.1:{port_of(secure)}/?tlsInsecure=true")
+    error = await tried(f"mongodb://127.0.0.1:{port_of(secure)}/?tls=true&tlsInsecure=true")
     assert isinstance(error, OperationFailure)  # not authenticated, but connected
     assert error.code == 13
 
@@ -130,14 +131,16 @@ async def test_files_that_cannot_be_used(tmp_path: Path, secure: LocalServer) ->
     nonsense.write_text("no certificate")
     for option in ("tlsCAFile", "tlsCertificateKeyFile"):
         for path in (nonsense, tmp_path / "missing.pem"):
-            async with make_client(f"mongodb://127.0.0.1:{port_of(secure)}/", **{option: str(path)}) as client:
-                with pytest.raises(ConfigurationError, match=f"{option}.*{path.name}"):
-                    await client.admin.command("ping")
+            options: dict[str, Any] = {option: str(path)}
+            client = make_client(f"mongodb://127.0.0.1:{port_of(secure)}/", **options)
+            with pytest.raises(ConfigurationError, match=rf"{option} .*{path.stem}\.pem.* cannot be used"):
+                await client.admin.command("ping")
+            await client.close()
 
 
 async def test_a_client_certificate_authenticates(secure: LocalServer, database_name: str) -> None:
     uri = f"mongodb://127.0.0.1:{port_of(secure)}/?authMechanism=MONGODB-X509&authSource=$external"
-    files = {"tlsCAFile": str(secure.ca_file)}
+    files: dict[str, Any] = {"tlsCAFile": str(secure.ca_file)}
     async with make_client(uri, tlsCertificateKeyFile=str(secure.client_certificate_file), **files) as client:
         await client[database_name].c.insert_one({"_id": 1})
         status = await client.admin.command("connectionStatus")
@@ -155,8 +158,9 @@ async def test_a_client_certificate_authenticates(secure: LocalServer, database_
 @pytest.mark.parametrize(("user", "password", "mechanism"), USERS)
 async def test_scram(secure: LocalServer, database_name: str, user: str, password: str, mechanism: str) -> None:
     uri = f"mongodb://127.0.0.1:{port_of(secure)}/"
-    files = {"tls": True, "tlsCAFile": str(secure.ca_file)}
-    for options in ({}, {"authMechanism": mechanism}):
+    files: dict[str, Any] = {"tls": True, "tlsCAFile": str(secure.ca_file)}
+    choices: list[dict[str, Any]] = [{}, {"authMechanism": mechanism}]
+    for options in choices:
         async with make_client(uri, username=user, password=password, **files, **options) as client:
             await client[database_name].c.insert_one({})
             status = await client.admin.command("connectionStatus")
@@ -170,7 +174,7 @@ async def test_scram(secure: LocalServer, database_name: str, user: str, passwor
 
 
 async def test_the_wrong_mechanism_and_an_unknown_user(secure: LocalServer) -> None:
-    files = {"tls": True, "tlsCAFile": str(secure.ca_file)}
+    files: dict[str, Any] = {"tls": True, "tlsCAFile": str(secure.ca_file)}
     uri = f"mongodb://127.0.0.1:{port_of(secure)}/"
     error = await tried(uri, username="sha256", password="IX", authMechanism="SCRAM-SHA-1", **files)
     assert isinstance(error, OperationFailure)
@@ -204,21 +208,20 @@ async def test_max_pool_size_and_a_fair_queue(deployment: LocalServer, database_
     async with make_client(deployment, maxPoolSize=2) as client:
         collection = client[database_name].c
         await collection.insert_one({"_id": 1})
+        started: list[int] = []
         finished: list[int] = []
 
         async def find(number: int) -> None:
+            started.append(number)
             await collection.find_one({"$where": "sleep(5) || true"})
             finished.append(number)
 
         async with anyio.create_task_group() as tasks:
             for number in range(12):
                 tasks.start_soon(find, number)
-            await anyio.sleep(0.01)
-            assert any(server.in_use == 2 and server.waiting for server in client.stats().servers.values())
-        # Two at a time, so nobody is overtaken by more than one place or two.
-        assert len(finished) == 12
-        starting_order = sorted(finished[:4])
-        assert starting_order in ([0, 1, 2, 3], [8, 9, 10, 11]) or max(finished[:2]) <= 11
+            await until(lambda: any(server.waiting == 10 for server in client.stats().servers.values()))
+        # Two at a time, so that of two neighbours the second may be first, but no more than that.
+        assert all(abs(started.index(number) - place) <= 2 for place, number in enumerate(finished))
         assert all(server.connections_created <= 2 for server in client.stats().servers.values())
 
 
@@ -288,12 +291,16 @@ async def test_read_preferences(replica_set3: LocalServer, database_name: str) -
             assert {event.connection_id for event in record.started_events} == addresses, preference
         # Writes go to the primary, whatever the preference.
         record.clear()
-        await collection.insert_one({})
+        await client[database_name].c.with_options(read_preference=Secondary()).insert_one({})
         assert record.started_events[0].connection_id == primary
-        with pytest.raises(ServerSelectionTimeoutError, match="Secondary"):
-            async with make_client(replica_set3, **QUICKLY) as other:
-                tagged = Secondary(tag_sets=[{"dc": "nowhere"}])
-                await other[database_name].c.with_options(read_preference=tagged).find_one()
+
+
+async def test_a_read_preference_that_no_server_satisfies(replica_set3: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set3, **QUICKLY) as client:
+        tagged = client[database_name].c.with_options(read_preference=Secondary(tag_sets=[{"dc": "nowhere"}]))
+        with pytest.raises(ServerSelectionTimeoutError, match=r"secondary.*nowhere"):
+            await tagged.find_one()
+        await client[database_name].c.find_one()
 
 
 async def test_getmore_goes_where_the_cursor_is(replica_set3: LocalServer, database_name: str) -> None:
@@ -314,8 +321,8 @@ async def test_getmore_goes_where_the_cursor_is(replica_set3: LocalServer, datab
 async def test_another_replica_set_name(replica_set: LocalServer) -> None:
     error = await tried(f"mongodb://{format_address(replica_set.addresses[0])}/?replicaSet=other")
     assert isinstance(error, ServerSelectionTimeoutError)
-    assert "other" in str(error)
-    assert "rs0" in str(error)
+    assert "'other'" in str(error)
+    assert "replicaSet" in str(error)
 
 
 async def test_a_replica_set_name_for_a_standalone(standalone: LocalServer) -> None:
@@ -361,7 +368,7 @@ async def test_nobody_listens() -> None:
     assert isinstance(error, ServerSelectionTimeoutError)
     assert "127.0.0.1:1" in str(error)
     assert "127.0.0.1:2" in str(error)
-    assert "refused" in str(error)
+    assert str(error).count(f"Errno {errno.ECONNREFUSED}") == 2
 
 
 async def test_a_host_name_that_does_not_exist() -> None:

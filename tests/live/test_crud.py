@@ -468,8 +468,8 @@ async def test_unacknowledged_writes_arrive(deployment: LocalServer, database_na
         collection = client[database_name].c
         silent = collection.with_options(write_concern=WriteConcern(w=0))
         for number in range(20):
-            result = await silent.insert_one({"_id": number})
-        await silent.insert_one({"_id": 0})  # a duplicate, of which nobody hears
+            await silent.insert_one({"_id": number})
+        result = await silent.insert_one({"_id": 0})  # a duplicate, of which nobody hears
         with pytest.raises(InvalidOperation, match="not acknowledged"):
             _ = (await silent.update_one({}, {"$set": {"a": 1}})).matched_count
         assert not result.acknowledged

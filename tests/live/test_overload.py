@@ -504,7 +504,7 @@ async def test_each_batch_of_a_bulk_write_has_retries_of_its_own(
             for name in ("insert", "update")
         )
         in_turn(replica_set, record, [*[insert] * 4, *[update] * 4])
-        requests = [InsertOne({"_id": 1, "n": 0}), UpdateMany({}, {"$inc": {"n": 1}})]
+        requests: list[Any] = [InsertOne({"_id": 1, "n": 0}), UpdateMany({}, {"$inc": {"n": 1}})]
         # The fourth failure of the insert makes way for the first of the update.
         result = await client[database_name].c.bulk_write(requests)
         assert (result.inserted_count, result.modified_count) == (1, 1)

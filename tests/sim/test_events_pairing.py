@@ -11,7 +11,7 @@ import pytest
 from motorlite._execution import executor
 from motorlite.concerns import WriteConcern
 from motorlite.deadline import NO_DEADLINE
-from motorlite.errors import PyMongoError
+from motorlite.errors import ProtocolError, PyMongoError
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
 from tests.support.core import (
@@ -235,6 +235,19 @@ async def test_an_error_in_the_reply_to_a_retry_tells_of_the_retries() -> None:
         error = await outcome(client, insert())
         assert error is not None
         assert (error.address, error.attempts, error.retry_reasons) == (A, 2, ("overload",))
+
+
+@pytest.mark.parametrize("reply", [{}, {"cursor": 5}, {"cursor": {"id": 0}}, {"cursor": {"firstBatch": []}}])
+async def test_a_reply_that_cannot_be_used_is_a_protocol_error(reply: dict[str, Any]) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", OVERLOADED, {"ok": 1, **reply})
+    async with driver(deployment) as client:
+        error = await outcome(client, find())
+        assert isinstance(error, ProtocolError)
+        assert (error.address, error.attempts, error.retry_reasons) == (A, 2, ("overload",))
+        assert error.__cause__ is not None
+        assert client.recorder.names[-1] == "succeeded find"
+        await client.run(run_command())
 
 
 async def test_without_listeners_nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,24 +7,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._execution.executor import CommandNotRebuilt
 from motorlite.concerns import WriteConcern
 from motorlite.errors import (
-    AutoReconnect,
-    ConfigurationError,
-    NetworkTimeout,
-    NotPrimaryError,
     OperationFailure,
-    PoolClearedError,
-    PyMongoError,
-    ServerSelectionTimeoutError,
 )
 from motorlite.read_preferences import ReadPreference
-from motorlite.retry import OverloadRetry
-from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure, overloaded
+from motorlite.testing.scripted import Close, ScriptedDeployment, failure, overloaded
 from tests.support.core import (
     BAD_VALUE,
-    DONE,
+    DELAYS,
+    EVERY_KIND,
     FOUND,
     HOST_UNREACHABLE,
     OVERLOADED,
@@ -34,11 +26,12 @@ from tests.support.core import (
     A,
     B,
     driver,
+    fails,
     find,
     gaps,
-    get_more,
     insert,
     later,
+    replica_set,
     run_command,
     update_many,
 )
@@ -47,48 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from motorlite._execution.operation import Operation
-    from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
-
-DELAYS = [0.1, 0.2, 0.4, 0.8, 1.6]
-NEXT_BATCH = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}}
-# Of every kind one, those included that no other specification retries: command name, operation, successful answer.
-COMMANDS: list[tuple[str, Callable[[], Operation], dict[str, Any]]] = [
-    ("find", find, FOUND),
-    ("insert", insert, WRITTEN),
-    ("update", update_many, WRITTEN),
-    ("getMore", get_more, NEXT_BATCH),
-    ("ping", run_command, DONE),
-]
-EVERY_KIND = pytest.mark.parametrize(("name", "make", "success"), COMMANDS, ids=[row[0] for row in COMMANDS])
-
-
-def replica_set(*, servers: int = 1, **arguments: Any) -> ScriptedDeployment:
-    addresses = [f"{name}:1" for name in "abc"[:servers]]
-    return ScriptedDeployment(addresses, replica_set="rs", **arguments)
-
-
-def make_unreachable(deployment: ScriptedDeployment, *, hangs_up: bool) -> None:
-    """Drop all connections and let no operation make a new one; monitors do not look for ten seconds."""
-    server = deployment["a:1"]
-    server.drop_connections()
-    server.is_down = not hangs_up
-    if hangs_up:
-        server.on("isMaster", Close())
-
-
-def make_reachable(deployment: ScriptedDeployment) -> None:
-    server = deployment["a:1"]
-    server.is_down = False
-    server.on("isMaster")
-
-
-async def fails(client: Driver, operation: Operation, **arguments: Any) -> PyMongoError:
-    with pytest.raises(PyMongoError) as raised:
-        await client.run(operation, **arguments)
-    return raised.value
-
 
 # --- rule 1 ---
 
@@ -249,7 +202,7 @@ async def test_rule_4_five_retries_and_no_sixth(
         assert error.retry_reasons == ("overload",) * 5
         assert error.retry_refusal == "attempts"
         assert error.address == A
-        assert "6 attempts, retried for: overload, overload, overload, overload, overload" in str(error)
+        assert "server a:1; 6 attempts, retried for: overload; not retried again: attempts" in str(error)
 
         server.received.clear()
         server.on(name, *[OVERLOADED] * 5, success)
@@ -582,393 +535,3 @@ async def test_rule_6_a_mongos_is_avoided_after_every_error(answer: dict[str, An
         assert reply.address == B
         assert len(deployment["a:1"].times("find")) == 1
         assert [event.deprioritized for event in client.recorder.retries] == [True]
-
-
-# --- ordinary and overload errors in one operation ---
-
-
-@pytest.mark.parametrize(
-    ("name", "make", "success"),
-    [("find", find, FOUND), ("insert", insert, WRITTEN)],
-    ids=["read", "write"],
-)
-class TestMixed:
-    """Retryable reads and writes together with the overload policy."""
-
-    async def test_an_ordinary_error_first(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
-    ) -> None:
-        deployment = replica_set()
-        deployment["a:1"].on(name, HOST_UNREACHABLE, OVERLOADED, success)
-        async with driver(deployment) as client:
-            client.drain_to(10)
-            await client.run(make())
-            # The second retry of the operation waits 200 ms, whatever the first was made for.
-            assert gaps(deployment["a:1"].times(name)) == [0, 0.2]
-            kind = "retryable read" if name == "find" else "retryable write"
-            assert [event.reason for event in client.recorder.retries] == [kind, "overload"]
-            assert client.tokens == 10.1
-
-    async def test_an_overload_error_first(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
-    ) -> None:
-        deployment = replica_set()
-        deployment["a:1"].on(name, OVERLOADED, HOST_UNREACHABLE, success)
-        async with driver(deployment) as client:
-            client.drain_to(10)
-            await client.run(make())
-            assert gaps(deployment["a:1"].times(name)) == [0.1, 0]
-            # One taken, one given for the failed retry, 1.1 for the success.
-            assert client.tokens == 11.1
-
-    @pytest.mark.parametrize("limit", [float("inf"), 60])
-    async def test_after_an_overload_error_all_retries_together_are_five(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any], limit: float
-    ) -> None:
-        deployment = replica_set()
-        deployment["a:1"].on(name, OVERLOADED, later(HOST_UNREACHABLE, 0.01))
-        async with driver(deployment) as client:
-            error = await fails(client, make(), timeout=limit)
-            assert len(deployment["a:1"].times(name)) == 6
-            assert error.retry_refusal == "attempts"
-
-    async def test_two_ordinary_errors_without_overload_end_it(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
-    ) -> None:
-        deployment = replica_set()
-        deployment["a:1"].on(name, HOST_UNREACHABLE, HOST_UNREACHABLE, success)
-        async with driver(deployment) as client:
-            error = await fails(client, make())
-            assert (error.attempts, error.retry_refusal) == (2, "attempts")
-
-    async def test_with_timeout_ms_ordinary_retries_go_on_and_overload_ends_that(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
-    ) -> None:
-        deployment = replica_set()
-        ordinary = later(HOST_UNREACHABLE, 0.01)
-        deployment["a:1"].on(name, *[ordinary] * 20, success)
-        async with driver(deployment) as client:
-            await client.run(make(), timeout=60)
-            assert len(deployment["a:1"].times(name)) == 21
-            # More than five were made when the first overload error comes: no further one.
-            deployment["a:1"].received.clear()
-            deployment["a:1"].on(name, *[ordinary] * 7, OVERLOADED, success)
-            error = await fails(client, make(), timeout=60)
-            assert len(deployment["a:1"].times(name)) == 8
-            assert error.retry_refusal == "attempts"
-            # Fewer than five: the rest is left.
-            deployment["a:1"].received.clear()
-            deployment["a:1"].on(name, *[ordinary] * 3, OVERLOADED)
-            error = await fails(client, make(), timeout=60)
-            assert len(deployment["a:1"].times(name)) == 6
-            assert gaps(deployment["a:1"].times(name)) == [0.01, 0.01, 0.01, 0.8, 1.6]
-
-    async def test_an_error_that_nothing_permits_ends_it(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
-    ) -> None:
-        deployment = replica_set()
-        deployment["a:1"].on(name, OVERLOADED, BAD_VALUE, success)
-        async with driver(deployment) as client:
-            error = await fails(client, make())
-            assert isinstance(error, OperationFailure)
-            assert (error.code, error.attempts, error.retry_refusal) == (2, 2, "not retryable")
-
-
-# --- options ---
-
-
-@pytest.mark.parametrize(
-    ("options", "retried"),
-    [
-        ({}, {"find", "insert", "update", "getMore", "ping"}),
-        ({"retryReads": False}, {"insert", "update"}),
-        ({"retryWrites": False}, {"find", "getMore"}),
-        ({"retryReads": False, "retryWrites": False}, set()),
-    ],
-)
-@pytest.mark.parametrize("answer", [OVERLOADED, RETRYABLE_ONLY])
-async def test_retry_options(options: dict[str, bool], retried: set[str], answer: dict[str, Any]) -> None:
-    deployment = replica_set()
-    async with driver(deployment, **options) as client:
-        for name, make, success in COMMANDS:
-            deployment["a:1"].on(name, answer, success)
-            if name in retried:
-                await client.run(make())
-                continue
-            error = await fails(client, make())
-            assert (error.attempts, error.retry_refusal) == (1, "disabled")
-    assert client.tokens == 1000
-
-
-@pytest.mark.parametrize("retries", [0, 1, 3, 7])
-async def test_max_adaptive_retries(retries: int) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("ping", OVERLOADED)
-    async with driver(deployment, maxAdaptiveRetries=retries) as client:
-        error = await fails(client, run_command())
-        assert error.attempts == len(deployment["a:1"].times("ping")) == retries + 1
-
-
-async def test_without_a_budget_retries_are_free() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("ping", OVERLOADED, OVERLOADED, failure(2))
-    async with driver(deployment, adaptiveRetries=False) as client:
-        assert client.core.executor.bucket is None
-        await fails(client, run_command())
-        deployment["a:1"].on("ping", OVERLOADED, DONE)
-        await client.run(run_command())
-        assert {event.tokens for event in client.recorder.retries} == {float("inf")}
-        assert client.core.stats().tokens == float("inf")
-
-
-async def test_preset_of_the_later_revision() -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on("find", OVERLOADED)
-    preference = ReadPreference.PRIMARY_PREFERRED
-    async with driver(deployment, overload_policy=OverloadRetry.revision_2026_07()) as client:
-        error = await fails(client, find(selector=preference, read_preference=preference))
-        assert gaps(deployment["a:1"].times("find")) == [0.2, 0.4]
-        assert (error.attempts, error.retry_refusal) == (3, "attempts")
-        assert not deployment["b:1"].commands("find")
-        assert client.core.executor.bucket is None
-        # Both labels are needed.
-        deployment["a:1"].on("ping", RETRYABLE_ONLY)
-        assert (await fails(client, run_command())).attempts == 1
-        deployment["a:1"].on("update", OVERLOADED_ONLY)
-        assert (await fails(client, update_many())).attempts == 1
-        # SystemOverloadedError alone does not forbid an ordinary retry; it is delayed and capped.
-        deployment["a:1"].received.clear()
-        deployment["a:1"].on("insert", failure(6, "SystemOverloadedError", "RetryableWriteError"))
-        assert (await fails(client, insert())).attempts == 3
-        assert gaps(deployment["a:1"].times("insert")) == [0.2, 0.4]
-
-
-async def test_preset_of_the_later_revision_with_an_option_on_top() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("ping", OVERLOADED)
-    preset = OverloadRetry.revision_2026_07()
-    async with driver(deployment, overload_policy=preset, maxAdaptiveRetries=1, adaptiveRetries=True) as client:
-        client.drain_to(10)
-        assert (await fails(client, run_command())).attempts == 2
-        assert client.tokens == 9
-
-
-# --- the error that is raised ---
-
-
-async def test_a_server_that_is_gone_before_the_retry_does_not_hide_the_overload_error() -> None:
-    deployment = replica_set()
-    server = deployment["a:1"]
-
-    server.on("find", overloaded(baseBackoffMS=5000))
-    async with driver(deployment, serverSelectionTimeoutMS=2000, heartbeatFrequencyMS=500) as client:
-
-        async def crash_during_the_backoff() -> None:
-            await anyio.sleep(1)
-            server.is_down = True
-            server.drop_connections()
-
-        before = client.now
-        async with anyio.create_task_group() as group:
-            group.start_soon(crash_during_the_backoff)
-            error = await fails(client, find())
-        # Not five retries: the time of the selection timeout is over.
-        assert client.now == pytest.approx(before + 5 + 2, abs=1e-9)
-        assert isinstance(error, OperationFailure)
-        assert error.code == 462
-        assert error.phase == "selection"
-        assert (error.attempts, error.retry_reasons) == (2, ("overload",))
-        assert isinstance(error.__cause__, ServerSelectionTimeoutError)
-        assert error.__cause__.address is None
-        assert [event.address for event in client.recorder.retries] == [A, None]
-        # The failed retry was not for overload.
-        assert client.tokens == 1000
-
-
-@pytest.mark.parametrize("hangs_up", [False, True], ids=["refused", "closed during hello"])
-async def test_check_outs_that_fail_before_a_retry_do_not_hide_the_overload_error(hangs_up: bool) -> None:
-    deployment = replica_set()
-    server = deployment["a:1"]
-    server.on("find", OVERLOADED)
-    async with driver(deployment) as client:
-
-        async def crash_during_the_backoff() -> None:
-            await anyio.sleep(0.05)
-            make_unreachable(deployment, hangs_up=hangs_up)
-
-        before = client.now
-        async with anyio.create_task_group() as group:
-            group.start_soon(crash_during_the_backoff)
-            error = await fails(client, find())
-        # A connection that cannot be made is an overload error of the operation, and as such retried.
-        assert client.now == pytest.approx(before + 3.1, abs=1e-9)
-        assert isinstance(error, OperationFailure)
-        assert error.code == 462
-        assert (error.attempts, error.retry_refusal) == (6, "attempts")
-        assert isinstance(error.__cause__, AutoReconnect)
-
-
-async def test_a_handshake_that_the_server_refuses_does_not_hide_the_overload_error() -> None:
-    deployment = replica_set()
-    server = deployment["a:1"]
-    server.on("find", OVERLOADED)
-    async with driver(deployment) as client:
-
-        async def restart_during_the_backoff() -> None:
-            await anyio.sleep(0.05)
-            server.drop_connections()
-            server.on("isMaster", BAD_VALUE)
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(restart_during_the_backoff)
-            error = await fails(client, find())
-        assert isinstance(error, OperationFailure)
-        assert (error.code, error.attempts) == (462, 2)
-        assert isinstance(error.__cause__, OperationFailure)
-        assert error.__cause__.code == 2
-
-
-@pytest.mark.parametrize("hangs_up", [False, True], ids=["refused", "closed during hello"])
-@EVERY_KIND
-async def test_a_connection_that_cannot_be_made_is_an_overload_error(
-    name: str, make: Callable[[], Operation], success: dict[str, Any], hangs_up: bool
-) -> None:
-    deployment = replica_set()
-    server = deployment["a:1"]
-    server.on(name, success)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        make_unreachable(deployment, hangs_up=hangs_up)
-        before = client.now
-        error = await fails(client, make())
-        assert client.now == pytest.approx(before + 3.1, abs=1e-9)
-        assert client.tokens == 5
-        assert isinstance(error, AutoReconnect)
-        assert {"SystemOverloadedError", "RetryableError"} <= error.error_labels
-        assert (error.attempts, error.retry_reasons, error.address) == (6, ("overload",) * 5, A)
-        assert [event.delay for event in client.recorder.retries] == [*DELAYS, 0]
-        # The server is there, it only has no room.
-        assert client.server().description.is_server_type_known
-        assert not client.recorder.cleared
-        assert not client.recorder.commands
-
-        async def recover() -> None:
-            await anyio.sleep(0.15)
-            make_reachable(deployment)
-
-        before = client.now
-        async with anyio.create_task_group() as group:
-            group.start_soon(recover)
-            await client.run(make())
-        assert client.now == pytest.approx(before + 0.3, abs=1e-9)
-
-
-@pytest.mark.parametrize("is_read", [True, False])
-async def test_a_pool_that_is_cleared_before_a_retry_does_not_hide_the_overload_error(is_read: bool) -> None:
-    deployment = replica_set()
-    name, make = ("find", find) if is_read else ("update", update_many)
-    deployment["a:1"].on(name, OVERLOADED)
-    async with driver(deployment, maxPoolSize=1) as client:
-        pool = client.server().pool
-
-        async def clear_while_it_waits() -> None:
-            await anyio.sleep(0.05)
-            busy = pool.check_out_now()
-            assert busy is not None
-            for _ in range(6):
-                await anyio.sleep(0.1)
-                pool.clear(AutoReconnect("the monitor says so"))
-                pool.ready()
-            pool.check_in(busy)
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(clear_while_it_waits)
-            error = await fails(client, make())
-        assert isinstance(error, OperationFailure)
-        assert error.code == 462
-        assert isinstance(error.__cause__, PoolClearedError)
-        # For a read the cleared pool is retried as well; all retries together are five.
-        assert error.attempts == (6 if is_read else 2)
-        assert error.retry_reasons[0] == "overload"
-        assert set(error.retry_reasons[1:]) == ({"retryable read"} if is_read else set())
-
-
-async def test_a_connection_that_takes_too_long_is_an_overload_error() -> None:
-    # The server queues new connections while it is overloaded.
-    deployment = replica_set()
-    async with driver(deployment, connectTimeoutMS=1000) as client:
-        make_unreachable(deployment, hangs_up=True)
-        deployment["a:1"].on("isMaster", Hang())
-        before = client.now
-
-        async def recover() -> None:
-            await anyio.sleep(1.05)
-            make_reachable(deployment)
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(recover)
-            await client.run(update_many())
-        assert client.now == pytest.approx(before + 1.1, abs=1e-9)
-        (event,) = client.recorder.retries
-        assert isinstance(event.error, NetworkTimeout)
-        assert (event.reason, event.delay, event.address) == ("overload", 0.1, A)
-
-
-async def test_a_command_that_cannot_be_built_again_does_not_hide_the_overload_error() -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on("find", OVERLOADED)
-    # MongoDB 4.2, where allowDiskUse is an error.
-    deployment["b:1"].hello["maxWireVersion"] = 8
-    preference = ReadPreference.PRIMARY_PREFERRED
-    async with driver(deployment) as client:
-        operation = find(selector=preference, read_preference=preference, allow_disk_use=True)
-        error = await fails(client, operation)
-        assert isinstance(error, OperationFailure)
-        assert (error.code, error.attempts, error.address) == (462, 2, A)
-        assert isinstance(error.__cause__, CommandNotRebuilt)
-        assert isinstance(error.__cause__.__cause__, ConfigurationError)
-        assert not deployment["b:1"].commands()
-        # No connection is lost on that way.
-        assert not client.server(B).pool.state.in_use
-
-
-async def test_a_command_that_cannot_be_built_at_all_raises_its_own_error() -> None:
-    deployment = replica_set(wire_version=8)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        error = await fails(client, find(allow_disk_use=True))
-        assert isinstance(error, ConfigurationError)
-        assert (error.attempts, error.retry_refusal, error.address) == (1, "not retryable", A)
-        assert client.tokens == 10
-
-
-async def test_the_cause_of_an_error_is_kept() -> None:
-    cause = OSError("what the socket said")
-
-    async def exchange(data: bytes, until: float) -> bytes:
-        raise AutoReconnect("broken") from cause
-
-    async with driver(replica_set()) as client:
-        (connection,) = client.server().pool.state.idle
-        setattr(connection.stream, "exchange", exchange)  # noqa: B010  # a method
-        error = await fails(client, update_many())
-        assert error.__cause__ is cause
-
-
-async def test_a_state_change_on_a_retry_replaces_the_overload_error() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("update", OVERLOADED, failure(91))
-    async with driver(deployment) as client:
-        error = await fails(client, update_many())
-        assert isinstance(error, NotPrimaryError)
-        assert (error.code, error.attempts, error.retry_reasons) == (91, 2, ("overload",))
-
-
-async def test_a_network_error_on_a_retry_replaces_the_overload_error() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("update", OVERLOADED, Close())
-    async with driver(deployment) as client:
-        error = await fails(client, update_many())
-        assert isinstance(error, AutoReconnect)
-        assert error.address == A
-        assert (error.attempts, error.retry_refusal) == (2, "not retryable")

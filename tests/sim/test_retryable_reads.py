@@ -17,7 +17,6 @@ from motorlite.errors import (
     NotPrimaryError,
     OperationFailure,
     PoolClearedError,
-    PyMongoError,
     ServerSelectionTimeoutError,
 )
 from motorlite.read_preferences import ReadPreference
@@ -29,6 +28,7 @@ from tests.support.core import (
     A,
     B,
     driver,
+    fails,
     find,
     gaps,
     get_more,
@@ -37,17 +37,9 @@ from tests.support.core import (
 )
 
 if TYPE_CHECKING:
-    from motorlite._execution.operation import Operation
     from motorlite.testing.scripted import Answer
-    from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
-
-
-async def fails(client: Driver, operation: Operation, **arguments: Any) -> PyMongoError:
-    with pytest.raises(PyMongoError) as raised:
-        await client.run(operation, **arguments)
-    return raised.value
 
 
 @pytest.mark.parametrize("code", sorted(RETRYABLE_READ_CODES))

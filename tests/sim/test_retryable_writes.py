@@ -19,11 +19,11 @@ from motorlite.errors import (
     RETRYABLE_WRITE_CODES,
     AutoReconnect,
     ConfigurationError,
+    DuplicateKeyError,
     NetworkTimeout,
     NotPrimaryError,
     OperationFailure,
     PoolClearedError,
-    PyMongoError,
     ServerSelectionTimeoutError,
     WriteConcernError,
 )
@@ -35,18 +35,19 @@ from tests.support.core import (
     RETRYABLE_ONLY,
     WRITTEN,
     A,
+    B,
     driver,
+    fails,
     gaps,
     insert,
     later,
+    replica_set,
     run_command,
     update_many,
 )
 
 if TYPE_CHECKING:
-    from motorlite._execution.operation import Operation
     from motorlite.testing.scripted import Answer
-    from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
 
@@ -63,19 +64,9 @@ NOT_RETRYABLE = [
 ]
 
 
-def replica_set(**arguments: Any) -> ScriptedDeployment:
-    return ScriptedDeployment(["a:1"], replica_set="rs", **arguments)
-
-
 def concern_error(code: int, *labels: str) -> dict[str, Any]:
     reply: dict[str, Any] = {"n": 1, "writeConcernError": {"code": code, "errmsg": "not enough members"}}
     return {**reply, "errorLabels": list(labels)} if labels else reply
-
-
-async def fails(client: Driver, operation: Operation, **arguments: Any) -> PyMongoError:
-    with pytest.raises(PyMongoError) as raised:
-        await client.run(operation, **arguments)
-    return raised.value
 
 
 # --- transaction numbers ---
@@ -160,7 +151,8 @@ async def test_retry_writes_off() -> None:
     deployment["a:1"].on("insert", HOST_UNREACHABLE, WRITTEN)
     async with driver(deployment, retryWrites=False) as client:
         error = await fails(client, insert())
-        assert error.attempts == 1
+        # Without a txnNumber the label would mean nothing.
+        assert (error.attempts, error.retry_refusal) == (1, "not retryable")
         deployment["a:1"].on("insert", Close())
         error = await fails(client, insert())
         assert error.attempts == 1
@@ -462,3 +454,13 @@ async def test_the_reply_that_stands_tells_the_server_that_it_is_from() -> None:
         assert isinstance(error, WriteConcernError)
         assert (error.address, error.attempts) == (A, 2)
         assert len(deployment["b:1"].commands("insert")) == 1
+
+
+async def test_the_reply_of_the_retry_tells_its_own_server() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
+    deployment["a:1"].on("insert", concern_error(64, "RetryableWriteError"))
+    deployment["b:1"].on("insert", {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]})
+    async with driver(deployment) as client:
+        error = await fails(client, insert())
+        assert isinstance(error, DuplicateKeyError)
+        assert (error.address, error.attempts, error.retry_reasons) == (B, 2, ("retryable write",))

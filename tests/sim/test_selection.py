@@ -101,7 +101,8 @@ async def test_operations_go_where_their_preference_says() -> None:
     deployment = replica_set()
     async with client(deployment) as driver:
         await driver.run(find())
-        await driver.run(find(selector=Secondary(tag_sets=[{"dc": "sf"}])))
+        preference = Secondary(tag_sets=[{"dc": "sf"}])
+        await driver.run(find(selector=preference, read_preference=preference))
         await driver.run(insert())
         names = {host: [item.name for item in deployment[f"{host}:1"].received] for host in "abc"}
         assert names == {"a": ["find", "insert"], "b": [], "c": ["find"]}
@@ -359,16 +360,14 @@ async def test_who_waits_is_told_at_once_of_a_server_that_is_too_old() -> None:
     deployment["a:1"].hello_delay = 2.0
     async with client(deployment) as driver:
         begun = driver.now
-        with pytest.raises(ConfigurationError, match="MongoDB 4.2"):
+        with pytest.raises(ConfigurationError, match="requires at least 8"):
             await driver.run()
         assert driver.now == begun + 2.0
 
 
 async def test_the_error_of_a_server_is_named_when_nothing_else_is_left() -> None:
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    async with client(
-        deployment, uri="mongodb://a:1/?replicaSet=another", serverSelectionTimeoutMS=1000
-    ) as driver:
+    async with client(deployment, uri="mongodb://a:1/?replicaSet=another", serverSelectionTimeoutMS=1000) as driver:
         with pytest.raises(ServerSelectionTimeoutError, match="no server is left in the deployment"):
             await driver.run()
     async with client(

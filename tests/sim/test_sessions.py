@@ -28,6 +28,7 @@ from tests.support.core import (
     get_more,
     insert,
     later,
+    replica_set,
     run_command,
     update_many,
 )
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 OPENED = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
-
-
-def replica_set(*, servers: int = 1) -> ScriptedDeployment:
-    return ScriptedDeployment([f"{name}:1" for name in "ab"[:servers]], replica_set="rs")
 
 
 def ids(deployment: ScriptedDeployment, address: str = "a:1") -> list[bytes | None]:
@@ -282,12 +279,14 @@ async def test_a_cursor_keeps_its_implicit_session() -> None:
     deployment["a:1"].on("find", OPENED)
     async with driver(deployment) as client:
         reply = await client.run(find())
-        before = len(client.core.sessions)
         assert reply.address == ("a", 1)
         assert reply.session.is_implicit
+        # Nobody else gets it meanwhile.
+        await client.run(run_command())
         await client.run(GetMore("db", "coll", 7, address=reply.address), session=reply.session)
-        first, second = ids(deployment)
-        assert first == second
+        first, other, second = ids(deployment)
+        assert first == second != other
+        before = len(client.core.sessions)
         client.core.executor.release(reply.session)
         assert len(client.core.sessions) == before + 1
 

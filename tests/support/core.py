@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import pytest
 
 from motorlite._api.composition import Core, World
 from motorlite._operations.find import Find
@@ -17,6 +18,7 @@ from motorlite._operations.run_command import RunCommand
 from motorlite._operations.statements import update_statement
 from motorlite._operations.update import Update
 from motorlite.deadline import Deadline
+from motorlite.errors import PyMongoError
 from motorlite.monitoring import (
     CommandFailedEvent,
     CommandListener,
@@ -29,10 +31,10 @@ from motorlite.monitoring import (
 )
 from motorlite.options import client_options
 from motorlite.read_preferences import ReadPreference
-from motorlite.testing.scripted import Reply, ScriptedDeployment, failure, overloaded
+from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from motorlite._execution.operation import Operation
     from motorlite._execution.session import Session
@@ -216,3 +218,47 @@ def later(answer: Answer, delay: float) -> Reply:
 def gaps(times: list[float]) -> list[float]:
     """The seconds between one time and the next."""
     return [round(after - before, 9) for before, after in pairwise(times)]
+
+
+# --- of every kind one ---
+
+DELAYS = [0.1, 0.2, 0.4, 0.8, 1.6]
+NEXT_BATCH = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}}
+# Of every kind one, those included that no other specification retries: command name, operation, successful answer.
+COMMANDS: list[tuple[str, Callable[[], Operation], dict[str, Any]]] = [
+    ("find", find, FOUND),
+    ("insert", insert, WRITTEN),
+    ("update", update_many, WRITTEN),
+    ("getMore", get_more, NEXT_BATCH),
+    ("ping", run_command, DONE),
+]
+EVERY_KIND = pytest.mark.parametrize(("name", "make", "success"), COMMANDS, ids=[row[0] for row in COMMANDS])
+
+
+def replica_set(*, servers: int = 1, **arguments: Any) -> ScriptedDeployment:
+    """Its members are a:1, which is the primary, b:1 and c:1."""
+    addresses = [f"{name}:1" for name in "abc"[:servers]]
+    return ScriptedDeployment(addresses, replica_set="rs", **arguments)
+
+
+def make_unreachable(deployment: ScriptedDeployment, *, hangs_up: bool) -> None:
+    """Drop all connections and let no operation make a new one; monitors do not look for ten seconds."""
+    server = deployment["a:1"]
+    server.drop_connections()
+    server.is_down = not hangs_up
+    if hangs_up:
+        server.on("isMaster", Close())
+
+
+def make_reachable(deployment: ScriptedDeployment) -> None:
+    """What `make_unreachable` did is over."""
+    server = deployment["a:1"]
+    server.is_down = False
+    server.on("isMaster")
+
+
+async def fails(client: Driver, operation: Operation, **arguments: Any) -> PyMongoError:
+    """The error that `operation` raises."""
+    with pytest.raises(PyMongoError) as raised:
+        await client.run(operation, **arguments)
+    return raised.value

@@ -51,9 +51,7 @@ class SaslReply:
     __slots__ = ("conversation_id", "is_done", "payload")
 
     def __init__(self, mechanism: str, reply: Mapping[str, Any]) -> None:
-        conversation_id, is_done, payload = (
-            reply.get(name) for name in ("conversationId", "done", "payload")
-        )
+        conversation_id, is_done, payload = (reply.get(name) for name in ("conversationId", "done", "payload"))
         if not isinstance(is_done, bool) or not isinstance(payload, bytes) or conversation_id is None:
             found = ", ".join(f"{name} ({type(value).__name__})" for name, value in reply.items())
             raise ProtocolError(

@@ -51,9 +51,7 @@ def _check_direction(text: str) -> None:
     if not any(map(stringprep.in_table_d1, text)):
         return
     if any(map(stringprep.in_table_d2, text)):
-        raise ConfigurationError(
-            "SASLprep: the password mixes right-to-left and left-to-right text (RFC 4013)"
-        )
+        raise ConfigurationError("SASLprep: the password mixes right-to-left and left-to-right text (RFC 4013)")
     if not (stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1])):
         raise ConfigurationError(
             "SASLprep: a right-to-left password must begin and end with a right-to-left character (RFC 4013)"

@@ -119,9 +119,7 @@ def converse(
             raise violation(mechanism, "the server does not end the conversation")
 
 
-def _continue(
-    mechanism: str, user: ScramUser, first: SaslReply, payload: bytes
-) -> Generator[Request, Any, SaslReply]:
+def _continue(mechanism: str, user: ScramUser, first: SaslReply, payload: bytes) -> Generator[Request, Any, SaslReply]:
     command = {"saslContinue": 1, "conversationId": first.conversation_id, "payload": payload}
     reply = yield from run(user.source, command)
     return SaslReply(mechanism, reply)
@@ -157,9 +155,7 @@ def check_server_final(mechanism: str, message: bytes, expected: bytes) -> None:
         raise violation(mechanism, f"the server says {field[2:].decode(errors='replace')!r}")
     signature = _unbase64(field[2:]) if field[:2] == b"v=" else None
     if signature is None or not hmac.compare_digest(signature, expected):
-        raise violation(
-            mechanism, "the server's signature is wrong: it does not know this user's credentials"
-        )
+        raise violation(mechanism, "the server's signature is wrong: it does not know this user's credentials")
 
 
 def _keys(

@@ -85,11 +85,14 @@ class TestCommand:
 
     async def test_codec_options(self, app: App) -> None:
         db, core = app
-        core.reply({"ok": 1, "x": {"y": 2}})
+        core.reply(OrderedDict(ok=1, x=2))
         options: CodecOptions[Any] = CodecOptions(document_class=OrderedDict)
         reply = await db.command("ping", codec_options=options)
         assert type(reply) is OrderedDict
-        assert type(reply["x"]) is OrderedDict
+        # The reply is decoded once, as a whole, by the connection.
+        operation = core.executor.sent[-1].operation
+        assert operation.codec_options is options
+        assert operation.document_fields == {}
 
     @pytest.mark.parametrize(
         ("arguments", "options", "message"),

@@ -43,7 +43,9 @@ def test_the_operation_wins_over_what_is_inherited(core: FakeCore) -> None:
 
 def test_zero_is_no_limit(core: FakeCore) -> None:
     assert parts(limits.deadline(core, 5.0, 0)) == (inf, inf, inf)
-    assert not limits.deadline(core, inf).is_set
+    # The rules of client-side operations timeout hold all the same.
+    assert limits.deadline(core, inf).is_set
+    assert not limits.deadline(core, None).is_set
 
 
 @pytest.mark.parametrize(("value", "error"), [(-1, ValueError), (nan, ValueError), ("1", TypeError), (True, TypeError)])

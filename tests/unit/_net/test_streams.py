@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ from motorlite.testing.certificates import Certificates, make_certificates
 from tests.support.peers import Link, SocketPeer, answer, message, open_link
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Coroutine, Iterator
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +52,15 @@ def anyio_backend(variant: tuple[str, str]) -> tuple[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_collection() -> Iterator[None]:
+    """Each test collects garbage; only its own needs looking at."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture
@@ -352,7 +362,11 @@ async def test_the_peer_closes_an_idle_stream(link: Link) -> None:
 
 
 @pytest.mark.parametrize("limited", [True, False])
-@pytest.mark.parametrize("sent", [b"", REPLY[:3], REPLY[:30], message(200_000)[:150_000]])
+@pytest.mark.parametrize(
+    "sent",
+    [b"", REPLY[:3], REPLY[:30], message(200_000)[:150_000]],
+    ids=["nothing", "half a header", "half a body", "a large part"],
+)
 async def test_the_peer_closes_before_the_reply_is_complete(link: Link, sent: bytes, limited: bool) -> None:
     async def close() -> None:
         await link.peer.read()
@@ -432,7 +446,11 @@ async def test_bytes_that_are_not_tls(link: Link) -> None:
 
 
 @pytest.mark.parametrize("limited", [True, False])
-@pytest.mark.parametrize("garbage", [b"\0" * 16, b"\xff" * 100, b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+@pytest.mark.parametrize(
+    "garbage",
+    [b"\0" * 16, b"\xff" * 100, b"HTTP/1.1 400 Bad Request\r\n\r\n"],
+    ids=["zeros", "ones", "HTTP"],
+)
 async def test_garbage(link: Link, garbage: bytes, limited: bool) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(answer, link.peer, garbage)
@@ -476,7 +494,7 @@ async def test_abort_is_seen_by_the_peer(link: Link) -> None:
         await link.peer.read()
 
 
-@pytest.mark.parametrize("unasked", [REPLY, REPLY[:10]])
+@pytest.mark.parametrize("unasked", [REPLY, REPLY[:10]], ids=["message", "part"])
 async def test_unasked_bytes_are_unhealthy(link: Link, unasked: bytes) -> None:
     await goes_on(link)
     await link.peer.write(unasked)

@@ -64,7 +64,8 @@ def test_no_instance_has_a_dictionary(operation: type[Operation]) -> None:
 
 
 def test_every_command_is_there() -> None:
-    names = {operation.name for operation in operation_classes() if hasattr(operation, "name")}
+    # That of a user's command is known per instance only.
+    names = {operation.name for operation in operation_classes() if isinstance(getattr(operation, "name", None), str)}
     assert names == {
         "aggregate",
         "count",
@@ -84,7 +85,6 @@ def test_every_command_is_there() -> None:
         "listCollections",
         "listDatabases",
         "listIndexes",
-        "runCommand",
         "update",
     }
     assert {AdministrativeWrite, SingleWrite} <= set(operation_classes())

@@ -28,7 +28,7 @@ def test_what_the_caller_does_later_has_no_effect() -> None:
 
 def test_facts() -> None:
     operation = RunCommand("db", {"ping": 1}, selector=ReadPreference.NEAREST)
-    assert operation.name == "runCommand"
+    assert operation.name == "ping", "events name the user's command"
     assert operation.kind is Kind.COMMAND
     assert not operation.is_retryable
     assert not operation.is_idempotent

@@ -267,7 +267,7 @@ async def test_a_reply_that_does_not_follow_the_last_one() -> None:
         second = await background(peer, group, connection.receive_more, outcome[0], peer.now() + 5)
         peer.answer({}, to=77)
     assert isinstance(second[0], ProtocolError)
-    assert str(second[0]) == "expected a reply to 500, got one to 77 (server a:1)"
+    assert str(second[0]) == "expected the reply to request 500, got that to 77 (server a:1)"
     assert peer.was_closed
 
 

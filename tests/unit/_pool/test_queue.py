@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from motorlite._pool.queue import WaitQueue
 
 
@@ -36,9 +34,3 @@ def test_who_comes_back_is_last() -> None:
     queue.discard("a")
     queue.push("a")
     assert list(queue) == ["b", "a"]
-
-
-def test_nothing_to_take() -> None:
-    queue: WaitQueue[str] = WaitQueue()
-    with pytest.raises(StopIteration):
-        queue.pop()

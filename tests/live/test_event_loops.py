@@ -1,0 +1,228 @@
+"""One client, one event loop: what happens with a second one, at the end of the loop, and after a fork."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+import trio
+
+from motorlite import AsyncMongoClient
+from motorlite.errors import InvalidOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from motorlite.testing import LocalServer
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def run_asyncio(function: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    return asyncio.run(function())
+
+
+RUNNERS: dict[str, Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]] = {
+    "asyncio": run_asyncio,
+    "trio": trio.run,
+    "anyio": partial(anyio.run, backend="asyncio"),
+}
+
+
+@pytest.mark.parametrize("first", ["asyncio", "trio"])
+@pytest.mark.parametrize("second", ["asyncio", "trio", "anyio"])
+def test_a_second_event_loop_is_refused_with_advice(
+    deployment: LocalServer, database_name: str, first: str, second: str
+) -> None:
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(deployment.uri)
+
+    async def stay() -> None:
+        assert await client[database_name].c.find_one() is None
+        cursor = client[database_name].c.find()
+
+        async def other() -> None:
+            for operation in (client[database_name].c.find_one, cursor.to_list, client.aconnect, client.close):
+                with pytest.raises(InvalidOperation, match="client for each event loop"):
+                    await operation()
+
+        # In a thread, so that both loops run.
+        await anyio.to_thread.run_sync(RUNNERS[second], other)
+        assert await client[database_name].c.find_one() is None
+        await client.close()
+
+    RUNNERS[first](stay)
+
+
+@pytest.mark.parametrize("first", ["asyncio", "trio"])
+@pytest.mark.parametrize("second", ["asyncio", "trio"])
+def test_a_loop_after_the_first_has_ended_is_refused(
+    deployment: LocalServer, database_name: str, first: str, second: str
+) -> None:
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(deployment.uri)
+    RUNNERS[first](client[database_name].c.find_one)
+    with pytest.raises(InvalidOperation, match="event loop"):
+        RUNNERS[second](client[database_name].c.find_one)
+
+
+def test_a_client_of_a_module_binds_at_its_first_operation(deployment: LocalServer, database_name: str) -> None:
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(deployment.uri)
+    collection = client[database_name].c
+
+    async def main() -> None:
+        async with client:
+            await collection.insert_one({"_id": 1})
+            assert await collection.find_one() == {"_id": 1}
+
+    trio.run(main)
+    unused: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(deployment.uri)
+    assert not unused.nodes
+    with pytest.raises(InvalidOperation, match="event loop"):
+        unused.test.c.find_one().send(None)
+
+
+# --- in a process of its own: nothing may be said at its end ---
+
+PRELUDE = """
+import asyncio, gc, os, sys, threading
+import anyio, trio
+from motorlite import AsyncMongoClient
+uri, name = sys.argv[1:]
+
+async def use(client):
+    await client[name].c.insert_one({})
+    await client[name].c.find(batch_size=2).to_list()
+    assert await client[name].c.find_one()
+"""
+
+PROGRAMS = {
+    "never closed": """
+        async def main():
+            await use(AsyncMongoClient(uri))
+    """,
+    "never closed, and kept": """
+        client = AsyncMongoClient(uri)
+        async def main():
+            await use(client)
+    """,
+    "closed": """
+        async def main():
+            async with AsyncMongoClient(uri, minPoolSize=3) as client:
+                await use(client)
+    """,
+    "never used": """
+        async def main():
+            AsyncMongoClient(uri)
+    """,
+    "with an open cursor": """
+        async def main():
+            client = AsyncMongoClient(uri)
+            await client[name].c.insert_many([{} for _ in range(10)])
+            await client[name].c.find(batch_size=2)
+            cursor = await client[name].c.find(batch_size=2)
+            await cursor.next()
+    """,
+    "with operations under way": """
+        async def main():
+            client = AsyncMongoClient(uri)
+            await use(client)
+            with anyio.move_on_after(0.02):
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(10):
+                        tasks.start_soon(client[name].c.find_one, {"$where": "sleep(100) || true"})
+    """,
+    "many clients": """
+        async def main():
+            for _ in range(5):
+                await use(AsyncMongoClient(uri))
+                gc.collect()
+    """,
+    "servers that are not there": """
+        async def main():
+            client = AsyncMongoClient("mongodb://127.0.0.1:1/", serverSelectionTimeoutMS=20)
+            try:
+                await client.admin.command("ping")
+            except Exception as error:
+                assert "127.0.0.1:1" in str(error)
+            else:
+                raise AssertionError
+    """,
+    "that fails": """
+        async def main():
+            client = AsyncMongoClient(uri)
+            await use(client)
+            raise SystemExit(0)
+    """,
+}
+LAST_LINES = {"asyncio": "asyncio.run(main())", "trio": "trio.run(main)"}
+
+
+def run_program(source: str, server: LocalServer, database_name: str) -> subprocess.CompletedProcess[str]:
+    """Run a program with all warnings on, in the development mode of Python."""
+    line = [sys.executable, "-X", "dev", "-W", "error", "-c", source, server.uri, database_name]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    return subprocess.run(line, capture_output=True, text=True, timeout=30, cwd=REPOSITORY, env=environment)
+
+
+@pytest.mark.parametrize("backend", LAST_LINES)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_ends_without_a_word(deployment: LocalServer, database_name: str, program: str, backend: str) -> None:
+    source = f"{PRELUDE}\n{textwrap.dedent(PROGRAMS[program])}\n{LAST_LINES[backend]}\n"
+    finished = run_program(source, deployment, database_name)
+    assert (finished.stdout, finished.stderr, finished.returncode) == ("", "", 0)
+
+
+FORK = """
+def in_thread(function):
+    thread = threading.Thread(target=run, args=[function])
+    thread.start()
+    thread.join()
+
+async def refused():
+    try:
+        await client[name].c.find_one()
+    except Exception as error:
+        print(type(error).__name__, error)
+
+async def works():
+    async with AsyncMongoClient(uri) as other:
+        await use(other)
+        print("a new client works")
+
+async def main():
+    global client
+    async with AsyncMongoClient(uri) as client:
+        await use(client)
+        process = os.fork()
+        if not process:
+            await refused()
+            in_thread(refused)
+            in_thread(works)
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(process, 0)
+        await use(client)
+        print("the parent's goes on")
+
+run(main)
+"""
+
+
+@pytest.mark.parametrize("backend", LAST_LINES)
+def test_after_a_fork_a_client_is_refused_with_advice(
+    deployment: LocalServer, database_name: str, backend: str
+) -> None:
+    run = "def run(function):\n    " + ("asyncio.run(function())" if backend == "asyncio" else "trio.run(function)")
+    finished = run_program(f"{PRELUDE}\n{run}\n{FORK}", deployment, database_name)
+    assert finished.stderr == ""
+    *refused, works, goes_on = finished.stdout.splitlines()
+    assert len(refused) == 2
+    assert all(line.startswith("InvalidOperation") and "fork" in line for line in refused)
+    assert (works, goes_on) == ("a new client works", "the parent's goes on")

@@ -1,0 +1,338 @@
+"""Servers that answer nonsense, half of an answer, or nothing: a clear error, a sound pool, and the next one works."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite._wire import op_msg
+from motorlite.deadline import Deadline
+from motorlite.errors import (
+    AutoReconnect,
+    NetworkTimeout,
+    OperationFailure,
+    ProtocolError,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WaitQueueTimeoutError,
+)
+from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, encode_reply
+from tests.support.core import find, insert
+from tests.support.sdam import Client, client, until
+
+if TYPE_CHECKING:
+    from motorlite.testing.scripted import Answer
+
+pytestmark = pytest.mark.anyio
+
+FOUND = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
+WHOLE = encode_reply(1, 0, FOUND)
+
+# What the server does, the error's type, and what its text must say.
+CLOSED = "a:1: the server closed the connection"
+BROKEN: list[Any] = [
+    pytest.param(Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"), ProtocolError, "a message announces 1347703880", id="http"),
+    pytest.param(Raw(b"\x00" * 16), ProtocolError, "a message announces 0 bytes; allowed are 16", id="zeros"),
+    pytest.param(Raw(b"\xff\xff\xff\x7f" + b"x" * 60), ProtocolError, "announces 2147483647 bytes", id="too long"),
+    pytest.param(Raw(b"\x10\0\0\0" + b"\0" * 12), ProtocolError, "16 bytes is too short for OP_MSG", id="header"),
+    pytest.param(Raw(WHOLE[:12] + b"\1\0\0\0" + WHOLE[16:]), ProtocolError, "expected OP_MSG", id="OP_REPLY"),
+    pytest.param(Raw(WHOLE), ProtocolError, "expected the reply to request", id="another's reply"),
+    pytest.param(Raw(WHOLE[:20] + b"\x07" + WHOLE[21:]), ProtocolError, "section of unknown kind 7", id="section"),
+    pytest.param(Raw(WHOLE[:7], close=True), AutoReconnect, CLOSED, id="closed in the header"),
+    pytest.param(Raw(WHOLE[:40], close=True), AutoReconnect, CLOSED, id="closed in the body"),
+    pytest.param(Close(), AutoReconnect, CLOSED, id="closed"),
+]
+SILENT: list[Any] = [
+    pytest.param(Hang(), id="silent"),
+    pytest.param(Raw(WHOLE[:40]), id="silent in the middle"),
+    pytest.param(Reply(FOUND, 3600.0), id="too late"),
+]
+
+
+def check(error: PyMongoError, kind: type[PyMongoError], text: str) -> None:
+    """The error says what happened and where."""
+    assert type(error) is kind
+    assert text in str(error)
+    assert "(server a:1" in str(error)
+    assert error.address == ("a", 1)
+    assert error.__cause__ is None or isinstance(error.__cause__, PyMongoError), "nothing foreign"
+
+
+async def check_health(driver: Client) -> None:
+    """Nothing is lost or leaked, and the next operations work, several at once as well."""
+    state = driver.server("a").pool.state
+    assert not state.in_use
+    assert not state.queue
+    assert driver.server("a").operation_count == 0
+    scripted = driver.deployment["a:1"]
+    scripted.on("find", FOUND)
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+
+            async def read() -> None:
+                assert (await driver.run(find())).documents == [{"_id": 1}]
+
+            group.start_soon(read)
+    await driver.run(insert())
+    idle = {connection.stream for connection in state.idle}
+    assert idle
+    assert not any(stream.is_closed for stream in idle)
+    # The pool's, the monitor's, and no other.
+    monitor: Any = driver.server("a").monitor
+    monitors = 1 if monitor._ping_connection is None else 2
+    assert len(scripted.open_connections) == len(idle) + monitors
+    assert not state.in_use
+    assert not state.connecting
+
+
+# --- operations ---
+
+
+@pytest.mark.parametrize(("answer", "kind", "text"), BROKEN)
+async def test_a_read(answer: Answer, kind: type[PyMongoError], text: str) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment, retryReads=False) as driver:
+        await driver.run()
+        deployment["a:1"].on("find", answer)
+        with pytest.raises(PyMongoError) as caught:
+            await driver.run(find())
+        check(caught.value, kind, text)
+        assert caught.value.attempts == 1
+        await check_health(driver)
+
+
+@pytest.mark.parametrize(("answer", "kind", "text"), BROKEN)
+async def test_a_write(answer: Answer, kind: type[PyMongoError], text: str) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment, retryWrites=False) as driver:
+        await driver.run()
+        deployment["a:1"].on("insert", answer)
+        with pytest.raises(PyMongoError) as caught:
+            await driver.run(insert())
+        check(caught.value, kind, text)
+        assert len(deployment["a:1"].commands("insert")) == 1, "an insert is not repeated behind anybody's back"
+        deployment["a:1"].on("insert", {"n": 1})
+        await check_health(driver)
+
+
+@pytest.mark.parametrize(("answer", "kind", "text"), BROKEN)
+async def test_a_read_that_is_retried(answer: Answer, kind: type[PyMongoError], text: str) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment) as driver:
+        await driver.run()
+        deployment["a:1"].on("find", answer, FOUND)
+        if kind is AutoReconnect:
+            assert (await driver.run(find())).documents == [{"_id": 1}]
+        else:
+            # Whoever does not speak the protocol will not the second time either.
+            with pytest.raises(ProtocolError):
+                await driver.run(find())
+        await check_health(driver)
+
+
+@pytest.mark.parametrize("answer", SILENT)
+async def test_a_deadline(answer: Answer) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment) as driver:
+        await driver.run()
+        deployment["a:1"].on("find", answer)
+        begun = driver.now
+        with pytest.raises(NetworkTimeout) as caught:
+            await driver.run(find(), Deadline(begun + 2.0, timeout=2.0))
+        assert driver.now == begun + 2.0
+        check(caught.value, NetworkTimeout, "no reply in time")
+        assert caught.value.phase == "reply"
+        assert caught.value.timeout
+        await check_health(driver)
+
+
+@pytest.mark.parametrize("answer", SILENT)
+async def test_socket_timeout(answer: Answer) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment, retryReads=False, socketTimeoutMS=1500) as driver:
+        await driver.run()
+        deployment["a:1"].on("find", answer)
+        begun = driver.now
+        with pytest.raises(NetworkTimeout) as caught:
+            await driver.run(find())
+        assert driver.now == begun + 1.5
+        check(caught.value, NetworkTimeout, "no reply in time")
+        assert driver.types() == {"a": "Standalone"}, "a slow operation says nothing about the server"
+        await check_health(driver)
+
+
+async def test_a_late_reply_reaches_nobody() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    wrong = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": "somebody else's"}]}}
+    async with client(deployment, retryReads=False, socketTimeoutMS=1000) as driver:
+        await driver.run()
+        deployment["a:1"].on("find", Reply(wrong, 1.5), FOUND)
+        with pytest.raises(NetworkTimeout):
+            await driver.run(find())
+        for _ in range(10):
+            assert (await driver.run(find())).documents == [{"_id": 1}]
+            await anyio.sleep(0.1)
+        await check_health(driver)
+
+
+async def test_more_than_was_asked_for() -> None:
+    # Two replies to one request: the second must not answer the next one.
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment, retryReads=False) as driver:
+        await driver.run()
+        server = deployment["a:1"]
+        read = driver.server("a").pool.state.idle[0]
+        stream: Any = read.stream
+        stream.deliver(encode_reply(5, 4, FOUND))
+        with pytest.raises(ProtocolError, match="expected the reply to request"):
+            await driver.run(find())
+        # Had it been idle for longer, it would have been noticed before.
+        await driver.run()
+        stream = driver.server("a").pool.state.idle[0].stream
+        await anyio.sleep(2)
+        stream.deliver(encode_reply(5, 4, FOUND))
+        server.on("find", FOUND)
+        assert (await driver.run(find())).documents == [{"_id": 1}]
+        assert stream.is_closed
+        await check_health(driver)
+
+
+async def test_an_answer_without_ok_is_an_error() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", Reply({"ok": 0}))
+    async with client(deployment) as driver:
+        with pytest.raises(OperationFailure, match="the server sent an error without a message"):
+            await driver.run(find())
+        await check_health(driver)
+
+
+async def test_closed_while_idle() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment) as driver:
+        await driver.run()
+        (connection,) = driver.server("a").pool.state.idle
+        stream: Any = connection.stream
+        deployment["a:1"].drop_connections(stream)
+        await check_health(driver)
+        assert driver.pool_log.words("closed|cleared") == ["closed 1 error"]
+
+
+# --- while a connection is made ---
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "text"), [*BROKEN, pytest.param(Hang(), NetworkTimeout, "no reply in time")]
+)
+async def test_the_handshake_of_an_operation(answer: Answer, kind: type[PyMongoError], text: str) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    # The answers of a handshake and of a check differ by name here.
+    async with client(deployment, connectTimeoutMS=2000, maxAdaptiveRetries=0) as driver:
+        await anyio.sleep(1)
+        deployment["a:1"].on("isMaster", answer)
+        with pytest.raises(PyMongoError) as caught:
+            await driver.run(find(), Deadline(driver.now + 5))
+        check(caught.value, kind, text)
+        is_overload = kind is not ProtocolError
+        assert caught.value.has_error_label("SystemOverloadedError") is is_overload
+        assert caught.value.has_error_label("RetryableError") is is_overload
+        assert driver.types() == {"a": "Standalone" if is_overload else "Unknown"}
+        deployment["a:1"].on("isMaster")
+        await check_health(driver)
+
+
+async def test_a_handshake_that_fails_is_retried_as_overload() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment) as driver:
+        await anyio.sleep(1)
+        server = deployment["a:1"]
+        server.on("isMaster", Close(), Raw(WHOLE[:30], close=True), lambda _: server._hello_reply())
+        begun = driver.now
+        await driver.run(find())
+        assert driver.now == pytest.approx(begun + 0.1 + 0.2), "with backoff, not at once"
+        await check_health(driver)
+
+
+async def test_no_connection_before_the_deadline() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment) as driver:
+        await anyio.sleep(1)
+        deployment["a:1"].is_unreachable = True
+        begun = driver.now
+        with pytest.raises(WaitQueueTimeoutError) as caught:
+            await driver.run(find(), Deadline(begun + 2))
+        assert driver.now == begun + 2
+        check(caught.value, WaitQueueTimeoutError, "no connection to a:1 became free within 2.000 s")
+        assert caught.value.phase == "connecting"
+        deployment["a:1"].is_unreachable = False
+        await anyio.sleep(20)
+        await check_health(driver)
+
+
+# --- monitors ---
+
+
+@pytest.mark.parametrize(("answer", "kind", "text"), BROKEN)
+async def test_the_first_check(answer: Answer, kind: type[PyMongoError], text: str) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("isMaster", answer)
+    async with client(deployment, serverSelectionTimeoutMS=3000) as driver:
+        with pytest.raises(ServerSelectionTimeoutError) as caught:
+            await driver.run(find())
+        # The reason is in the message of those who had waited for the server.
+        assert f"a:1 is Unknown: {kind.__name__}: " in str(caught.value)
+        assert text in str(caught.value)
+        deployment["a:1"].on("isMaster")
+        await check_health(driver)
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["polling", "streaming"])
+@pytest.mark.parametrize(("answer", "kind", "text"), BROKEN)
+async def test_a_later_check(answer: Answer, kind: type[PyMongoError], text: str, streaming: bool) -> None:
+    deployment = ScriptedDeployment(["a:1"], streaming=streaming)
+    server = deployment["a:1"]
+    async with client(deployment) as driver:
+        await driver.run()
+        before = driver.server("a").pool.generation
+        if streaming:
+            server.exhausts = False
+            server.announce()
+            await until(lambda: any("maxAwaitTimeMS" in hello.document for hello in server.hellos))
+        server.on("hello", answer)
+        server.announce()
+        await until(lambda: driver.server("a").pool.generation > before)
+        gone = [event for event in driver.log.events if getattr(event, "new_description", None)]
+        errors = [event.new_description.error for event in gone if getattr(event.new_description, "error", None)]
+        check(errors[0], kind, text)
+        server.on("hello")
+        server.exhausts = True
+        await until(lambda: driver.types() == {"a": "Standalone"})
+        await check_health(driver)
+
+
+async def test_a_monitor_that_is_never_answered() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("isMaster", Hang())
+    async with client(deployment, connectTimeoutMS=2000, serverSelectionTimeoutMS=5000) as driver:
+        with pytest.raises(ServerSelectionTimeoutError, match="a:1 is Unknown: NetworkTimeout: a:1: no reply in time"):
+            await driver.run(find())
+        deployment["a:1"].on("isMaster")
+        await check_health(driver)
+
+
+async def test_an_unsolicited_message_to_a_monitor() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment) as driver:
+        await driver.run()
+        own: Any = driver.server("a").pool.state.idle[0].stream
+        (stream,) = deployment["a:1"].open_connections - {own}
+        stream.deliver(op_msg.encode(1, b"\x05\0\0\0\0"))
+        await anyio.sleep(25)
+        assert driver.log.words("heartbeat failed|server changed") == [
+            "server changed a Unknown to Standalone",
+            "heartbeat failed a",
+            "server changed a Standalone to Unknown",
+            "server changed a Unknown to Standalone",
+        ]
+        await check_health(driver)

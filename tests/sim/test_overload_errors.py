@@ -1,0 +1,261 @@
+"""Connections that an overloaded server refuses, and which error is raised when a retry fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite._execution.executor import CommandNotRebuilt
+from motorlite.errors import (
+    AutoReconnect,
+    ConfigurationError,
+    NetworkTimeout,
+    NotPrimaryError,
+    OperationFailure,
+    PoolClearedError,
+    ServerSelectionTimeoutError,
+)
+from motorlite.read_preferences import ReadPreference
+from motorlite.testing.scripted import Close, Hang, failure, overloaded
+from tests.support.core import (
+    BAD_VALUE,
+    DELAYS,
+    EVERY_KIND,
+    OVERLOADED,
+    A,
+    B,
+    driver,
+    fails,
+    find,
+    make_reachable,
+    make_unreachable,
+    replica_set,
+    update_many,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._execution.operation import Operation
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_server_that_is_gone_before_the_retry_does_not_hide_the_overload_error() -> None:
+    deployment = replica_set()
+    server = deployment["a:1"]
+
+    server.on("find", overloaded(baseBackoffMS=5000))
+    async with driver(deployment, serverSelectionTimeoutMS=2000, heartbeatFrequencyMS=500) as client:
+
+        async def crash_during_the_backoff() -> None:
+            await anyio.sleep(1)
+            server.is_down = True
+            server.drop_connections()
+
+        before = client.now
+        async with anyio.create_task_group() as group:
+            group.start_soon(crash_during_the_backoff)
+            error = await fails(client, find())
+        # Not five retries: the time of the selection timeout is over.
+        assert client.now == pytest.approx(before + 5 + 2, abs=1e-9)
+        assert isinstance(error, OperationFailure)
+        assert error.code == 462
+        assert error.phase == "selection"
+        assert (error.attempts, error.retry_reasons) == (2, ("overload",))
+        assert isinstance(error.__cause__, ServerSelectionTimeoutError)
+        assert error.__cause__.address is None
+        assert [event.address for event in client.recorder.retries] == [A, None]
+        # The failed retry was not for overload.
+        assert client.tokens == 1000
+
+
+@pytest.mark.parametrize("hangs_up", [False, True], ids=["refused", "closed during hello"])
+async def test_check_outs_that_fail_before_a_retry_do_not_hide_the_overload_error(hangs_up: bool) -> None:
+    deployment = replica_set()
+    server = deployment["a:1"]
+    server.on("find", OVERLOADED)
+    async with driver(deployment) as client:
+
+        async def crash_during_the_backoff() -> None:
+            await anyio.sleep(0.05)
+            make_unreachable(deployment, hangs_up=hangs_up)
+
+        before = client.now
+        async with anyio.create_task_group() as group:
+            group.start_soon(crash_during_the_backoff)
+            error = await fails(client, find())
+        # A connection that cannot be made is an overload error of the operation, and as such retried.
+        assert client.now == pytest.approx(before + 3.1, abs=1e-9)
+        assert isinstance(error, OperationFailure)
+        assert error.code == 462
+        assert (error.attempts, error.retry_refusal) == (6, "attempts")
+        assert isinstance(error.__cause__, AutoReconnect)
+
+
+async def test_a_handshake_that_the_server_refuses_does_not_hide_the_overload_error() -> None:
+    deployment = replica_set()
+    server = deployment["a:1"]
+    server.on("find", OVERLOADED)
+    async with driver(deployment) as client:
+
+        async def restart_during_the_backoff() -> None:
+            await anyio.sleep(0.05)
+            server.drop_connections()
+            server.on("isMaster", BAD_VALUE)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(restart_during_the_backoff)
+            error = await fails(client, find())
+        assert isinstance(error, OperationFailure)
+        assert (error.code, error.attempts) == (462, 2)
+        assert isinstance(error.__cause__, OperationFailure)
+        assert error.__cause__.code == 2
+
+
+@pytest.mark.parametrize("hangs_up", [False, True], ids=["refused", "closed during hello"])
+@EVERY_KIND
+async def test_a_connection_that_cannot_be_made_is_an_overload_error(
+    name: str, make: Callable[[], Operation], success: dict[str, Any], hangs_up: bool
+) -> None:
+    deployment = replica_set()
+    server = deployment["a:1"]
+    server.on(name, success)
+    async with driver(deployment) as client:
+        client.drain_to(10)
+        make_unreachable(deployment, hangs_up=hangs_up)
+        before = client.now
+        error = await fails(client, make())
+        assert client.now == pytest.approx(before + 3.1, abs=1e-9)
+        assert client.tokens == 5
+        assert isinstance(error, AutoReconnect)
+        assert {"SystemOverloadedError", "RetryableError"} <= error.error_labels
+        assert (error.attempts, error.retry_reasons, error.address) == (6, ("overload",) * 5, A)
+        assert [event.delay for event in client.recorder.retries] == [*DELAYS, 0]
+        # The server is there, it only has no room.
+        assert client.server().description.is_server_type_known
+        assert not client.recorder.cleared
+        assert not client.recorder.commands
+
+        async def recover() -> None:
+            await anyio.sleep(0.15)
+            make_reachable(deployment)
+
+        before = client.now
+        async with anyio.create_task_group() as group:
+            group.start_soon(recover)
+            await client.run(make())
+        assert client.now == pytest.approx(before + 0.3, abs=1e-9)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_pool_that_is_cleared_before_a_retry_does_not_hide_the_overload_error(is_read: bool) -> None:
+    deployment = replica_set()
+    name, make = ("find", find) if is_read else ("update", update_many)
+    deployment["a:1"].on(name, OVERLOADED)
+    async with driver(deployment, maxPoolSize=1) as client:
+        pool = client.server().pool
+
+        async def clear_while_it_waits() -> None:
+            await anyio.sleep(0.05)
+            busy = pool.check_out_now()
+            assert busy is not None
+            for _ in range(6):
+                await anyio.sleep(0.1)
+                pool.clear(AutoReconnect("the monitor says so"))
+                pool.ready()
+            pool.check_in(busy)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(clear_while_it_waits)
+            error = await fails(client, make())
+        assert isinstance(error, OperationFailure)
+        assert error.code == 462
+        assert isinstance(error.__cause__, PoolClearedError)
+        # For a read the cleared pool is retried as well; all retries together are five.
+        assert error.attempts == (6 if is_read else 2)
+        assert error.retry_reasons[0] == "overload"
+        assert set(error.retry_reasons[1:]) == ({"retryable read"} if is_read else set())
+
+
+async def test_a_connection_that_takes_too_long_is_an_overload_error() -> None:
+    # The server queues new connections while it is overloaded.
+    deployment = replica_set()
+    async with driver(deployment, connectTimeoutMS=1000) as client:
+        make_unreachable(deployment, hangs_up=True)
+        deployment["a:1"].on("isMaster", Hang())
+        before = client.now
+
+        async def recover() -> None:
+            await anyio.sleep(1.05)
+            make_reachable(deployment)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(recover)
+            await client.run(update_many())
+        assert client.now == pytest.approx(before + 1.1, abs=1e-9)
+        (event,) = client.recorder.retries
+        assert isinstance(event.error, NetworkTimeout)
+        assert (event.reason, event.delay, event.address) == ("overload", 0.1, A)
+
+
+async def test_a_command_that_cannot_be_built_again_does_not_hide_the_overload_error() -> None:
+    deployment = replica_set(servers=2)
+    deployment["a:1"].on("find", OVERLOADED)
+    # MongoDB 4.2, where allowDiskUse is an error.
+    deployment["b:1"].hello["maxWireVersion"] = 8
+    preference = ReadPreference.PRIMARY_PREFERRED
+    async with driver(deployment) as client:
+        operation = find(selector=preference, read_preference=preference, allow_disk_use=True)
+        error = await fails(client, operation)
+        assert isinstance(error, OperationFailure)
+        assert (error.code, error.attempts, error.address) == (462, 2, A)
+        assert isinstance(error.__cause__, CommandNotRebuilt)
+        assert isinstance(error.__cause__.__cause__, ConfigurationError)
+        assert not deployment["b:1"].commands()
+        # No connection is lost on that way.
+        assert not client.server(B).pool.state.in_use
+
+
+async def test_a_command_that_cannot_be_built_at_all_raises_its_own_error() -> None:
+    deployment = replica_set(wire_version=8)
+    async with driver(deployment) as client:
+        client.drain_to(10)
+        error = await fails(client, find(allow_disk_use=True))
+        assert isinstance(error, ConfigurationError)
+        assert (error.attempts, error.retry_refusal, error.address) == (1, "not retryable", A)
+        assert client.tokens == 10
+
+
+async def test_the_cause_of_an_error_is_kept() -> None:
+    cause = OSError("what the socket said")
+
+    async def exchange(data: bytes, until: float) -> bytes:
+        raise AutoReconnect("broken") from cause
+
+    async with driver(replica_set()) as client:
+        (connection,) = client.server().pool.state.idle
+        setattr(connection.stream, "exchange", exchange)  # noqa: B010  # a method
+        error = await fails(client, update_many())
+        assert error.__cause__ is cause
+
+
+async def test_a_state_change_on_a_retry_replaces_the_overload_error() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("update", OVERLOADED, failure(91))
+    async with driver(deployment) as client:
+        error = await fails(client, update_many())
+        assert isinstance(error, NotPrimaryError)
+        assert (error.code, error.attempts, error.retry_reasons) == (91, 2, ("overload",))
+
+
+async def test_a_network_error_on_a_retry_replaces_the_overload_error() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("update", OVERLOADED, Close())
+    async with driver(deployment) as client:
+        error = await fails(client, update_many())
+        assert isinstance(error, AutoReconnect)
+        assert error.address == A
+        assert (error.attempts, error.retry_refusal) == (2, "not retryable")

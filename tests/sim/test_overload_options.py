@@ -1,0 +1,207 @@
+"""The overload policy together with ordinary retries, and under every option."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from motorlite.errors import (
+    OperationFailure,
+)
+from motorlite.read_preferences import ReadPreference
+from motorlite.retry import OverloadRetry
+from motorlite.testing.scripted import failure
+from tests.support.core import (
+    BAD_VALUE,
+    COMMANDS,
+    DONE,
+    FOUND,
+    HOST_UNREACHABLE,
+    OVERLOADED,
+    OVERLOADED_ONLY,
+    RETRYABLE_ONLY,
+    WRITTEN,
+    driver,
+    fails,
+    find,
+    gaps,
+    insert,
+    later,
+    replica_set,
+    run_command,
+    update_many,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._execution.operation import Operation
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "success"),
+    [("find", find, FOUND), ("insert", insert, WRITTEN)],
+    ids=["read", "write"],
+)
+class TestMixed:
+    """Retryable reads and writes together with the overload policy."""
+
+    async def test_an_ordinary_error_first(
+        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+    ) -> None:
+        deployment = replica_set()
+        deployment["a:1"].on(name, HOST_UNREACHABLE, OVERLOADED, success)
+        async with driver(deployment) as client:
+            client.drain_to(10)
+            await client.run(make())
+            # The second retry of the operation waits 200 ms, whatever the first was made for.
+            assert gaps(deployment["a:1"].times(name)) == [0, 0.2]
+            kind = "retryable read" if name == "find" else "retryable write"
+            assert [event.reason for event in client.recorder.retries] == [kind, "overload"]
+            assert client.tokens == 10.1
+
+    async def test_an_overload_error_first(
+        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+    ) -> None:
+        deployment = replica_set()
+        deployment["a:1"].on(name, OVERLOADED, HOST_UNREACHABLE, success)
+        async with driver(deployment) as client:
+            client.drain_to(10)
+            await client.run(make())
+            assert gaps(deployment["a:1"].times(name)) == [0.1, 0]
+            # One taken, one given for the failed retry, 1.1 for the success.
+            assert client.tokens == 11.1
+
+    @pytest.mark.parametrize("limit", [float("inf"), 60])
+    async def test_after_an_overload_error_all_retries_together_are_five(
+        self, name: str, make: Callable[[], Operation], success: dict[str, Any], limit: float
+    ) -> None:
+        deployment = replica_set()
+        deployment["a:1"].on(name, OVERLOADED, later(HOST_UNREACHABLE, 0.01))
+        async with driver(deployment) as client:
+            error = await fails(client, make(), timeout=limit)
+            assert len(deployment["a:1"].times(name)) == 6
+            assert error.retry_refusal == "attempts"
+
+    async def test_two_ordinary_errors_without_overload_end_it(
+        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+    ) -> None:
+        deployment = replica_set()
+        deployment["a:1"].on(name, HOST_UNREACHABLE, HOST_UNREACHABLE, success)
+        async with driver(deployment) as client:
+            error = await fails(client, make())
+            assert (error.attempts, error.retry_refusal) == (2, "attempts")
+
+    async def test_with_timeout_ms_ordinary_retries_go_on_and_overload_ends_that(
+        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+    ) -> None:
+        deployment = replica_set()
+        ordinary = later(HOST_UNREACHABLE, 0.01)
+        deployment["a:1"].on(name, *[ordinary] * 20, success)
+        async with driver(deployment) as client:
+            await client.run(make(), timeout=60)
+            assert len(deployment["a:1"].times(name)) == 21
+            # More than five were made when the first overload error comes: no further one.
+            deployment["a:1"].received.clear()
+            deployment["a:1"].on(name, *[ordinary] * 7, OVERLOADED, success)
+            error = await fails(client, make(), timeout=60)
+            assert len(deployment["a:1"].times(name)) == 8
+            assert error.retry_refusal == "attempts"
+            # Fewer than five: the rest is left.
+            deployment["a:1"].received.clear()
+            deployment["a:1"].on(name, *[ordinary] * 3, OVERLOADED)
+            error = await fails(client, make(), timeout=60)
+            assert len(deployment["a:1"].times(name)) == 6
+            assert gaps(deployment["a:1"].times(name)) == [0.01, 0.01, 0.01, 0.8, 1.6]
+
+    async def test_an_error_that_nothing_permits_ends_it(
+        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+    ) -> None:
+        deployment = replica_set()
+        deployment["a:1"].on(name, OVERLOADED, BAD_VALUE, success)
+        async with driver(deployment) as client:
+            error = await fails(client, make())
+            assert isinstance(error, OperationFailure)
+            assert (error.code, error.attempts, error.retry_refusal) == (2, 2, "not retryable")
+
+
+# --- options ---
+
+
+@pytest.mark.parametrize(
+    ("options", "retried"),
+    [
+        ({}, {"find", "insert", "update", "getMore", "ping"}),
+        ({"retryReads": False}, {"insert", "update"}),
+        ({"retryWrites": False}, {"find", "getMore"}),
+        ({"retryReads": False, "retryWrites": False}, set()),
+    ],
+)
+@pytest.mark.parametrize("answer", [OVERLOADED, RETRYABLE_ONLY])
+async def test_retry_options(options: dict[str, bool], retried: set[str], answer: dict[str, Any]) -> None:
+    deployment = replica_set()
+    async with driver(deployment, **options) as client:
+        for name, make, success in COMMANDS:
+            deployment["a:1"].on(name, answer, success)
+            if name in retried:
+                await client.run(make())
+                continue
+            error = await fails(client, make())
+            assert (error.attempts, error.retry_refusal) == (1, "disabled")
+    assert client.tokens == 1000
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3, 7])
+async def test_max_adaptive_retries(retries: int) -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("ping", OVERLOADED)
+    async with driver(deployment, maxAdaptiveRetries=retries) as client:
+        error = await fails(client, run_command())
+        assert error.attempts == len(deployment["a:1"].times("ping")) == retries + 1
+
+
+async def test_without_a_budget_retries_are_free() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("ping", OVERLOADED, OVERLOADED, failure(2))
+    async with driver(deployment, adaptiveRetries=False) as client:
+        assert client.core.executor.bucket is None
+        await fails(client, run_command())
+        deployment["a:1"].on("ping", OVERLOADED, DONE)
+        await client.run(run_command())
+        assert {event.tokens for event in client.recorder.retries} == {float("inf")}
+        assert client.core.stats().tokens == float("inf")
+
+
+async def test_preset_of_the_later_revision() -> None:
+    deployment = replica_set(servers=2)
+    deployment["a:1"].on("find", OVERLOADED)
+    preference = ReadPreference.PRIMARY_PREFERRED
+    async with driver(deployment, overload_policy=OverloadRetry.revision_2026_07()) as client:
+        error = await fails(client, find(selector=preference, read_preference=preference))
+        assert gaps(deployment["a:1"].times("find")) == [0.2, 0.4]
+        assert (error.attempts, error.retry_refusal) == (3, "attempts")
+        assert not deployment["b:1"].commands("find")
+        assert client.core.executor.bucket is None
+        # Both labels are needed.
+        deployment["a:1"].on("ping", RETRYABLE_ONLY)
+        assert (await fails(client, run_command())).attempts == 1
+        deployment["a:1"].on("update", OVERLOADED_ONLY)
+        assert (await fails(client, update_many())).attempts == 1
+        # SystemOverloadedError alone does not forbid an ordinary retry; it is delayed and capped.
+        deployment["a:1"].received.clear()
+        deployment["a:1"].on("insert", failure(6, "SystemOverloadedError", "RetryableWriteError"))
+        assert (await fails(client, insert())).attempts == 3
+        assert gaps(deployment["a:1"].times("insert")) == [0.2, 0.4]
+
+
+async def test_preset_of_the_later_revision_with_an_option_on_top() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("ping", OVERLOADED)
+    preset = OverloadRetry.revision_2026_07()
+    async with driver(deployment, overload_policy=preset, maxAdaptiveRetries=1, adaptiveRetries=True) as client:
+        client.drain_to(10)
+        assert (await fails(client, run_command())).attempts == 2
+        assert client.tokens == 9

@@ -1,0 +1,605 @@
+"""Discovery through the whole machinery: servers that come, go and change their minds; events in order; the end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+import trio
+from bson.objectid import ObjectId
+
+from motorlite import monitoring as events
+from motorlite._api.composition import Core, World
+from motorlite._pool.state import PoolClosedError
+from motorlite._topology.selection import WRITABLE
+from motorlite.deadline import NO_DEADLINE
+from motorlite.errors import (
+    AutoReconnect,
+    ConfigurationError,
+    InvalidOperation,
+    NameResolutionError,
+    NotPrimaryError,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WriteConcernError,
+)
+from motorlite.options import client_options
+from motorlite.read_preferences import ReadPreference
+from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
+from tests.support import virtual_time
+from tests.support.core import find, insert, run_command
+from tests.support.pools import settle
+from tests.support.sdam import Client, client
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+pytestmark = pytest.mark.anyio
+
+
+def replica_set(*hosts: str, streaming: bool = True) -> ScriptedDeployment:
+    """The first host is the primary."""
+    return ScriptedDeployment([f"{host}:1" for host in hosts or "abc"], replica_set="rs", streaming=streaming)
+
+
+async def announce(deployment: ScriptedDeployment, hosts: str) -> None:
+    """Let these servers tell their news, one after the other."""
+    for host in hosts:
+        deployment[f"{host}:1"].announce()
+        await settle()
+
+
+# --- discovery ---
+
+
+async def test_events_of_the_discovery_of_a_replica_set() -> None:
+    deployment = replica_set("a", "b")
+    deployment["b:1"].hello_delay = 1.0
+    async with client(deployment, uri="mongodb://a:1/?replicaSet=rs") as driver:
+        await anyio.sleep(2)
+        assert driver.types() == {"a": "RSPrimary", "b": "RSSecondary"}
+        assert driver.log.words("server|topology") == [
+            "topology opened",
+            "topology changed Unknown to ReplicaSetNoPrimary",
+            "server opening a",
+            "server changed a Unknown to RSPrimary",
+            "server opening b",
+            "topology changed ReplicaSetNoPrimary to ReplicaSetWithPrimary",
+            "server changed b Unknown to RSSecondary",
+            "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary",
+        ]
+        await driver.core.close()
+        assert driver.log.words("server|topology") == [
+            "server closed a",
+            "server closed b",
+            "topology changed ReplicaSetWithPrimary to Unknown",
+            "topology closed",
+        ]
+
+
+async def test_events_of_one_client_have_one_topology_id() -> None:
+    deployment = replica_set("a")
+    ids: list[Any] = []
+    for _ in range(2):
+        async with client(deployment) as driver:
+            await anyio.sleep(1)
+            found = {event.topology_id for event in driver.log.of(events.TopologyEvent)}
+        assert len(found) == 1
+        ids += found
+    assert ids[0] != ids[1]
+
+
+async def test_checks_that_find_nothing_new_are_not_told() -> None:
+    deployment = replica_set(streaming=False)
+    async with client(deployment) as driver:
+        await anyio.sleep(1)
+        description = driver.core.topology.description
+        driver.log.words()
+        await anyio.sleep(25)
+        assert driver.log.words("server|topology") == []
+        assert driver.core.topology.description is not description, "round-trip times are kept up to date, though"
+
+
+async def test_standalone() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment) as driver:
+        await anyio.sleep(1)
+        assert driver.log.words("server|topology") == [
+            "topology opened",
+            "topology changed Unknown to Unknown",
+            "server opening a",
+            "server changed a Unknown to Standalone",
+            "topology changed Unknown to Single",
+        ]
+        assert driver.pool_log.words() == ["pool created", "pool ready"]
+
+
+async def test_a_standalone_among_several_seeds_is_let_go() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"])
+    async with client(deployment, serverSelectionTimeoutMS=1000) as driver:
+        await anyio.sleep(1)
+        assert driver.types() == {}
+        assert not deployment["a:1"].open_connections
+        with pytest.raises(ServerSelectionTimeoutError, match="no server is left in the deployment"):
+            await driver.run()
+
+
+async def test_a_direct_connection_to_a_secondary() -> None:
+    deployment = replica_set()
+    async with client(deployment, uri="mongodb://b:1/?directConnection=true") as driver:
+        await driver.run(find())
+        assert driver.types() == {"b": "RSSecondary"}
+        assert deployment["b:1"].commands("find")
+
+
+async def test_sharded() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
+    async with client(deployment) as driver:
+        await driver.run(insert())
+        await anyio.sleep(1)
+        assert driver.types() == {"a": "Mongos", "b": "Mongos"}
+
+
+async def test_a_load_balancer_is_not_monitored() -> None:
+    deployment = ScriptedDeployment(["a:1"], mongos=True)
+    deployment["a:1"].hello = {"serviceId": ObjectId()}
+    async with client(deployment, uri="mongodb://a:1/?loadBalanced=true") as driver:
+        assert driver.types() == {"a": "LoadBalancer"}
+        assert driver.server("a").monitor is None
+        assert driver.pool_log.words() == ["pool created", "pool ready"]
+        await driver.run()
+        await anyio.sleep(60)
+        assert deployment["a:1"].connections_made == 1
+        assert driver.log.words() == [
+            "topology opened",
+            "topology changed Unknown to LoadBalanced",
+            "server opening a",
+            "server changed a Unknown to LoadBalancer",
+            "topology changed LoadBalanced to LoadBalanced",
+        ]
+        with pytest.raises(ServerSelectionTimeoutError, match=r"No server for the server b:1"):
+            await driver.select(("b", 1), limit=1.0)
+        deployment["a:1"].on("insert", Close(), {"n": 1})
+        with pytest.raises(PyMongoError):
+            await driver.run(run_command("insert"))
+        assert driver.types() == {"a": "LoadBalancer"}, "another mongos may be behind it the next time"
+        await driver.run()
+
+
+async def test_a_load_balancer_that_does_not_answer_one_client() -> None:
+    # The pool is ready before the event loop got to run the client's background work.
+    deployment = ScriptedDeployment(["a:1"], mongos=True)
+    deployment["a:1"].hello = {"serviceId": ObjectId()}
+    async with client(deployment, uri="mongodb://a:1/?loadBalanced=true") as driver:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await driver.run()
+        assert scope.cancelled_caught
+        await driver.run()
+        assert not driver.server("a").pool.state.in_use
+
+
+# --- changes ---
+
+
+async def test_a_server_joins_and_one_leaves() -> None:
+    deployment = replica_set("a", "b")
+    async with client(deployment) as driver:
+        await driver.run(find(selector=ReadPreference.SECONDARY))
+        await anyio.sleep(1)
+        driver.log.words()
+        driver.pool_log.words()
+        deployment.add("c:1")
+        deployment.remove("b:1")
+        await announce(deployment, "a")
+        assert driver.types() == {"a": "RSPrimary", "c": "RSSecondary"}
+        assert driver.log.words("server|topology") == [
+            "server changed a RSPrimary to RSPrimary",
+            "server opening c",
+            "server closed b",
+            "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary",
+            "server changed c Unknown to RSSecondary",
+            "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary",
+        ]
+        assert driver.pool_log.words() == ["pool created", "closed 1 poolClosed", "pool closed", "pool ready"]
+        assert not deployment["b:1"].open_connections, "its monitor has gone as well"
+        await anyio.sleep(30)
+        assert not deployment["b:1"].open_connections
+        assert await driver.select(ReadPreference.SECONDARY) == "c"
+
+
+async def test_operations_on_a_server_that_leaves() -> None:
+    deployment = replica_set("a", "b")
+    deployment["b:1"].on("find", Reply({"cursor": {"id": 0, "ns": "d.c", "firstBatch": [{"_id": 1}]}}, 5.0))
+    async with client(deployment, maxPoolSize=1) as driver, anyio.create_task_group() as group:
+        await anyio.sleep(1)
+        outcome: list[Any] = []
+
+        async def read() -> None:
+            try:
+                outcome.append((await driver.run(find(selector=ReadPreference.SECONDARY))).documents)
+            except PyMongoError as error:
+                outcome.append(error)
+
+        group.start_soon(read)
+        await settle()
+        group.start_soon(read)
+        await settle()
+        begun = driver.now
+        deployment.remove("b:1")
+        await announce(deployment, "a")
+        assert driver.now == begun
+        (error,) = outcome
+        assert isinstance(error, PoolClosedError)
+        assert str(error).startswith("the connection pool of b:1 is closed")
+        await anyio.sleep(6)
+        assert outcome[1] == [{"_id": 1}], "what was under way may end"
+        assert not deployment["b:1"].open_connections
+
+
+async def test_another_primary() -> None:
+    deployment = replica_set()
+    async with client(deployment) as driver:
+        await driver.run(insert())
+        await anyio.sleep(1)
+        driver.log.words()
+        driver.pool_log.words()
+        deployment.step_down("b:1")
+        await announce(deployment, "ab")
+        assert driver.types() == {"a": "RSSecondary", "b": "RSPrimary", "c": "RSSecondary"}
+        assert driver.log.words("server|topology") == [
+            "server changed a RSPrimary to RSSecondary",
+            "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
+            "server changed b RSSecondary to RSPrimary",
+            "topology changed ReplicaSetNoPrimary to ReplicaSetWithPrimary",
+        ]
+        assert driver.pool_log.words() == [], "connections survive an election"
+        await driver.run(insert())
+        assert deployment["b:1"].commands("insert")
+
+
+def elect(deployment: ScriptedDeployment, host: str, election: int) -> None:
+    """Let a server claim to be the primary of this election."""
+    deployment[f"{host}:1"].hello = {
+        "isWritablePrimary": True,
+        "ismaster": True,
+        "secondary": False,
+        "electionId": ObjectId(f"{election:024x}"),
+    }
+
+
+async def test_two_primaries() -> None:
+    deployment = replica_set("a", "b")
+    elect(deployment, "a", 1)
+    async with client(deployment) as driver:
+        await driver.run(insert())
+        await anyio.sleep(1)
+        driver.log.words()
+        driver.pool_log.words()
+        elect(deployment, "b", 2)
+        await announce(deployment, "b")
+        # The newer election deposes the older one, whoever is heard of last.
+        assert driver.types() == {"a": "Unknown", "b": "RSPrimary"}
+        error = driver.description("a").error
+        assert isinstance(error, NotPrimaryError)
+        assert "discovery of newer primary" in str(error)
+        assert driver.log.words("server|topology") == [
+            "server changed b RSSecondary to RSPrimary",
+            "server changed a RSPrimary to Unknown",
+            "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary",
+        ]
+        await announce(deployment, "a")
+        assert driver.types() == {"a": "Unknown", "b": "RSPrimary"}
+        assert "stale" in str(driver.description("a").error)
+        assert driver.pool_log.words("cleared") == []
+        assert await driver.select(WRITABLE) == "b"
+        deployment["a:1"].hello = {}
+        deployment.step_down("b:1")
+        await announce(deployment, "a")
+        assert driver.types() == {"a": "RSSecondary", "b": "RSPrimary"}
+
+
+async def test_a_deposed_primary_that_is_polled_is_checked_soon() -> None:
+    deployment = replica_set("a", "b", streaming=False)
+    elect(deployment, "a", 1)
+    deployment["b:1"].hello_delay = 2.0
+    async with client(deployment) as driver:
+        elect(deployment, "b", 2)
+        await anyio.sleep(1)
+        assert driver.types()["a"] == "RSPrimary"
+        deployment["a:1"].hello = {}
+        deployment.step_down("b:1")
+        await anyio.sleep(1)
+        await settle()
+        assert driver.types() == {"a": "RSSecondary", "b": "RSPrimary"}
+        assert "server changed a RSPrimary to Unknown" in driver.log.words()
+
+
+# --- errors of operations and of connecting ---
+
+
+async def test_not_primary() -> None:
+    deployment = replica_set("a", "b")
+    server = deployment["a:1"]
+    async with client(deployment, retryWrites=False) as driver:
+        await driver.run(insert())
+        await anyio.sleep(1)
+        driver.log.words()
+        driver.pool_log.words()
+        # The server's version in the reply is as old as what is known: the news were overtaken.
+        stale = {"processId": server.process_id, "counter": server.counter}
+        server.on("insert", failure(10107, topologyVersion=stale))
+        with pytest.raises(NotPrimaryError):
+            await driver.run(insert())
+        assert driver.types()["a"] == "RSPrimary"
+        server.on("insert", failure(10107, topologyVersion={**stale, "counter": 1}))
+        with pytest.raises(NotPrimaryError):
+            await driver.run(insert())
+        assert driver.types()["a"] == "Unknown"
+        assert driver.log.words() == [
+            "server changed a RSPrimary to Unknown",
+            "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
+        ]
+        assert driver.pool_log.words("pool") == [], "since 4.2 the connections stay good"
+
+
+async def test_shutting_down_clears_the_pool() -> None:
+    deployment = replica_set("a", "b")
+    deployment["a:1"].on("insert", {"n": 1}, failure(91))
+    async with client(deployment, retryWrites=False) as driver:
+        await driver.run(insert())
+        driver.pool_log.words()
+        with pytest.raises(NotPrimaryError):
+            await driver.run(insert())
+        assert driver.types()["a"] == "Unknown"
+        assert driver.pool_log.words() == [
+            "check-out started",
+            "checked out 1",
+            "pool cleared",
+            "checked in 1",
+            "closed 1 stale",
+        ]
+
+
+async def test_a_write_concern_error_that_says_so() -> None:
+    deployment = replica_set("a", "b")
+    concern_error = {"code": 91, "errmsg": "shutting down"}
+    deployment["a:1"].on("insert", {"n": 1, "writeConcernError": concern_error})
+    async with client(deployment, retryWrites=False) as driver:
+        with pytest.raises(WriteConcernError, match="shutting down"):
+            await driver.run(insert())
+        assert driver.types()["a"] == "Unknown"
+
+
+async def test_a_check_that_was_overtaken_is_old_news() -> None:
+    deployment = replica_set("a", "b")
+    server = deployment["a:1"]
+    server.counter = 5
+    async with client(deployment) as driver:
+        await anyio.sleep(1)
+        driver.log.words()
+        server.counter = 3
+        deployment.step_down(None)
+        await announce(deployment, "a")
+        assert driver.types()["a"] == "RSPrimary"
+        assert driver.log.words("server|topology") == []
+        server.counter = 5
+        await announce(deployment, "a")
+        assert driver.types()["a"] == "RSSecondary"
+
+
+async def test_an_error_of_an_older_generation_is_old_news() -> None:
+    deployment = replica_set("a")
+    async with client(deployment) as driver:
+        await driver.run(insert())
+        topology, server = driver.core.topology, driver.server("a")
+        topology.on_operation_error(server, AutoReconnect("lost"), server.pool.generation)
+        assert driver.types() == {"a": "Unknown"}
+        await driver.run(insert())
+        topology.on_operation_error(server, AutoReconnect("lost"), server.pool.generation - 1)
+        assert driver.types() == {"a": "RSPrimary"}
+
+
+async def test_an_error_of_a_server_that_has_left_is_nobodys_business() -> None:
+    deployment = replica_set("a", "b")
+    async with client(deployment) as driver:
+        await anyio.sleep(1)
+        topology, server = driver.core.topology, driver.server("b")
+        deployment.remove("b:1")
+        await announce(deployment, "a")
+        driver.log.words()
+        topology.on_operation_error(server, AutoReconnect("lost"), 0)
+        assert topology._on_check_failed(("b", 1), AutoReconnect("lost")) is False
+        assert driver.log.words() == []
+
+
+async def test_an_overloaded_server_stays_known() -> None:
+    deployment = replica_set("a")
+    async with client(deployment) as driver:
+        await driver.run(insert())
+        in_use = await driver.server("a").pool.check_out(NO_DEADLINE, driver.now + 1)
+        driver.pool_log.words()
+        deployment["a:1"].is_down = True
+        with pytest.raises(AutoReconnect) as caught:
+            await driver.run(insert())
+        assert caught.value.attempts == 6
+        assert driver.types() == {"a": "RSPrimary"}
+        assert driver.pool_log.words("cleared") == []
+        deployment["a:1"].is_down = False
+        driver.server("a").pool.check_in(in_use)
+        await driver.run(insert())
+        assert not in_use.stream.is_closed
+
+
+async def test_a_name_that_does_not_resolve_any_more() -> None:
+    deployment = replica_set("a")
+    async with client(deployment, serverSelectionTimeoutMS=3000) as driver:
+        await anyio.sleep(1)
+        begun = driver.now
+        deployment["a:1"].connect_error = lambda: NameResolutionError("a:1: the host name cannot be resolved")
+        with pytest.raises(NameResolutionError):
+            await driver.run(run_command())
+        assert driver.types() == {"a": "Unknown"}
+        assert driver.pool_log.words("cleared|closed") == ["pool cleared", "closed 1 error"]
+        assert driver.now == begun
+
+
+# --- the end ---
+
+
+async def test_close_while_operations_wait() -> None:
+    deployment = replica_set("a", "b")
+    deployment["a:1"].on("insert", Reply({"n": 1}, 5.0))
+    deployment["b:1"].is_unreachable = True
+    async with client(deployment, maxPoolSize=1) as driver, anyio.create_task_group() as group:
+        await anyio.sleep(1)
+        outcome: dict[str, Any] = {}
+
+        async def run(name: str, operation: Any) -> None:
+            try:
+                await driver.run(operation)
+                outcome[name] = "done"
+            except PyMongoError as error:
+                outcome[name] = error
+
+        for name, operation in (
+            ("under way", insert()),
+            ("queued", insert()),
+            ("selecting", find(selector=ReadPreference.SECONDARY)),
+        ):
+            group.start_soon(run, name, operation)
+            await settle()
+        begun = driver.now
+        await driver.core.close()
+        await settle()
+        assert sorted(outcome) == ["queued", "selecting"]
+        assert all(isinstance(error, InvalidOperation) for error in outcome.values())
+        assert str(outcome["selecting"]) == "the client is closed"
+        assert str(outcome["queued"]).startswith("the connection pool of a:1 is closed")
+        assert driver.now == begun
+        # What was sent may end: otherwise nobody would know whether it was applied.
+        await anyio.sleep(6)
+        assert outcome["under way"] == "done"
+        with pytest.raises(InvalidOperation, match="the client is closed"):
+            driver.core.enter()
+
+
+async def test_close_twice_and_news_after_it() -> None:
+    deployment = replica_set("a", "b")
+    async with client(deployment) as driver:
+        await driver.run(insert())
+        topology, server = driver.core.topology, driver.server("a")
+        await driver.core.close()
+        await driver.core.close()
+        driver.log.words()
+        topology.close()
+        topology._on_checked(server.description)
+        topology.on_operation_error(server, AutoReconnect("late"), 0)
+        assert driver.log.words() == []
+        assert not topology.servers
+
+
+async def test_no_task_is_left_after_close(anyio_backend_name: str) -> None:
+    def tasks() -> int:
+        if anyio_backend_name == "trio":
+            return trio.lowlevel.current_statistics().tasks_living
+        return len(asyncio.all_tasks())
+
+    deployment = replica_set()
+    deployment["b:1"].is_unreachable = True
+    deployment["c:1"].on("isMaster", Hang())
+    before = tasks()
+    async with client(deployment, minPoolSize=2, maxIdleTimeMS=5000) as driver:
+        await driver.run(insert())
+        await anyio.sleep(15)
+        assert tasks() > before
+        await driver.core.close()
+        await deployment.close()
+        await settle()
+        assert tasks() == before
+
+
+# --- an event loop that ends first ---
+
+
+def forgotten(deployment: ScriptedDeployment, main: Callable[[Client], Awaitable[None]]) -> None:
+    """What is left to see when the loop of a client ends and nobody has closed it."""
+    for backend in virtual_time.BACKENDS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+
+            async def run() -> None:
+                chosen = client_options(deployment.uri, minPoolSize=1, maxPoolSize=2)
+                core = Core(chosen, World(connector=deployment.connector, jitter=lambda: 1.0))
+                core.enter()
+                found: Any = None
+                await main(Client(core, deployment, found, found))
+
+            if backend == "asyncio":
+                with asyncio.Runner(loop_factory=virtual_time.VirtualTimeLoop) as runner:
+                    runner.run(run())
+            else:
+                trio.run(run, clock=virtual_time.trio_clock())
+            gc.collect()
+        assert not any(server.open_connections for server in deployment.servers.values())
+
+
+def test_a_loop_that_ends_without_close(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(driver: Client) -> None:
+        await driver.run(insert())
+        await driver.run(find(selector=ReadPreference.SECONDARY_PREFERRED))
+        await anyio.sleep(12)
+
+    forgotten(replica_set(), main)
+    assert caplog.text == ""
+
+
+def test_a_loop_that_ends_before_anything_began(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(driver: Client) -> None:
+        return None
+
+    forgotten(replica_set(), main)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.5, 3.0], ids=["at once", "while connecting", "while waiting"])
+def test_a_loop_that_ends_while_operations_run(caplog: pytest.LogCaptureFixture, delay: float) -> None:
+    deployment = replica_set("a")
+    deployment["a:1"].hello_delay = 0.3
+    deployment["a:1"].on("find", Hang())
+
+    async def main(driver: Client) -> None:
+        backend = "trio" if trio.lowlevel.in_trio_run() else "asyncio"
+        if backend == "trio":
+            async with trio.open_nursery() as nursery:
+                for _ in range(5):
+                    nursery.start_soon(driver.run, find())
+                await trio.sleep(delay)
+                nursery.cancel_scope.cancel()
+        else:
+            background = [asyncio.get_running_loop().create_task(driver.run(find())) for _ in range(5)]
+            await asyncio.sleep(delay)
+            assert not any(task.done() for task in background)
+
+    forgotten(deployment, main)
+    assert caplog.text == ""
+
+
+async def test_a_client_that_was_never_used() -> None:
+    deployment = replica_set("a")
+    core = Core(client_options(deployment.uri), World(connector=deployment.connector))
+    assert not core.is_bound
+    assert core.topology_description.topology_type_name == "ReplicaSetNoPrimary"
+    await core.close()
+    with pytest.raises(InvalidOperation, match="closed"):
+        core.enter()
+    assert deployment["a:1"].connections_made == 0
+
+
+async def test_a_client_of_another_deployment_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="mongodb\\+srv"):
+        Core(client_options("mongodb+srv://cluster.example.com/"))

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from math import inf
+
+import anyio
+import anyio.to_thread
+import pytest
+import trio
+import uvloop
+
+from motorlite._net.asyncio_runtime import AsyncioRuntime
+from motorlite._net.current import current_runtime
+from motorlite._net.runtime import Runtime
+from motorlite._net.trio_runtime import TrioRuntime
+from motorlite.errors import InvalidOperation
+
+
+async def runtime_here() -> Runtime:
+    return current_runtime()
+
+
+def test_without_an_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidOperation, match="running asyncio or trio event loop"):
+        current_runtime()
+    monkeypatch.delitem(sys.modules, "trio")
+    with pytest.raises(InvalidOperation, match="running asyncio or trio event loop"):
+        current_runtime()
+
+
+def test_each_event_loop_has_its_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = trio.run(runtime_here)
+    assert isinstance(runtime, TrioRuntime)
+    assert runtime.name == "trio"
+    with asyncio.Runner() as runner:
+        runtime = runner.run(runtime_here())
+        assert isinstance(runtime, AsyncioRuntime)
+        assert runtime.name == "asyncio"
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(runtime_here()).name == "uvloop"
+    monkeypatch.delitem(sys.modules, "trio")
+    with asyncio.Runner() as runner:
+        assert isinstance(runner.run(runtime_here()), AsyncioRuntime)
+
+
+def test_a_runtime_knows_its_loop() -> None:
+    async def is_current(runtime: Runtime) -> bool:
+        return runtime.is_current()
+
+    on_trio = trio.run(runtime_here)
+    with asyncio.Runner() as one, asyncio.Runner() as other:
+        runtime = one.run(runtime_here())
+        assert not runtime.is_current()
+        assert one.run(is_current(runtime))
+        assert not other.run(is_current(runtime))
+        assert not one.run(is_current(on_trio))
+        assert not trio.run(is_current, runtime)
+    assert not trio.run(is_current, on_trio)
+    assert not on_trio.is_current()
+
+
+@pytest.mark.anyio
+async def test_a_thread_is_elsewhere() -> None:
+    runtime = current_runtime()
+    assert runtime.is_current()
+    assert not await anyio.to_thread.run_sync(runtime.is_current)
+    assert runtime.now() == pytest.approx(anyio.current_time(), abs=1)
+
+
+@pytest.mark.anyio
+async def test_the_deadline_of_the_scopes_around() -> None:
+    runtime = current_runtime()
+    assert runtime.scope_deadline() == inf
+    with anyio.fail_after(50), anyio.CancelScope() as inner:
+        inner.deadline = anyio.current_time() + 100
+        outer_deadline = runtime.scope_deadline()
+        assert outer_deadline == pytest.approx(anyio.current_time() + 50, abs=5)
+        inner.deadline = outer_deadline - 20
+        assert runtime.scope_deadline() == outer_deadline - 20
+        with anyio.CancelScope(shield=True):
+            assert runtime.scope_deadline() == inf
+        inner.cancel()
+        assert runtime.scope_deadline() == -inf
+
+
+def test_the_deadline_of_a_trio_scope() -> None:
+    async def main() -> None:
+        runtime = current_runtime()
+        assert runtime.scope_deadline() == inf
+        with trio.fail_after(50):
+            assert runtime.scope_deadline() == trio.current_effective_deadline() < inf
+
+    trio.run(main)
+
+
+def test_a_program_without_anyio_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit of asyncio's own scopes cannot be seen."""
+
+    async def main() -> None:
+        async with asyncio.timeout(50):
+            assert current_runtime().scope_deadline() == inf
+            monkeypatch.delitem(sys.modules, "anyio._backends._asyncio", raising=False)
+            assert current_runtime().scope_deadline() == inf
+
+    with asyncio.Runner() as runner:
+        runner.run(main())
+
+
+FORKING = """
+import os, sys
+from motorlite._net import current
+before = current.fork_generation
+child = os.fork()
+if child == 0:
+    sys.exit(10 + current.fork_generation - before)
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status), current.fork_generation - before)
+"""
+
+
+def test_a_fork_is_noticed_in_the_child_only() -> None:
+    result = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=50, check=True)
+    assert result.stdout.split() == ["11", "0"]

@@ -1,0 +1,444 @@
+"""What the shells need of an event loop, on asyncio and on trio: waiters, background work, sleep and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import logging
+import threading
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+import trio
+import uvloop
+from anyio.lowlevel import checkpoint
+
+from motorlite._net.current import current_runtime
+from motorlite._net.runtime import WaitTimeout
+from tests.support.virtual_time import START
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from motorlite._net.runtime import Waiter
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+# --- waiters ---
+
+
+async def waiting(waiter: Waiter, until: float = inf) -> Any:
+    try:
+        return await waiter.wait(until)
+    except WaitTimeout:
+        return "timeout"
+
+
+async def test_a_value_that_comes_later() -> None:
+    waiter = current_runtime().waiter()
+    received: list[Any] = []
+    async with anyio.create_task_group() as group:
+
+        async def wait() -> None:
+            received.append(await waiter.wait(START + 60))
+
+        group.start_soon(wait)
+        await anyio.sleep(1)
+        assert waiter.offer("value")
+        assert not waiter.offer("another")
+    assert received == ["value"]
+    assert anyio.current_time() == START + 1
+
+
+@pytest.mark.parametrize("until", [inf, START + 5, START - 5])
+async def test_a_value_that_was_there_before(until: float) -> None:
+    waiter = current_runtime().waiter()
+    assert waiter.offer("value")
+    assert not waiter.offer("another")
+    assert await waiter.wait(until) == "value"
+    assert anyio.current_time() == START
+
+
+async def test_no_value_in_time() -> None:
+    waiter = current_runtime().waiter()
+    with pytest.raises(WaitTimeout):
+        await waiter.wait(START + 5)
+    assert anyio.current_time() == START + 5
+    assert not waiter.offer("late")
+    assert waiter.take_back() is None
+
+
+async def test_a_limit_in_the_past() -> None:
+    waiter = current_runtime().waiter()
+    with pytest.raises(WaitTimeout):
+        await waiter.wait(START - 1)
+    assert anyio.current_time() == START
+    assert not waiter.offer("late")
+
+
+async def test_a_waiter_that_gave_up_takes_nothing() -> None:
+    waiter = current_runtime().waiter()
+    with anyio.move_on_after(5) as scope:
+        await waiter.wait(inf)
+    assert scope.cancelled_caught
+    assert not waiter.offer("late")
+    assert waiter.take_back() is None
+
+
+async def test_a_waiter_that_was_cancelled_before_it_waited() -> None:
+    waiter = current_runtime().waiter()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await checkpoint()
+        await waiter.wait(inf)
+    assert waiter.take_back() is None
+    assert waiter.offer("value")
+    assert waiter.take_back() == "value"
+
+
+@pytest.mark.parametrize("order", ["offer first", "cancel first"])
+async def test_cancelled_in_the_moment_of_the_offer(order: str) -> None:
+    """What was accepted is received or can be taken back; what was refused is neither."""
+    waiter = current_runtime().waiter()
+    received: list[Any] = []
+    scope = anyio.CancelScope()
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def wait() -> None:
+        if current_runtime().name != "trio":
+            task = asyncio.current_task()
+            assert task is not None
+            tasks.append(task)
+        with scope:
+            received.append(await waiter.wait(START + 60))
+
+    def cancel() -> None:
+        # anyio's own cancellation spares a task that is about to wake.
+        if tasks:
+            tasks[0].cancel()
+        else:
+            scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await anyio.sleep(1)
+        if order == "offer first":
+            accepted = waiter.offer("value")
+            cancel()
+        else:
+            cancel()
+            accepted = waiter.offer("value")
+    assert accepted is (order == "offer first")
+    assert [*received, waiter.take_back()].count("value") >= accepted
+    if not accepted:
+        assert received == []
+        assert waiter.take_back() is None
+
+
+async def test_offered_in_the_moment_of_the_timeout() -> None:
+    waiter = current_runtime().waiter()
+    received: list[Any] = []
+    accepted: list[bool] = []
+
+    async def wait() -> None:
+        received.append(await waiting(waiter, START + 1))
+
+    async def offer() -> None:
+        await anyio.sleep(1)
+        accepted.append(waiter.offer("value"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(offer)
+        group.start_soon(wait)
+    assert (received, accepted) in ((["value"], [True]), (["timeout"], [False]))
+
+
+def test_nobody_is_told_of_an_unseen_timeout() -> None:
+    """A task that is cancelled in the turn of its timeout never sees it; the loop must not complain."""
+    complaints: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        until = loop.time() + 0.01
+        task = asyncio.create_task(current_runtime().waiter().wait(until))
+        await asyncio.sleep(0)
+        loop.call_at(until + 1e-9, task.cancel)
+        # Both callbacks run in one turn.
+        while loop.time() < until + 0.001:
+            pass
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    with asyncio.Runner() as runner:
+        runner.run(main())
+        gc.collect()
+    assert complaints == []
+
+
+# --- background work ---
+
+
+variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nothing")
+
+
+class Background:
+    """Functions to spawn, and what became of them."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.ended = 0
+
+    def on_end(self) -> None:
+        self.ended += 1
+
+    async def note(self, *args: Any) -> None:
+        self.log.append((*args, variable.get()))
+
+    async def fail(self) -> None:
+        await anyio.sleep(1)
+        raise LookupError("in the background")
+
+    async def forever(self, name: str = "forever") -> None:
+        try:
+            self.log.append(f"{name} began")
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.01)
+            self.log.append(f"{name} ended")
+
+
+async def test_background_work_knows_nothing_of_its_caller() -> None:
+    background = Background()
+    token = variable.set("the caller's")
+    try:
+        host = current_runtime().host("test", background.on_end)
+        host.spawn(background.note, "early", 1)
+        await anyio.sleep(1)
+        host.spawn(background.note, "late")
+        await anyio.sleep(1)
+    finally:
+        variable.reset(token)
+    assert background.log == [("early", 1, "nothing"), ("late", "nothing")]
+    assert background.ended == 0
+    await host.close()
+    assert background.ended == 1
+
+
+async def test_the_host_outlives_its_maker() -> None:
+    background = Background()
+    hosts = []
+
+    async def make() -> None:
+        hosts.append(current_runtime().host("test", background.on_end))
+        hosts[0].spawn(background.forever)
+        await anyio.sleep(1)
+
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(make)
+        scope.cancel()
+        await checkpoint()
+    await anyio.sleep(1)
+    assert background.log == ["forever began"]
+    await hosts[0].close()
+    assert background.log == ["forever began", "forever ended"]
+
+
+async def test_close_cancels_and_waits() -> None:
+    background = Background()
+    host = current_runtime().host("test", background.on_end)
+    host.spawn(background.forever, "one")
+    await anyio.sleep(1)
+    host.spawn(background.forever, "two")
+    await anyio.sleep(1)
+    await host.close()
+    assert anyio.current_time() == START + 2.01
+    assert sorted(background.log) == ["one began", "one ended", "two began", "two ended"]
+    assert background.ended == 1
+    await host.close()
+    assert background.ended == 1
+    host.spawn(background.note, "after the end").cancel()
+    host.spawn(background.note, "after the end")
+    await anyio.sleep(1)
+    assert len(background.log) == 4
+
+
+async def test_close_at_once() -> None:
+    background = Background()
+    host = current_runtime().host("test", background.on_end)
+    host.spawn(anyio.sleep, 60)
+    await host.close()
+    assert anyio.current_time() == START
+    assert background.ended == 1
+
+
+async def test_a_close_that_is_cancelled_goes_on() -> None:
+    background = Background()
+    host = current_runtime().host("test", background.on_end)
+    host.spawn(background.forever)
+    await anyio.sleep(1)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await host.close()
+    assert background.ended == 0
+    await anyio.sleep(1)
+    assert background.ended == 1
+    assert background.log == ["forever began", "forever ended"]
+
+
+async def test_failures_are_logged_and_go_no_further(caplog: pytest.LogCaptureFixture) -> None:
+    background = Background()
+    host = current_runtime().host("test", background.on_end)
+    host.spawn(background.fail)
+    host.spawn(background.forever)
+    with caplog.at_level(logging.ERROR, "motorlite.client"):
+        await anyio.sleep(2)
+        host.spawn(background.fail)
+        await anyio.sleep(2)
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [LookupError] * 2
+    assert all("Background.fail" in record.getMessage() for record in caplog.records)
+    assert background.log == ["forever began"]
+    await host.close()
+    assert background.ended == 1
+
+
+async def test_one_task_is_cancelled() -> None:
+    background = Background()
+    host = current_runtime().host("test", background.on_end)
+    never = host.spawn(background.forever, "never")
+    never.cancel()
+    one = host.spawn(background.forever, "one")
+    host.spawn(background.forever, "two")
+    await anyio.sleep(1)
+    one.cancel()
+    one.cancel()
+    await anyio.sleep(1)
+    assert background.log == ["one began", "two began", "one ended"]
+    await host.close()
+    assert background.log[3:] == ["two ended"]
+
+
+async def test_work_that_is_spawned_while_the_host_closes_is_not_waited_for() -> None:
+    background = Background()
+    host = current_runtime().host("test", background.on_end)
+
+    async def spawn_at_the_end() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            host.spawn(anyio.sleep, 3600)
+
+    host.spawn(spawn_at_the_end)
+    await anyio.sleep(1)
+    await host.close()
+    assert anyio.current_time() == START + 1
+    assert background.ended == 1
+
+
+# --- the end of the event loop ---
+
+
+def run_on_asyncio(main: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(main())  # type: ignore[arg-type]  # only async functions are given
+
+
+def run_on_uvloop(main: Callable[[], Awaitable[None]]) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())  # type: ignore[arg-type]  # only async functions are given
+
+
+@pytest.fixture(params=[run_on_asyncio, run_on_uvloop, trio.run], ids=["asyncio", "uvloop", "trio"])
+def run(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[None]]], None]:
+    function: Callable[[Callable[[], Awaitable[None]]], None] = request.param
+    return function
+
+
+def test_a_loop_that_ends_takes_the_host_along(run: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
+    background = Background()
+
+    async def main() -> None:
+        host = current_runtime().host("test", background.on_end)
+        host.spawn(background.forever, "one")
+        await anyio.sleep(0.01)
+        host.spawn(background.forever, "two")
+        await anyio.sleep(0.01)
+
+    run(main)
+    assert sorted(background.log) == ["one began", "one ended", "two began", "two ended"]
+    assert background.ended == 1
+    gc.collect()
+
+
+def test_a_loop_that_ends_before_the_host_began(run: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
+    background = Background()
+
+    async def main() -> None:
+        current_runtime().host("test", background.on_end).spawn(anyio.sleep, 3600)
+
+    run(main)
+    assert background.ended == 1
+    gc.collect()
+
+
+def test_a_loop_that_ends_after_the_close(run: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
+    background = Background()
+
+    async def main() -> None:
+        host = current_runtime().host("test", background.on_end)
+        host.spawn(background.forever)
+        await anyio.sleep(0.01)
+        await host.close()
+
+    run(main)
+    assert background.ended == 1
+
+
+def test_work_that_is_spawned_while_the_loop_ends(run: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
+    """It must not keep the loop from ending."""
+    background = Background()
+
+    async def main() -> None:
+        host = current_runtime().host("test", background.on_end)
+
+        async def spawn_at_the_end() -> None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                host.spawn(anyio.sleep, 3600)
+
+        host.spawn(spawn_at_the_end)
+        await anyio.sleep(0.01)
+
+    run(main)
+    assert background.ended == 1
+
+
+# --- the rest ---
+
+
+async def test_sleep() -> None:
+    runtime = current_runtime()
+    assert runtime.now() == START
+    await runtime.sleep(1.5)
+    assert runtime.now() == START + 1.5
+    await runtime.sleep(0)
+    assert runtime.now() == START + 1.5
+
+
+@pytest.mark.real_time
+async def test_threads() -> None:
+    runtime = current_runtime()
+    here = threading.get_ident()
+    assert await runtime.run_in_thread(threading.get_ident) != here
+
+    def fail() -> None:
+        raise LookupError("in the thread")
+
+    with pytest.raises(LookupError, match="in the thread"):
+        await runtime.run_in_thread(fail)
