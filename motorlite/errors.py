@@ -80,7 +80,9 @@ class PyMongoError(Exception):
         retry_refusal: Why no further retry was made (``"attempts"``, ``"deadline"``, ``"tokens"``,
             ``"not retryable"`` or ``"disabled"``), or None when the question did not come up.
         phase: What the operation was doing when its time was used up (``"selection"``, ``"queue"``,
-            ``"connecting"``, ``"reply"``, ``"backoff"``), or None.
+            ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``), or None.
+        partial_result: What a bulk write had written before one of its commands failed as a whole, as a
+            `BulkWriteResult`; None elsewhere.
     """
 
     address: Address | None = None
@@ -88,6 +90,7 @@ class PyMongoError(Exception):
     retry_reasons: tuple[str, ...] = ()
     retry_refusal: str | None = None
     phase: str | None = None
+    partial_result: Any = None
     # Error-propagation rules of the retryable reads and writes specifications: did this error come back from a
     # server (a reply, or a socket on which the command was put)? Errors from before that never replace one.
     reached_server: bool = False

@@ -8,7 +8,6 @@ from motorlite._api import validation
 from motorlite._api.command_cursor import AsyncCommandCursor
 from motorlite._api.cursor_limits import CursorLimits
 from motorlite._api.server_cursor import GetMoreOptions
-from motorlite._execution.operation import WRITABLE
 from motorlite._operations.aggregate import Aggregate, AggregateWrite, has_write_stage
 from motorlite.errors import ConfigurationError
 
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
     from motorlite.deadline import Deadline
-
-# The wire version of MongoDB 5.0, whose secondaries take pipelines that write.
-_WRITES_ON_SECONDARIES = 13
 
 # The server's names of the options that the operation has arguments for.
 _ARGUMENTS = {
@@ -80,14 +76,6 @@ def aggregation(
         }
         if not is_write:
             return Aggregate(*names, stages, **given)
-        if not _may_write_on_secondaries(core):
-            given["selector"], given["read_preference"] = WRITABLE, None
         return AggregateWrite(*names, stages, write_concern=settings.write_concern, **given)
 
     return AsyncCommandCursor(core, session, limits, settings.codec_options, get_more, make)
-
-
-def _may_write_on_secondaries(core: CoreLike) -> bool:
-    """Whether all servers are known to forward $out and $merge (CRUD specification, read preferences)."""
-    servers = core.topology_description.server_descriptions().values()
-    return bool(servers) and all(server.max_wire_version >= _WRITES_ON_SECONDARIES for server in servers)

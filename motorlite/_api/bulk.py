@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from motorlite._execution.session import Session
 from motorlite._operations.bulk_batch import BATCHES
 from motorlite._operations.bulk_result import BulkResult
-from motorlite.errors import WriteConcernError
+from motorlite.errors import PyMongoError, WriteConcernError
+from motorlite.results import BulkWriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +65,7 @@ class BulkWrite:
 
         Raises:
             BulkWriteError: A write failed, or its write concern was not satisfied.
-            PyMongoError: A command failed as a whole; what was written before it is not known here.
+            PyMongoError: A command failed as a whole; `partial_result` tells what was written before it.
         """
         result = BulkResult(ordered=self._is_ordered)
         # An implicit session serves all batches; it takes its server session at the first of them.
@@ -77,6 +78,10 @@ class BulkWrite:
                 await self._execute_run(run, result)
                 if not result.can_continue:
                     break
+        except PyMongoError as failure:
+            if is_acknowledged:
+                failure.partial_result = BulkWriteResult(result.details, True)
+            raise
         finally:
             if implicit is not None and implicit.server_session is not None:
                 self._core.executor.release(implicit)

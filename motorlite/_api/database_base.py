@@ -187,7 +187,7 @@ class DatabaseBase(Configured[DocumentT]):
             read_preference: Which servers; the primary by default.
             codec_options: How the documents are decoded; those of the database by default.
             session: The session to use.
-            comment: Shown in the server's log and profile, also for further batches.
+            comment: Shown in the server's log and profile for further batches; the command has its own.
             max_await_time_ms: How long the server waits for new documents, milliseconds.
             cursor_type: A `CursorType`; by default what the fields `tailable` and `awaitData` say.
             batch_size: How many documents further batches have; 0 leaves it to the server.
@@ -207,7 +207,7 @@ class DatabaseBase(Configured[DocumentT]):
             self._core,
             self._settings,
             self._name,
-            command_document(command, value, comment, kwargs),
+            command_document(command, value, None, kwargs),
             session,
             read_preference=read_preference,
             codec_options=codec_options,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 
-from motorlite.errors import OperationFailure, PyMongoError
+from motorlite.errors import PyMongoError
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
 
 if TYPE_CHECKING:
@@ -88,13 +88,13 @@ class CommandEvents:
     def failed(self, duration: float, error: BaseException) -> CommandFailedEvent:
         """The server answered with an error, or no answer came."""
         details: Any = getattr(error, "details", None)
-        if not details or not isinstance(error, PyMongoError):
-            details = {"errmsg": str(error), "type": type(error).__name__}
         shown: BaseException | None = error
-        if self._is_sensitive:
+        if not details or not isinstance(error, PyMongoError):
+            # No server said it, so there is nothing in it that must be hidden.
+            details = {"errmsg": str(error), "type": type(error).__name__}
+        elif self._is_sensitive:
             details = {key: details[key] for key in _HARMLESS if key in details}
-            if isinstance(error, OperationFailure):
-                shown = None
+            shown = None
         return CommandFailedEvent(duration, details, shown, *self._args)
 
 

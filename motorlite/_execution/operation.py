@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._topology.selection import WRITABLE, Selector
+from motorlite._topology.selection import WRITABLE, Selector, WritesByPreference
 from motorlite.values import Address, Document, ServerFacts
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ __all__ = [
     "Selector",
     "ServerFacts",
     "TimeLimit",
+    "WritesByPreference",
 ]
 
 

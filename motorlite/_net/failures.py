@@ -39,8 +39,11 @@ def _is_closed(error: ssl.SSLError) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """`error` in one readable phrase; some carry no text of their own."""
-    return str(error) or type(error).__name__
+    """`error` in one readable phrase; some carry no text of their own, trio's keep the reason in their cause."""
+    text = str(error) or type(error).__name__
+    cause = error.__cause__
+    causes = cause.exceptions if isinstance(cause, BaseExceptionGroup) else [cause] if cause is not None else []
+    return f"{text} ({'; '.join(map(describe, causes))})" if causes else text
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class FrameStream(Protocol):
         ...
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
-        """Write `data` and wait for one message."""
+        """Write `data` and wait for one message; none may be left from before."""
         ...
 
     async def receive(self, until: float) -> bytes | bytearray:

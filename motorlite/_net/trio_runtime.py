@@ -119,6 +119,8 @@ class _TrioTask:
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         # Protected: Ctrl-C is the program's; it must not end in here and bring the system task down.
+        if self._scope.cancel_called:  # as on asyncio: nothing of it runs
+            return
         with self._scope:
             try:
                 await self._function(*self._args)
@@ -184,7 +186,7 @@ class TrioRuntime:
             stream.socket.close()
             if isinstance(error, trio.BrokenResourceError):
                 cause = error.__cause__
-                raise (cause if isinstance(cause, OSError) else ConnectionError(describe(error))) from error
+                raise (cause if isinstance(cause, OSError) else ConnectionError(describe(error))) from None
             raise
         return TrioStream(address, framer, stream.socket, secured)
 

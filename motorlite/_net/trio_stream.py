@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from motorlite._net.failures import describe
-from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
+from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
@@ -82,8 +82,6 @@ class TrioStream:
 
     async def _read(self) -> bytes | bytearray:
         framer = self._framer
-        if self._frames:
-            return self._frames.popleft()
         while True:
             if self._tls is not None:
                 data = await self._tls.receive_some(_CHUNK)
@@ -101,7 +99,6 @@ class TrioStream:
                 return self._frames.popleft()
 
     def _peer_closed(self) -> AutoReconnect:
-        self.is_closed = True
         return AutoReconnect(f"{format_address(self._address)}: the server closed the connection")
 
     def _check_open(self) -> None:
@@ -120,14 +117,11 @@ class TrioStream:
         try:
             yield
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self.is_closed = True
+            self.abort()
             cause = error.__cause__ or error
             raise AutoReconnect(f"{format_address(self._address)}: {describe(cause)}") from error
-        except ProtocolError:
-            self.abort()
-            raise
         except PyMongoError:
-            self.is_closed = True
+            self.abort()
             raise
 
     def is_healthy(self) -> bool:

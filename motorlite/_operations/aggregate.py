@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation, TimeLimit
-from motorlite._operations.common import FIRST_BATCH, add_read_concern, add_write_concern, check_write_concern
+from motorlite._execution.operation import (
+    WRITABLE,
+    Command,
+    CursorReply,
+    Kind,
+    Operation,
+    TimeLimit,
+    WritesByPreference,
+)
+from motorlite._operations.common import FIRST_BATCH, V5_0, add_read_concern, add_write_concern, check_write_concern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,13 +106,13 @@ class Aggregate(Operation):
 class AggregateWrite(Aggregate):
     """A pipeline that ends with $out or $merge; `parse` returns a CursorReply without documents.
 
-    The caller chooses the selector: the read preference only when all servers are 5.0 or newer, else the
-    primary (CRUD specification, "Aggregation Pipelines with Write Stages").
+    Its read preference counts only where all servers are 5.0 or newer (CRUD specification, "Aggregation Pipelines
+    with Write Stages"); the primary executes it elsewhere.
 
     Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
     """
 
-    __slots__ = ("_write_concern",)
+    __slots__ = ("_preference", "_write_concern")
 
     kind = Kind.WRITE
     is_retryable = False
@@ -121,6 +129,9 @@ class AggregateWrite(Aggregate):
     ) -> None:
         super().__init__(database, collection, pipeline, **options)
         self._write_concern = write_concern
+        self._preference = self.read_preference
+        if self._preference is not None:
+            self.selector = WritesByPreference(self._preference)
 
     def _cursor_options(self, batch_size: int | None) -> Document:
         return {}  # a batch size of 0 would keep the pipeline from being executed
@@ -128,6 +139,7 @@ class AggregateWrite(Aggregate):
     def command(self, facts: ServerFacts) -> Command:
         command = super().command(facts)
         add_write_concern(command.document, self._write_concern)
+        self.read_preference = self._preference if facts.max_wire_version >= V5_0 else None
         return command
 
     def parse(self, reply: Document) -> Any:

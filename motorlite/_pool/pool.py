@@ -197,9 +197,12 @@ class Pool:
             self._publish(events.PoolClearedEvent(self.address, None, interrupt_in_use))
         self._perform()
 
-    def close(self) -> None:
-        """Close the pool; connections in use are closed as they are checked in."""
-        if not self.state.close():
+    def close(self, *, is_server_gone: bool = False) -> None:
+        """Close the pool; connections in use are closed as they are checked in.
+
+        `is_server_gone`: the server left the deployment, so operations that wait here may try another one.
+        """
+        if not self.state.close(is_server_gone=is_server_gone):
             return
         if self._maintenance is not None:
             self._maintenance.cancel()

@@ -150,6 +150,7 @@ class PoolState:
         "generation",
         "idle",
         "in_use",
+        "is_server_gone",
         "phase",
         "queue",
     )
@@ -162,6 +163,8 @@ class PoolState:
         self.generation = 0
         # Why the pool was last cleared, for the errors of those who find it paused.
         self.cleared_because: BaseException | None = None
+        # The pool was closed because its server left the deployment.
+        self.is_server_gone = False
         # The last one checked in is at the right end and is taken first, so that surplus connections become idle.
         self.idle: deque[Connection] = deque()
         self.in_use: set[Connection] = set()
@@ -367,11 +370,15 @@ class PoolState:
             self.effects += [Interrupt(connection) for connection in self.in_use]
         return was_ready
 
-    def close(self) -> bool:
-        """Close the pool for good. False when it is closed already."""
+    def close(self, *, is_server_gone: bool = False) -> bool:
+        """Close the pool for good. False when it is closed already.
+
+        Those who wait get an error that may be retried when only this server is gone, not the whole client.
+        """
         if self.phase is Phase.CLOSED:
             return False
         self.phase = Phase.CLOSED
+        self.is_server_gone = is_server_gone
         self._discard_all(ConnectionClosedReason.POOL_CLOSED)
         return True
 
@@ -389,10 +396,12 @@ class PoolState:
     def _refusal(self) -> PyMongoError:
         where = format_address(self._address)
         if self.phase is Phase.CLOSED:
+            if self.is_server_gone:
+                return PoolClearedError(f"{where} has left the deployment")
             return PoolClosedError(f"the connection pool of {where} is closed")
         because = f": {self.cleared_because}" if self.cleared_because is not None else ""
         return PoolClearedError(f"the connection pool of {where} was cleared{because}")
 
 
 class PoolClosedError(InvalidOperation):
-    """The pool of a server was closed, because the server left the topology or the client was closed."""
+    """The pool of a server was closed, because the client was."""

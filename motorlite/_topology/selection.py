@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
@@ -17,7 +18,7 @@ from motorlite.read_preferences import MODES
 from motorlite.values import Address, format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from motorlite._topology.server_description import ServerDescription
     from motorlite._topology.topology_description import TopologyDescription
@@ -32,7 +33,27 @@ class _Writable(Enum):
 WRITABLE: Final = _Writable.WRITABLE
 """Selects a server that takes writes."""
 
-Selector: TypeAlias = _Writable | Address | Preference
+# MongoDB 5.0, from which on secondaries take pipelines that write.
+_FORWARDS_WRITES: Final = 13
+
+
+@dataclass(frozen=True, slots=True)
+class WritesByPreference:
+    """Selects for a pipeline with $out or $merge: by the preference if all servers are 5.0 or newer, else writable.
+
+    CRUD specification, "Aggregation Pipelines with Write Stages"; decided when the server is selected, since nothing
+    is known of the deployment before a client's first operation.
+    """
+
+    preference: Preference
+
+    def decided(self, servers: Iterable[ServerDescription]) -> _Writable | Preference:
+        """What it means for a deployment of these servers."""
+        versions = [server.max_wire_version for server in servers if server.is_readable]
+        return self.preference if versions and min(versions) >= _FORWARDS_WRITES else WRITABLE
+
+
+Selector: TypeAlias = _Writable | Address | Preference | WritesByPreference
 """What an operation asks for: `WRITABLE`, one server by its address, or a read preference. Hashable."""
 
 
@@ -98,6 +119,8 @@ def choose(candidates: Sequence[S], first: int, second: int) -> S:
 
 def describe_selector(selector: Selector) -> str:
     """`selector` in words, for errors and log messages."""
+    if isinstance(selector, WritesByPreference):
+        selector = selector.preference
     if isinstance(selector, _Writable):
         return selector.value
     if isinstance(selector, tuple):
@@ -137,6 +160,8 @@ def _find(
     heartbeat_frequency: float,
 ) -> list[ServerDescription]:
     kind = topology.topology_type
+    if isinstance(selector, WritesByPreference):
+        selector = selector.decided(everyone)
     if isinstance(selector, _Writable):
         return servers_for_write(kind, candidates)
     if isinstance(selector, tuple):

@@ -308,7 +308,7 @@ class Topology:
         server = self._servers.pop(address)
         if server.monitor is not None:
             server.monitor.stop()
-        server.pool.close()
+        server.pool.close(is_server_gone=not self._is_closed)
         if self._publish is not None:
             self._publish(events.ServerClosedEvent(self._id, address))
 

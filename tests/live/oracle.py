@@ -92,7 +92,8 @@ class Oracle:
         try:
             return await outcome(case, self._client[name], pymongo)
         finally:
-            await self._client.drop_database(name)
+            if not self._server.started:  # as in the fixture `database_name`
+                await self._client.drop_database(name)
 
 
 async def same_outcome(case: Case, server: LocalServer, database_name: str, oracle: Oracle) -> None:

@@ -467,7 +467,7 @@ async def test_a_killed_cursor_is_retried_and_a_getmore_loses_nothing(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
     record = Record()
-    async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
+    async with make_client(replica_set, jitter=0.0, maxAdaptiveRetries=50, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many(numbered(10))
         fail(replica_set, failpoints.overload(0.5, ["getMore"]))

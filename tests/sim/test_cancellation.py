@@ -1,4 +1,4 @@
-"""Pool and executor, cancelled at each of their await points: nothing lost, nothing leaked, no reply to the wrong caller.
+"""Pool and executor, cancelled at each of their await points: nothing lost, nothing leaked, no reply misdelivered.
 
 Each scenario says how many await points it has; the test fails when there are fewer than were known, since it would
 then test less than it claims to.

@@ -345,6 +345,14 @@ async def test_why_a_retry_is_refused(
         assert error.retry_refusal == expected[1]
 
 
+async def test_a_retry_of_a_command_of_the_user_is_told_by_its_own_name() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("serverStatus", OVERLOADED, DONE)
+    async with driver(deployment) as client:
+        await client.run(run_command("serverStatus"))
+        assert [event.command_name for event in client.recorder.retries] == ["serverStatus"]
+
+
 async def test_a_server_that_was_never_found_has_no_address() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].is_down = True

@@ -8,14 +8,18 @@ import anyio
 import pytest
 
 from motorlite import monitoring as events
+from motorlite._api.composition import Core, World
 from motorlite._topology.selection import WRITABLE
+from motorlite._topology.server_description import ServerDescription
+from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import (
     AutoReconnect,
     NetworkTimeout,
     PoolClearedError,
-    PyMongoError,
+    ProtocolError,
     ServerSelectionTimeoutError,
 )
+from motorlite.options import client_options
 from motorlite.server_api import ServerApi
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure
 from tests.support.core import find, insert
@@ -644,15 +648,35 @@ async def test_a_check_that_makes_its_own_server_leave() -> None:
         assert not deployment["b:1"].open_connections
 
 
-async def test_a_reply_of_a_shape_that_nobody_thought_of() -> None:
+async def test_a_reply_that_nobody_thought_of_does_not_end_the_monitoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError("a bug")
+
     deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("isMaster", {"ok": 0, "code": [1]})
     async with client(deployment) as driver:
-        await anyio.sleep(5)
-        assert isinstance(driver.description("a").error, PyMongoError)
-        deployment["a:1"].on("isMaster")
+        with monkeypatch.context() as patch:
+            patch.setattr(ServerDescription, "from_hello", bug)
+            await anyio.sleep(5)
+        assert driver.types() == {"a": "Unknown"}
+        assert isinstance(driver.description("a").error, ProtocolError)
         await anyio.sleep(10)
         assert driver.types() == {"a": "Standalone"}
+
+
+async def test_nobody_listens() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    core = Core(client_options(deployment.uri), World(connector=deployment.connector))
+    core.enter()
+    await anyio.sleep(1)
+    deployment["a:1"].drop_connections()
+    deployment["a:1"].is_down = True
+    await anyio.sleep(10)
+    assert not core.topology.description.has_known_servers
+    deployment["a:1"].is_down = False
+    await core.executor.execute(find(), None, NO_DEADLINE)
+    await core.close()
+    await deployment.close()
+    assert not deployment["a:1"].open_connections
 
 
 async def test_garbage_for_a_monitor() -> None:

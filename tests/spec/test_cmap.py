@@ -13,6 +13,7 @@ from motorlite.errors import SYSTEM_OVERLOADED, PoolClearedError, WaitQueueTimeo
 from motorlite.testing.scripted import Reply, ScriptedDeployment, failure
 from tests.support import specifications
 from tests.support.pools import Subject, pool_on, settle
+from tests.support.sdam import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,18 +102,19 @@ class Runner:
     async def wait(self, operation: dict[str, Any]) -> None:
         await anyio.sleep(operation["ms"] / 1000)
 
-    async def waitForThread(self, operation: dict[str, Any]) -> None:  # noqa: N802
+    async def waitForThread(self, operation: dict[str, Any]) -> None:
         thread = self.threads[operation["target"]]
-        with anyio.fail_after(60):
-            while thread.error is None and (thread.todo or thread.is_busy):
-                await anyio.sleep(0.001)
+        await until(lambda: thread.error is not None or not (thread.todo or thread.is_busy))
         if thread.error is not None:
             raise thread.error
 
-    async def waitForEvent(self, operation: dict[str, Any]) -> None:  # noqa: N802
-        with anyio.fail_after(operation.get("timeout", 60_000) / 1000):
-            while sum(_TYPES[type(e)] == operation["event"] for e in self.subject.log.events) < operation["count"]:
-                await anyio.sleep(0.001)
+    async def waitForEvent(self, operation: dict[str, Any]) -> None:
+        kind, count = operation["event"], operation["count"]
+        log = self.subject.log
+        await until(
+            lambda: sum(_TYPES[type(event)] == kind for event in log.events) >= count,
+            operation.get("timeout", 60_000) / 1000,
+        )
 
     async def ready(self, operation: dict[str, Any]) -> None:
         self.subject.pool.ready()
@@ -123,13 +125,13 @@ class Runner:
     async def close(self, operation: dict[str, Any]) -> None:
         self.subject.pool.close()
 
-    async def checkOut(self, operation: dict[str, Any]) -> None:  # noqa: N802
+    async def checkOut(self, operation: dict[str, Any]) -> None:
         connection = await self.subject.check_out()
         self.checked_out.append(connection)
         if "label" in operation:
             self.labels[operation["label"]] = connection
 
-    async def checkIn(self, operation: dict[str, Any]) -> None:  # noqa: N802
+    async def checkIn(self, operation: dict[str, Any]) -> None:
         connection = self.labels[operation["connection"]]
         self.checked_out.remove(connection)
         self.subject.pool.check_in(connection)

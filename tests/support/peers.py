@@ -155,7 +155,7 @@ class HookedReader(FrameReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.on_frame: Callable[[], None] | None = None
+        self.on_frame: Callable[[], object] | None = None
         self._is_over = False
 
     def next_frame(self) -> bytes | bytearray | None:
@@ -193,9 +193,10 @@ class Link:
 @asynccontextmanager
 async def listening(kind: str) -> AsyncIterator[tuple[socket.socket, Address]]:
     """A listening socket of kind ``"unix"`` or else TCP, and its address."""
-    with tempfile.TemporaryDirectory() as folder, socket.socket(
-        socket.AF_UNIX if kind == "unix" else socket.AF_INET
-    ) as listener:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET) as listener,
+    ):
         address: Address
         if kind == "unix":
             path = str(Path(folder, "s"))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite import ReadConcern, ReadPreference
-from motorlite._execution.operation import WRITABLE, Kind
+from motorlite._execution.operation import Kind, WritesByPreference
 from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import ConfigurationError, OperationFailure
-from tests.support.fake_core import FakeCore, FakeServer, FakeTopology, batch, fake_client, next_batch
+from tests.support.fake_core import FakeCore, batch, fake_client, next_batch
 
 if TYPE_CHECKING:
     from motorlite import AsyncCollection
@@ -192,26 +192,14 @@ class TestAggregate:
         assert "cursor" not in core.last.command
 
     @pytest.mark.parametrize("stage", [{"$out": "x"}, {"$merge": {"into": "x"}}])
-    async def test_a_writing_pipeline_goes_to_the_primary(self, things: Things, stage: Any) -> None:
+    async def test_a_writing_pipeline_follows_the_preference_where_it_may(self, things: Things, stage: Any) -> None:
         coll, core = things
         core.reply(batch([]), batch([]))
         coll = coll.with_options(read_preference=ReadPreference.SECONDARY)
         await coll.aggregate([stage])
         assert core.last.operation.kind is Kind.WRITE
-        assert core.last.operation.selector is WRITABLE
-        assert core.last.operation.read_preference is None
-
-    async def test_a_writing_pipeline_goes_to_new_secondaries(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([]), batch([]))
-        coll = coll.with_options(read_preference=ReadPreference.SECONDARY)
-        new, old = FakeServer(("a", 1), "RSSecondary", 13), FakeServer(("b", 1), "RSSecondary", 12)
-        core.topology_description = FakeTopology("ReplicaSetNoPrimary", new)
-        await coll.aggregate([{"$out": "x"}])
-        assert core.last.operation.selector == ReadPreference.SECONDARY
-        core.topology_description = FakeTopology("ReplicaSetNoPrimary", new, old)
-        await coll.aggregate([{"$out": "x"}])
-        assert core.last.operation.selector is WRITABLE
+        # What it means is decided when the server is selected.
+        assert core.last.operation.selector == WritesByPreference(ReadPreference.SECONDARY)
 
     async def test_a_writing_pipeline_has_no_iterations(self, things: Things) -> None:
         with pytest.raises(ConfigurationError, match=r"\$out or \$merge"):

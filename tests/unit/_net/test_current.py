@@ -4,18 +4,22 @@ import asyncio
 import subprocess
 import sys
 from math import inf
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 import pytest
 import trio
 import uvloop
+from anyio.lowlevel import checkpoint
 
 from motorlite._net.asyncio_runtime import AsyncioRuntime
 from motorlite._net.current import current_runtime
-from motorlite._net.runtime import Runtime
 from motorlite._net.trio_runtime import TrioRuntime
 from motorlite.errors import InvalidOperation
+
+if TYPE_CHECKING:
+    from motorlite._net.runtime import Runtime
 
 
 async def runtime_here() -> Runtime:
@@ -69,28 +73,31 @@ async def test_a_thread_is_elsewhere() -> None:
     assert runtime.now() == pytest.approx(anyio.current_time(), abs=1)
 
 
+async def deadline_here() -> float:
+    await checkpoint()
+    return current_runtime().scope_deadline()
+
+
 @pytest.mark.anyio
 async def test_the_deadline_of_the_scopes_around() -> None:
-    runtime = current_runtime()
-    assert runtime.scope_deadline() == inf
+    assert await deadline_here() == inf
     with anyio.fail_after(50), anyio.CancelScope() as inner:
         inner.deadline = anyio.current_time() + 100
-        outer_deadline = runtime.scope_deadline()
+        outer_deadline = await deadline_here()
         assert outer_deadline == pytest.approx(anyio.current_time() + 50, abs=5)
         inner.deadline = outer_deadline - 20
-        assert runtime.scope_deadline() == outer_deadline - 20
+        assert await deadline_here() == outer_deadline - 20
         with anyio.CancelScope(shield=True):
-            assert runtime.scope_deadline() == inf
+            assert await deadline_here() == inf
         inner.cancel()
-        assert runtime.scope_deadline() == -inf
+        assert current_runtime().scope_deadline() == -inf
 
 
 def test_the_deadline_of_a_trio_scope() -> None:
     async def main() -> None:
-        runtime = current_runtime()
-        assert runtime.scope_deadline() == inf
+        assert await deadline_here() == inf
         with trio.fail_after(50):
-            assert runtime.scope_deadline() == trio.current_effective_deadline() < inf
+            assert await deadline_here() == trio.current_effective_deadline() < inf
 
     trio.run(main)
 
@@ -100,7 +107,7 @@ def test_a_program_without_anyio_scopes(monkeypatch: pytest.MonkeyPatch) -> None
 
     async def main() -> None:
         async with asyncio.timeout(50):
-            assert current_runtime().scope_deadline() == inf
+            assert await deadline_here() == inf
             monkeypatch.delitem(sys.modules, "anyio._backends._asyncio", raising=False)
             assert current_runtime().scope_deadline() == inf
 

@@ -63,3 +63,8 @@ def test_what_is_not_translated(error: BaseException) -> None:
 def test_describe() -> None:
     assert describe(OSError("text")) == "text"
     assert describe(ConnectionResetError()) == "ConnectionResetError"
+    error = OSError("all attempts failed")
+    error.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    assert describe(error) == "all attempts failed ([Errno 111] Connection refused)"
+    error.__cause__ = ExceptionGroup("several", [OSError("one"), TimeoutError()])
+    assert describe(error) == "all attempts failed (one; TimeoutError)"

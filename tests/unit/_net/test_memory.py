@@ -58,7 +58,7 @@ async def test_the_peer_hears_of_a_close_once_and_not_of_its_own() -> None:
     stream.close()
     stream.abort()
     assert peer.events == []
-    with pytest.raises(AutoReconnect, match="^a:1: the server closed"):
+    with pytest.raises(AutoReconnect, match=r"^a:1: the server closed"):
         await stream.receive(inf)
 
 

@@ -48,9 +48,7 @@ def test_linux(
         ("", ("unknown", None, "6.1")),
     ],
 )
-def test_other_systems(
-    monkeypatch: pytest.MonkeyPatch, system: str, expected: tuple[str, str | None, str]
-) -> None:
+def test_other_systems(monkeypatch: pytest.MonkeyPatch, system: str, expected: tuple[str, str | None, str]) -> None:
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "release", lambda: "6.1")
     monkeypatch.setattr(platform, "mac_ver", lambda: ("14.5", ("", "", ""), "arm64"))

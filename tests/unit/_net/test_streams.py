@@ -16,7 +16,7 @@ from motorlite.testing.certificates import Certificates, make_certificates
 from tests.support.peers import Link, SocketPeer, answer, message, open_link
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
 pytestmark = pytest.mark.anyio
 
@@ -276,7 +276,8 @@ async def test_cancelled_in_the_moment_of_arrival(link: Link, method: str) -> No
     with anyio.CancelScope() as scope:
         task = asyncio.current_task() if link.runtime.name != "trio" else None
         # anyio would wait until the task has seen its result.
-        link.framer.on_frame = task.cancel if task is not None else scope.cancel
+        cancel: Callable[[], object] = scope.cancel if task is None else task.cancel
+        link.framer.on_frame = cancel
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(answer, link.peer, first + second)
@@ -375,7 +376,7 @@ async def test_the_peer_closes_before_the_reply_is_complete(link: Link, sent: by
 
     async with anyio.create_task_group() as group:
         group.start_soon(close)
-        with pytest.raises(AutoReconnect, match="closed|reset"):
+        with pytest.raises(AutoReconnect, match=r"closed|reset"):
             await link.stream.exchange(REQUEST, link.after(30) if limited else inf)
     await assert_over(link)
 

@@ -43,7 +43,7 @@ def server_context(certificate_file: Path) -> ssl.SSLContext:
 
 
 def revocation_list(authority: trustme.CA, *revoked: trustme.LeafCert) -> bytes:
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     certificate = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
     key = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
     builder = (
@@ -142,9 +142,9 @@ def test_an_encrypted_key(files: Certificates, tmp_path: Path) -> None:
     make_context(TLSOptions(certificate_key_file=path, certificate_key_file_password="secret"))
     with pytest.raises(ConfigurationError, match="set tlsCertificateKeyFilePassword"):
         make_context(TLSOptions(certificate_key_file=path))
-    with pytest.raises(ConfigurationError, match="tlsCertificateKeyFile .* cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"tlsCertificateKeyFile .* cannot be used"):
         make_context(TLSOptions(certificate_key_file=path, certificate_key_file_password="wrong"))
-    with pytest.raises(ConfigurationError, match="tlsCertificateKeyFile .* cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"tlsCertificateKeyFile .* cannot be used"):
         make_context(TLSOptions(certificate_key_file=path, certificate_key_file_password="x" * 5_000))
 
 

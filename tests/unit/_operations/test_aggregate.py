@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._execution.operation import Kind, TimeLimit
+from motorlite._execution.operation import Kind, ServerFacts, TimeLimit, WritesByPreference
 from motorlite._operations.aggregate import (
     Aggregate,
     AggregateWrite,
@@ -82,6 +82,14 @@ def test_explain_has_no_cursor() -> None:
 def test_the_reply() -> None:
     reply = Aggregate("db", "coll", []).parse({"cursor": {"id": 3, "ns": "db.coll", "firstBatch": [{}]}})
     assert (reply.cursor_id, reply.namespace, reply.documents) == (3, "db.coll", [{}])
+
+
+@pytest.mark.parametrize(("wire_version", "is_sent"), [(12, False), (13, True)])
+def test_the_preference_of_a_write_stage(wire_version: int, is_sent: bool) -> None:
+    operation = AggregateWrite("db", "coll", [{"$out": "x"}], read_preference=ReadPreference.NEAREST)
+    assert operation.selector == WritesByPreference(ReadPreference.NEAREST)
+    operation.command(ServerFacts(("a", 1), max_wire_version=wire_version))
+    assert (operation.read_preference is ReadPreference.NEAREST) is is_sent
 
 
 @pytest.mark.parametrize("stage", ["$out", "$merge"])

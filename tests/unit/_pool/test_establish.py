@@ -53,7 +53,11 @@ def authenticating(mechanism: str | None = "SCRAM-SHA-256", **fields: Any) -> Ha
 
 
 async def establish(
-    deployment: ScriptedDeployment, settings: HandshakeSettings | None = None, *, authenticate: bool = True
+    deployment: ScriptedDeployment,
+    settings: HandshakeSettings | None = None,
+    *,
+    authenticate: bool = True,
+    in_thread: Any = None,
 ) -> Connection:
     runtime: Any = current_runtime()
 
@@ -61,7 +65,7 @@ async def establish(
         return function()
 
     # In virtual time, nothing may wait for a thread.
-    runtime.run_in_thread = at_once
+    runtime.run_in_thread = in_thread or at_once
     connect = deployment.connector(runtime, None)
     establisher = Establisher(runtime, connect, settings or HandshakeSettings(dict))
     try:
@@ -198,6 +202,20 @@ async def test_a_cancellation_closes_the_socket(deployment: ScriptedDeployment) 
     with anyio.move_on_after(1) as scope:
         await establish(deployment)
     assert scope.cancelled_caught
+    assert not deployment["a:1"].open_connections
+
+
+async def test_a_bug_closes_the_socket(deployment: ScriptedDeployment) -> None:
+    def bug(_: Any = None) -> Any:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await establish(deployment, HandshakeSettings(bug))
+    scram = ScramServer("SCRAM-SHA-256", b"pencil")
+    deployment["a:1"].on("saslStart", scram.answer)
+    with pytest.raises(ZeroDivisionError):
+        await establish(deployment, authenticating(), in_thread=bug)
+    assert deployment["a:1"].connections_made == 2
     assert not deployment["a:1"].open_connections
 
 

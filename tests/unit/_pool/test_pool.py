@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from motorlite import monitoring as events
-from motorlite._pool.state import PoolClosedError
+from motorlite._pool.state import PoolClosedError, PoolState
 from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import (
     AutoReconnect,
@@ -406,7 +406,9 @@ async def test_abandoned_at_the_moment_in_which_it_is_done(deployment: ScriptedD
         ]
 
 
-async def test_a_failure_after_it_was_abandoned_is_nobodys_business(deployment: ScriptedDeployment) -> None:
+async def test_a_failure_after_it_was_abandoned_is_nobodys_business(
+    deployment: ScriptedDeployment, caplog: pytest.LogCaptureFixture
+) -> None:
     async with pool_on(deployment) as subject:
 
         def refuse() -> AutoReconnect:
@@ -419,6 +421,7 @@ async def test_a_failure_after_it_was_abandoned_is_nobodys_business(deployment: 
         await settle()
         assert subject.failures == []
         assert subject.words("closed 1") == ["closed 1 stale"]
+    assert caplog.text == ""
 
 
 async def test_clear_with_interruption_ends_operations(deployment: ScriptedDeployment) -> None:
@@ -490,10 +493,11 @@ async def test_close_now_closes_what_is_in_use(deployment: ScriptedDeployment) -
         assert not subject.pool.state.total
 
 
-async def test_close_ends_the_background_work(deployment: ScriptedDeployment) -> None:
+async def test_close_ends_the_background_work(deployment: ScriptedDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
     async with pool_on(deployment, min_size=1) as subject:
         await settle()
         subject.pool.close()
+        monkeypatch.setattr(PoolState, "prune", lambda self, now: pytest.fail("it goes on"))
         await anyio.sleep(10)
         assert subject.server.connections_made == 1
         assert not subject.server.open_connections

@@ -150,6 +150,19 @@ async def test_the_deadline_limits_everything(deployment: ScriptedDeployment, ki
         assert len(subject.pool.state.idle) == 1, "what was begun for them is not lost"
 
 
+async def test_with_a_deadline_wait_queue_timeout_is_ignored(deployment: ScriptedDeployment) -> None:
+    # Client-side operations timeout, "Validation and Overrides".
+    async with pool_on(deployment, max_size=1, wait_queue_timeout=0.5) as subject, anyio.create_task_group() as group:
+        connection = await subject.check_out()
+        begun = subject.now
+        waiting = await start(subject, group, deadline=Deadline(begun + 2))
+        await anyio.sleep(3)
+        assert waiting.ended_at == begun + 2
+        assert isinstance(waiting.error, WaitQueueTimeoutError)
+        assert waiting.error.phase == "queue"
+        subject.pool.check_in(connection)
+
+
 async def test_a_deadline_that_has_passed(deployment: ScriptedDeployment) -> None:
     slow(deployment, 1.0)
     async with pool_on(deployment) as subject:

@@ -8,6 +8,7 @@ from motorlite._topology.eligibility import NEAREST, PRIMARY, PRIMARY_PREFERRED,
 from motorlite._topology.selection import (
     WRITABLE,
     Selector,
+    WritesByPreference,
     choose,
     describe_failure,
     describe_selector,
@@ -46,6 +47,20 @@ def test_public_read_preferences_are_selectors() -> None:
     assert found(topology, Secondary(tag_sets=[{"dc": "ny"}])) == "b"
     assert found(topology, ReadPreference.PRIMARY) == "a"
     assert len({Secondary(), Secondary(), WRITABLE, A}) == 3
+
+
+def test_a_pipeline_that_writes() -> None:
+    """CRUD specification, "Aggregation Pipelines with Write Stages"."""
+    selector = WritesByPreference(ReadPreference.SECONDARY)
+    new, old = secondary(B, maxWireVersion=13), secondary(C, maxWireVersion=12)
+    main = primary(A, maxWireVersion=13)
+    assert found(replica_set(main, new), selector) == "b"
+    # One that cannot forward a write, and all of them go to the primary.
+    assert found(replica_set(main, new, old), selector) == "a"
+    assert found(replica_set(new, old), selector) == ""
+    assert found(replica_set(), selector) == ""
+    assert describe_selector(selector) == describe_selector(ReadPreference.SECONDARY)
+    assert len({selector, WritesByPreference(ReadPreference.SECONDARY)}) == 1
 
 
 def test_latency_window() -> None:

@@ -5,7 +5,8 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import ProtocolError

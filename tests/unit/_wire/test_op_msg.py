@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import bson
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from motorlite._wire import op_msg
 from motorlite._wire.crc32c import crc32c
@@ -47,6 +48,10 @@ def with_checksum(plain: bytes, checksum: int | None = None) -> bytes:
     return longer + struct.pack("<I", crc32c(longer) if checksum is None else checksum)
 
 
+def copied(parsed: op_msg.Message) -> dict[str, list[bytes]]:
+    return {name: [bytes(item) for item in items] for name, items in (parsed.sequences or {}).items()}
+
+
 @settings(deadline=None)
 @given(
     st.integers(0, 2**31 - 1),
@@ -54,16 +59,14 @@ def with_checksum(plain: bytes, checksum: int | None = None) -> bytes:
     sequences,
     st.sampled_from([0, op_msg.MORE_TO_COME, op_msg.EXHAUST_ALLOWED, 1 << 31]),
 )
-def test_round_trip(
-    request_id: int, document: bytes, parts: Sequence[tuple[str, Sequence[bytes]]], flags: int
-) -> None:
+def test_round_trip(request_id: int, document: bytes, parts: Sequence[tuple[str, Sequence[bytes]]], flags: int) -> None:
     encoded = op_msg.encode(request_id, document, parts, flags)
     assert struct.unpack_from("<iiii", encoded) == (len(encoded), request_id, 0, 2013)
     assert len(encoded) == 21 + len(document) + op_msg.sequences_size(parts)
     parsed = op_msg.parse(encoded)
-    assert (parsed.request_id, parsed.response_to, parsed.body) == (request_id, 0, document)
+    assert (parsed.request_id, parsed.response_to, bytes(parsed.body)) == (request_id, 0, document)
     assert parsed.more_to_come is bool(flags & op_msg.MORE_TO_COME)
-    assert [(name, list(items)) for name, items in (parsed.sequences or {}).items()] == parts
+    assert copied(parsed) == dict(parts)
 
 
 def test_the_encoded_bytes() -> None:
@@ -82,7 +85,7 @@ def test_sections_may_come_in_any_order() -> None:
     parsed = op_msg.parse(message(sequence(b"a", EMPTY), body(), sequence(b"b")))
     assert (parsed.request_id, parsed.response_to) == (7, 3)
     assert parsed.body == BODY
-    assert parsed.sequences == {"a": [EMPTY], "b": []}
+    assert copied(parsed) == {"a": [EMPTY], "b": []}
 
 
 @pytest.mark.parametrize("flags", [1, 1 | op_msg.MORE_TO_COME, 1 | 1 << 16, 1 | 1 << 30])

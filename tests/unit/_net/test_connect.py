@@ -1,0 +1,254 @@
+"""Opening a stream, and everything that can go wrong with it, on every event loop."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import ssl
+from contextlib import asynccontextmanager, suppress
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import pytest
+import trustme
+from anyio import to_thread
+from anyio.lowlevel import checkpoint
+
+from motorlite._net.current import current_runtime
+from motorlite._net.tls import make_context
+from motorlite._wire.frames import FrameReader
+from motorlite.errors import AutoReconnect, CertificateError, NameResolutionError, NetworkTimeout
+from motorlite.options import TLSOptions
+from motorlite.testing.certificates import Certificates, make_certificates
+from tests.support.peers import PATIENCE, exceptions, listening, message, server_context
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from motorlite._net.runtime import FrameStream
+    from motorlite.values import Address
+
+pytestmark = pytest.mark.anyio
+
+BACKENDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "asyncio": ("asyncio", {}),
+    "uvloop": ("asyncio", {"use_uvloop": True}),
+    "trio": ("trio", {}),
+}
+GRAIN: Final = 0.003
+LATE: Final = 5.0
+
+
+@pytest.fixture(params=BACKENDS.values(), ids=list(BACKENDS))
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    backend: tuple[str, dict[str, Any]] = request.param
+    return backend
+
+
+@pytest.fixture(autouse=True)
+async def nothing_is_left() -> AsyncIterator[None]:
+    yield
+    for _ in range(3):
+        await checkpoint()
+    gc.collect()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def trusting(certificates: Certificates) -> ssl.SSLContext:
+    return make_context(TLSOptions(ca_file=str(certificates.ca_file)))
+
+
+async def connect(address: Address, tls: ssl.SSLContext | None = None, until: float | None = None) -> FrameStream:
+    runtime = current_runtime()
+    return await runtime.connect(address, FrameReader(), runtime.now() + 30 if until is None else until, tls)
+
+
+@asynccontextmanager
+async def serving(serve: Callable[[socket.socket], None]) -> AsyncIterator[Address]:
+    """A listener whose one connection is given to `serve` in a thread."""
+    async with listening("tcp") as (listener, address), anyio.create_task_group() as group:
+
+        def accept() -> None:
+            connection, _ = listener.accept()
+            connection.settimeout(PATIENCE)
+            with connection, suppress(OSError):
+                serve(connection)
+
+        group.start_soon(to_thread.run_sync, accept)
+        yield address
+
+
+def tls_server(context: ssl.SSLContext) -> Callable[[socket.socket], None]:
+    """Shakes hands, then answers one message with itself."""
+
+    def serve(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secured:
+            secured.sendall(secured.recv(100))
+
+    return serve
+
+
+async def assert_works(stream: FrameStream) -> None:
+    try:
+        assert await stream.exchange(message(50), inf) == message(50)
+    finally:
+        stream.abort()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_refused(host: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        with pytest.raises(AutoReconnect, match=rf"^{host}:{port}: .*(?i:refused|connect call failed)") as caught:
+            await connect((host, port))
+    assert type(caught.value) is AutoReconnect
+
+
+async def test_no_such_unix_socket(tmp_path: Path) -> None:
+    with pytest.raises(AutoReconnect, match=r"missing\.sock: .*No such file") as caught:
+        await connect((str(tmp_path / "missing.sock"), None))
+    assert type(caught.value) is AutoReconnect
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 64 + ".invalid", "two..dots"])
+async def test_a_name_that_cannot_be_resolved(host: str) -> None:
+    with pytest.raises(NameResolutionError, match="cannot be resolved"):
+        await connect((host, 27017))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_tls(host: str, certificates: Certificates, trusting: ssl.SSLContext) -> None:
+    async with serving(tls_server(server_context(certificates))) as (_, port):
+        await assert_works(await connect((host, port), trusting))
+
+
+async def test_an_unknown_authority(certificates: Certificates) -> None:
+    async with serving(tls_server(server_context(certificates))) as address:
+        with pytest.raises(CertificateError, match=r"127\.0\.0\.1:\d+: TLS failed: .*certificate verify failed"):
+            await connect(address, make_context(TLSOptions()))
+    async with serving(tls_server(server_context(certificates))) as address:
+        await assert_works(await connect(address, make_context(TLSOptions(allow_invalid_certificates=True))))
+
+
+async def test_another_host_name(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    elsewhere = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("elsewhere.example").configure_cert(elsewhere)
+    options = TLSOptions(ca_file=str(tmp_path / "ca.pem"))
+    async with serving(tls_server(elsewhere)) as address:
+        with pytest.raises(CertificateError, match=r"TLS failed: .*mismatch"):
+            await connect(address, make_context(options))
+    options = TLSOptions(ca_file=str(tmp_path / "ca.pem"), allow_invalid_hostnames=True)
+    async with serving(tls_server(elsewhere)) as address:
+        await assert_works(await connect(address, make_context(options)))
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_server_that_wants_a_client_certificate(version: ssl.TLSVersion, certificates: Certificates) -> None:
+    server = server_context(certificates)
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.load_verify_locations(certificates.ca_file)
+    server.maximum_version = version
+    ca_file = str(certificates.ca_file)
+    with_key = TLSOptions(ca_file=ca_file, certificate_key_file=str(certificates.client_file))
+    async with serving(tls_server(server)) as address:
+        await assert_works(await connect(address, make_context(with_key)))
+    async with serving(tls_server(server)) as address:
+        # With TLS 1.3 the client is done before the server has looked.
+        with pytest.raises((CertificateError, AutoReconnect)) as caught:
+            await assert_works(await connect(address, make_context(TLSOptions(ca_file=ca_file))))
+    if version is ssl.TLSVersion.TLSv1_2:
+        assert type(caught.value) is CertificateError
+
+
+async def test_a_server_that_does_not_speak_tls(trusting: ssl.SSLContext) -> None:
+    def plain(connection: socket.socket) -> None:
+        connection.recv(1_000)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        connection.recv(1_000)
+
+    async with serving(plain) as address:
+        with pytest.raises(CertificateError, match="TLS failed"):
+            await connect(address, trusting)
+
+
+@pytest.mark.parametrize("how", ["at once", "after the client's hello", "reset"])
+async def test_a_server_that_closes_in_the_handshake(how: str, trusting: ssl.SSLContext) -> None:
+    """What an overloaded server does; nothing is wrong with the certificates."""
+
+    def close(connection: socket.socket) -> None:
+        if how == "after the client's hello":
+            connection.recv(10_000)
+        if how == "reset":
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+    async with serving(close) as address:
+        with pytest.raises(AutoReconnect) as caught:
+            await connect(address, trusting)
+    assert type(caught.value) is AutoReconnect
+
+
+async def test_a_handshake_that_is_never_answered(trusting: ssl.SSLContext) -> None:
+    async with listening("tcp") as (_, address):
+        until = current_runtime().now() + 0.1
+        with pytest.raises(NetworkTimeout, match="not established in time"):
+            await connect(address, trusting, until)
+        assert until - GRAIN <= current_runtime().now() < until + LATE
+
+
+async def test_a_server_that_accepts_nobody() -> None:
+    async with listening("tcp") as (listener, address):
+        listener.listen(0)
+        waiting = []
+        try:
+            for _ in range(8):  # more than any system takes for a backlog of none
+                waiting.append(socket.socket())
+                waiting[-1].setblocking(False)
+                with suppress(BlockingIOError):
+                    waiting[-1].connect(address)
+            until = current_runtime().now() + 0.1
+            with pytest.raises(NetworkTimeout, match="not established in time"):
+                await connect(address, None, until)
+            assert until - GRAIN <= current_runtime().now() < until + LATE
+        finally:
+            for sock in waiting:
+                sock.close()
+
+
+@pytest.mark.parametrize("secured", [True, False])
+async def test_a_limit_in_the_past(secured: bool, trusting: ssl.SSLContext) -> None:
+    async with listening("tcp") as (_, address):
+        with pytest.raises(NetworkTimeout):
+            await connect(address, trusting if secured else None, current_runtime().now() - 1)
+
+
+async def test_cancelled_in_the_handshake(trusting: ssl.SSLContext) -> None:
+    async with listening("tcp") as (listener, address):
+        with anyio.move_on_after(0.05) as scope:
+            await connect(address, trusting, inf)
+        assert scope.cancelled_caught
+        connection, _ = await to_thread.run_sync(listener.accept)
+        with connection:
+            connection.settimeout(PATIENCE)
+
+            def drain() -> None:
+                while connection.recv(10_000):
+                    pass
+
+            with suppress(ConnectionResetError):
+                await to_thread.run_sync(drain)  # ends when the client's side is closed
+
+
+async def test_errors_tell_their_cause() -> None:
+    with pytest.raises(NameResolutionError) as caught:
+        await connect(("no-such-host.invalid", 1))
+    assert any(isinstance(error, socket.gaierror) for error in exceptions(caught.value))
