@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ipaddress
 import logging
+import socket
 import sys
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -149,8 +151,6 @@ class AsyncioRuntime:
         self._loop = asyncio.get_running_loop()
         self.name = "uvloop" if type(self._loop).__module__.startswith("uvloop") else "asyncio"
         self.now: Callable[[], float] = self._loop.time
-        # An address that swallows packets must not hide the host's others (RFC 8305); uvloop cannot do that.
-        self._racing: dict[str, Any] = {} if self.name == "uvloop" else {"happy_eyeballs_delay": 0.25}
 
     def is_current(self) -> bool:
         try:
@@ -180,21 +180,53 @@ class AsyncioRuntime:
         until: float,
         tls: ssl.SSLContext | None,
     ) -> AsyncioStream:
+        with connecting(address):
+            async with asyncio.timeout_at(until if until != inf else None):
+                stream = await self._open(address, framer, until)
+                if tls is not None:
+                    await stream.secure(tls, address[0])
+        return stream
+
+    async def _open(self, address: Address, framer: Framer, until: float) -> AsyncioStream:
+        """Try the addresses of a host one after the other.
+
+        Each may use its share of the time, so that one that swallows packets does not hide the next. (What asyncio has
+        for that, `happy_eyeballs_delay`, leaves sockets open when it is cancelled, and uvloop does not have it.)
+        """
         host, port = address
         loop = self._loop
 
         def protocol() -> AsyncioStream:
             return AsyncioStream(address, framer, loop)
 
-        with connecting(address):
-            async with asyncio.timeout_at(until if until != inf else None):
-                if port is None:
-                    _, stream = await loop.create_unix_connection(protocol, host)
-                else:
-                    _, stream = await loop.create_connection(protocol, host, port, **self._racing)
-                if tls is not None:
-                    await stream.secure(tls, host)
-        return stream
+        if port is None:
+            _, stream = await loop.create_unix_connection(protocol, host)
+            return stream
+        if _is_numeric(host):
+            _, stream = await loop.create_connection(protocol, host, port)
+            return stream
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        failure: OSError | None = None
+        for left, (family, _, proto, _, numeric) in zip(range(len(found), 0, -1), found, strict=True):
+            share = (until - loop.time()) / left
+            try:
+                async with asyncio.timeout(share if share != inf else None):
+                    _, stream = await loop.create_connection(
+                        protocol, *numeric[:2], family=family, proto=proto, flags=socket.AI_NUMERICHOST
+                    )
+                    return stream
+            except OSError as error:  # a TimeoutError is one
+                failure = failure or error
+        raise failure or OSError(f"no address was found for {host}")
 
     async def run_in_thread(self, function: Callable[[], T]) -> T:
         return await asyncio.to_thread(function)
+
+
+def _is_numeric(host: str) -> bool:
+    """Whether no look-up (which takes a thread) is needed."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

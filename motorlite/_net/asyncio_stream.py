@@ -151,7 +151,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
     def has_unsent(self) -> bool:
         if self.is_closed:
             return False
-        return self._transport.get_write_buffer_size() > 0
+        return self._transport.get_write_buffer_size() > 0 or self._lower.get_write_buffer_size() > 0
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         if self.is_closed:

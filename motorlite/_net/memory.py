@@ -38,8 +38,8 @@ class MemoryStream:
         self._waiter: Waiter | None = None
         self._error: PyMongoError | None = None
         # The peer sets it to stop reading: the client's next write then hangs half-way.
-        self.is_stalled = False
-        self.has_unsent = False
+        self.is_stalled: bool = False
+        self.has_unsent: bool = False
 
     @property
     def is_closed(self) -> bool:

@@ -134,7 +134,9 @@ async def array_filters(db: Any, lib: Any) -> Any:
 async def unacknowledged(db: Any, lib: Any) -> Any:
     c = db.c.with_options(write_concern=lib.WriteConcern(w=0))
     requests = mixed(lib)[:-2]  # without hint and collation, which PyMongo refuses here
-    return [await c.bulk_write(requests), await c.bulk_write(requests, ordered=False)]
+    results = [await c.bulk_write(requests), await c.bulk_write(requests, ordered=False)]
+    await db.command("ping")  # on the same connection, so after them
+    return results
 
 
 @pytest.mark.parametrize("name", CASES)

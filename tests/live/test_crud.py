@@ -349,6 +349,7 @@ async def unacknowledged(db: Any, lib: Any) -> Any:
         await c.delete_one({"_id": 3}),
         await c.delete_many({"_id": 3}),
     ]
+    await db.command("ping")  # on the same connection, so after them
     return results
 
 
