@@ -127,7 +127,7 @@ def continued(core: CoreLike, lifetime: Deadline) -> Deadline:
     if block is None and scope == lifetime.scope_expires_at:
         return lifetime
     if block is None or block.expires_at >= lifetime.expires_at:
-        return Deadline(lifetime.expires_at, scope, lifetime.timeout)
+        return Deadline(lifetime.expires_at, scope, lifetime.timeout, is_set=lifetime.is_set)
     return Deadline(block.expires_at, scope, block.seconds)
 
 

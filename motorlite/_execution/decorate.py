@@ -31,6 +31,11 @@ def add_time_limit(
     Raises:
         ExecutionTimeout: less is left of the operation's own deadline than the way to the server and back takes.
     """
+    if deadline.is_set and "wtimeout" in document.get("writeConcern", ()):
+        # Ignored, as all older time limits are ("Validation and Overrides").
+        document["writeConcern"] = {key: value for key, value in document["writeConcern"].items() if key != "wtimeout"}
+        if not document["writeConcern"]:
+            del document["writeConcern"]
     if operation.time_limit is TimeLimit.OMIT:
         if deadline.expires_at - now <= 0:
             raise _no_time_left()

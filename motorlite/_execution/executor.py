@@ -17,6 +17,7 @@ from motorlite._execution.retry import Again, Retry
 from motorlite._execution.session import Session, newest_cluster_time
 from motorlite._pool.connection import encode_command, next_request_id
 from motorlite._topology.topology_type import TopologyType
+from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import (
     ConfigurationError,
     InvalidOperation,
@@ -276,7 +277,7 @@ class Executor:
             if operation.read_preference is not None:
                 is_direct = self._topology.description.topology_type is TopologyType.Single
                 decorate.add_read_preference(document, operation, facts, is_direct=is_direct)
-            if run.deadline.earliest() != inf and run.description is not None:
+            if run.deadline is not NO_DEADLINE and run.description is not None:
                 round_trip_time = run.description.min_round_trip_time
                 decorate.add_time_limit(document, operation, run.deadline, now, round_trip_time)
             if self._api_declaration is not None:

@@ -166,7 +166,7 @@ class Retry:
         if reason in _BY_LABEL or self._was_overloaded:
             return self.retries < self._settings.policy.max_retries
         # With timeoutMS as often as there is time (client-side operations timeout, "Retryability").
-        return self._ordinary_retries < (1 if deadline.expires_at == inf else inf)
+        return self._ordinary_retries < (inf if deadline.is_set else 1)
 
     def _refuse(self, reason: RetryReason, refusal: RetryRefusal) -> Raise:
         self._refusal = refusal

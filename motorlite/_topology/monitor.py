@@ -266,14 +266,14 @@ class Monitor:
         """Ping on a connection of its own; errors say nothing about the server, the monitor will see them."""
         try:
             while True:
+                if self._is_streaming:
+                    try:
+                        self.round_trip_times.add(await self._ping())
+                    except PyMongoError:
+                        self._close_ping()
+                else:  # the server is gone, or an older one took its place
+                    self._close_ping()
                 await self._runtime.sleep(self._settings.heartbeat_frequency)
-                if not self._is_streaming:  # the server is gone, or an older one took its place
-                    self._close_ping()
-                    continue
-                try:
-                    self.round_trip_times.add(await self._ping())
-                except PyMongoError:
-                    self._close_ping()
         finally:
             self._close_ping()
 

@@ -10,8 +10,10 @@ import pytest
 from motorlite._execution.operation import TimeLimit
 from motorlite._operations.find import Find, FindOne
 from motorlite._operations.get_more import GetMore
+from motorlite._operations.insert import Insert
 from motorlite._operations.run_command import RunCommand
 from motorlite.concerns import WriteConcern
+from motorlite.deadline import Deadline
 from motorlite.errors import (
     ExecutionTimeout,
     NetworkTimeout,
@@ -564,3 +566,19 @@ async def test_answers_mixed_with_a_late_one() -> None:
         await client.run(find(), timeout=1)
         assert gaps(deployment["a:1"].times("find")) == [0.3, 0.4]
         assert limits(deployment, "find") == near(1000, 700, 300)
+
+
+async def test_no_limit_is_a_limit_all_the_same() -> None:
+    # timeoutMS=0: the older limits are ignored, and there are retries until one succeeds.
+    deployment = replica_set()
+    deployment["a:1"].on("find", *[HOST_UNREACHABLE] * 5, FOUND)
+    async with driver(deployment) as client:
+        await client.core.executor.execute(find(), None, Deadline(is_set=True))
+        assert len(deployment["a:1"].commands("find")) == 6
+        write = Insert("db", "coll", {"_id": 1}, write_concern=WriteConcern(w=2, wtimeout=500))
+        await client.core.executor.execute(write, None, Deadline(is_set=True))
+        await client.run(write)
+        concerns = [command.get("writeConcern") for command in deployment["a:1"].commands("insert")]
+        assert concerns == [{"w": 2}, {"w": 2, "wtimeout": 500}]
+        await client.run(Insert("db", "coll", {"_id": 1}, write_concern=WriteConcern(wtimeout=500)), timeout=5)
+        assert "writeConcern" not in deployment["a:1"].commands("insert")[-1]
