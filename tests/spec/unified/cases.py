@@ -36,6 +36,11 @@ class TestFile:
         path = suites.below_specifications(self.path) or self.path
         return path.with_suffix("").as_posix()
 
+    @property
+    def is_unified(self) -> bool:
+        """Whether it means to be in the unified format."""
+        return self.suite.expects == "refusal" or (isinstance(self.plain, dict) and "schemaVersion" in self.plain)
+
     @cached_property
     def plain(self) -> Any:
         """The content as plain JSON."""
@@ -144,7 +149,10 @@ def files(paths: Iterable[Path] | None = None) -> Iterator[TestFile]:
         if not found:
             raise FileNotFoundError(f"there is no test file in {place}")
         for file in found:
-            yield TestFile(file, listed.suite_of(file))
+            made = TestFile(file, listed.suite_of(file))
+            # Folders hold files of other formats as well, which have runners of their own.
+            if made.is_unified or not place.is_dir():
+                yield made
 
 
 def cases_of(file: TestFile) -> Iterator[Case]:

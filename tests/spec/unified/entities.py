@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 # Backoff is kept short, and a server that failed is looked at again soon: tests check what is retried, not how long
-# that takes (tests/sim does).
+# that takes (tests/sim does). A monitor that waits for an answer from a server that only pretended to fail ("request
+# an immediate check": ignored then) waits for the heartbeat frequency.
 JITTER: Final = 0.01
 MIN_HEARTBEAT_INTERVAL: Final = 0.02
+HEARTBEAT_FREQUENCY_MS: Final = 500
 
 _VALUES: Final = (
     str,
@@ -88,6 +90,12 @@ class Session:
         if self._lsid is None:
             self._lsid = self.session.session_id
         return self._lsid
+
+    async def end(self) -> None:
+        """End the session; its id stays known."""
+        if not self.session.has_ended:
+            self._lsid = self.lsid
+        await self.session.end_session()
 
 
 class Bucket:
@@ -211,7 +219,7 @@ class EntityFactory:
         given = fields.get("uriOptions", {})
         if any(isinstance(value, Mapping) and "$$placeholder" in value for value in given.values()):
             raise BadTest("a $$placeholder that there is no value for")
-        options: dict[str, Any] = {**self._client_options, **given}
+        options: dict[str, Any] = {"heartbeatFrequencyMS": HEARTBEAT_FREQUENCY_MS, **self._client_options, **given}
         if "serverApi" in fields:
             options["server_api"] = _server_api(fields["serverApi"])
         events = EventRecord(

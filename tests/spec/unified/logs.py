@@ -19,6 +19,7 @@ COMPONENTS: Final = {
     "connection": ("pool", "motorlite.connection"),
     "topology": ("topology", "motorlite.topology"),
 }
+MAX_DOCUMENT_LENGTH: Final = 100_000
 # The specification's levels as the standard library has them.
 LEVELS: Final = {
     "emergency": logging.CRITICAL,
@@ -60,7 +61,10 @@ class LogRecord(logging.Handler):
             attribute, name = COMPONENTS[component]
             logger = logging.Logger(name, LEVELS[level])
             logger.addHandler(self)
-            getattr(publishers, attribute)._logger = logger
+            publisher = getattr(publishers, attribute)
+            publisher._logger = logger
+            # Documents in messages are compared, so they must be whole.
+            publisher._max_length = MAX_DOCUMENT_LENGTH
 
 
 class enabled_loggers:  # noqa: N801  # used like a function

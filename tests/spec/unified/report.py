@@ -30,7 +30,7 @@ def print_table(records: Sequence[Record], out: TextIO) -> None:
     rows = [_HEAD, *(_row(suite, backend, found) for (suite, backend), found in by_suite.items())]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     for row in rows:
-        cells = (cell.ljust(width) if column < 2 else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths, strict=True)))
+        cells = [f"{cell:{'<' if column < 2 else '>'}{widths[column]}}" for column, cell in enumerate(row)]
         print("  ".join(cells).rstrip(), file=out)
     _print_skips(records, out)
     _print_failures(records, out)

@@ -48,7 +48,9 @@ def bulk_error_result(error: Exception) -> Any:
     """What a bulk write had done when it failed; missing for other errors."""
     if isinstance(error, BulkWriteError) and error.details is not None:
         return _counts(error.details)
-    return MISSING
+    # Of an error that ended a bulk write as a whole.
+    partial: BulkWriteResult | None = getattr(error, "partial_result", None)
+    return MISSING if partial is None else _counts(partial.bulk_api_result)
 
 
 def _counts(details: Mapping[str, Any]) -> dict[str, Any]:

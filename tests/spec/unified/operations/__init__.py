@@ -30,7 +30,7 @@ RETURNS_DOCUMENTS: Final = frozenset(
 
 
 def operation(entity: Any, name: str) -> tuple[Any, Handler]:
-    """The object that the driver knows the entity as, and what performs the operation.
+    """What an operation is performed on, and what performs it.
 
     Raises:
         BadTest: there is no such operation.
@@ -39,6 +39,5 @@ def operation(entity: Any, name: str) -> tuple[Any, Handler]:
         if isinstance(entity, kind):
             if name not in operations:
                 raise BadTest(f"a {word} has no operation {name!r}")
-            target = entity.client if isinstance(entity, Client) else entity
-            return (target.session if isinstance(target, Session) else target), operations[name]
+            return (entity.client if isinstance(entity, Client) else entity), operations[name]
     raise BadTest(f"a {type(entity).__name__} has no operations")

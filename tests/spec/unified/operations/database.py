@@ -69,7 +69,9 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
         "create_collection",
         "collection=name capped size max clusteredIndex=clusteredIndex timeseries validator viewOn=viewOn pipeline "
         "changeStreamPreAndPostImages=changeStreamPreAndPostImages expireAfterSeconds=expireAfterSeconds "
-        "timeoutMS=timeoutMS check_exists=check_exists",
+        "timeoutMS=timeoutMS",
+        # What PyMongo does besides (a listCollections command) is not in the specifications.
+        always={"check_exists": False},
     ),
     "createCommandCursor": _create_command_cursor,
     "dropCollection": Method("drop_collection", "collection=name_or_collection timeoutMS=timeoutMS"),

@@ -26,6 +26,7 @@ class Method:
         names: The arguments that it takes (`arguments.renamed`).
         result: Makes the test's form of what the method returns.
         converters: For arguments that the driver has another form for.
+        always: Arguments of the method that are not the test's to give.
         required: Arguments that a test must give, although the method does not need them.
     """
 
@@ -33,6 +34,7 @@ class Method:
     names: str = ""
     result: Callable[[Any], Any] = _same
     converters: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    always: Mapping[str, Any] = field(default_factory=dict)
     required: tuple[str, ...] = ()
 
     def call(self, target: Any, arguments: Arguments) -> Any:
@@ -47,7 +49,8 @@ class Method:
             name: self.converters[name](value) if name in self.converters else value
             for name, value in arguments.items()
         }
-        return getattr(target, self.name)(**selected(given, renamed(f"session {self.names}"), self.name))
+        keywords = selected(given, renamed(f"session {self.names}"), self.name)
+        return getattr(target, self.name)(**keywords, **self.always)
 
     async def __call__(self, target: Any, arguments: Arguments) -> Any:
         called = self.call(target, arguments)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.spec.unified.operations.method import Method
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.spec.unified.operations.method import Handler
+    from tests.spec.unified.entities import Session
+    from tests.spec.unified.operations.method import Arguments, Handler
 
-OPERATIONS: Final[Mapping[str, Handler]] = {"endSession": Method("end_session")}
+
+async def _end_session(session: Session, arguments: Arguments) -> None:
+    await session.end()
+
+
+OPERATIONS: Final[Mapping[str, Handler]] = {"endSession": _end_session}
