@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bson import json_util
 
 from tests.spec.unified import features, schema, suites
-from tests.spec.unified.outcomes import Skipped, SkipKind
+from tests.spec.unified.outcomes import SkipKind, Skipped
 from tests.support import specifications
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
+    from tests.spec.unified.environment import Topology
     from tests.spec.unified.suites import Suite
 
 
@@ -92,6 +93,30 @@ class Case:
     def id(self) -> str:
         """A readable name."""
         return f"{self.file.name}: {self.description}"
+
+    @property
+    def needs_auth(self) -> bool:
+        """Whether it runs with authentication only."""
+        return any(found and all(one.get("auth") for one in found) for found in self._requirements())
+
+    def topologies(self, known: Sequence[Topology]) -> Sequence[Topology]:
+        """Those of the known topologies that it may run on; the first one when there is none, to say why not."""
+        if self.suite.expects == "refusal":
+            return known[:1]
+        requirements = self._requirements()
+        return [
+            topology
+            for topology in known
+            if all(
+                not found or any(topology in one.get("topologies", known) for one in found) for found in requirements
+            )
+        ] or known[:1]
+
+    def _requirements(self) -> list[list[Mapping[str, Any]]]:
+        """The file's and the test's own, not checked yet."""
+        if self.suite.expects == "refusal":
+            return []
+        return [where.get("runOnRequirements", []) for where in (self.file.plain, self.file.plain["tests"][self.index])]
 
     def check_format(self) -> None:
         """Check the file.

@@ -22,8 +22,8 @@ from motorlite._api.command_cursor import AsyncCommandCursor
 from motorlite._api.composition import REAL, Core
 from tests.spec.unified.arguments import converted
 from tests.spec.unified.events import EventRecord
-from tests.spec.unified.logs import LogRecord, enabled_loggers
-from tests.spec.unified.outcomes import BadTest, Skipped, SkipKind
+from tests.spec.unified.logs import EnabledLoggers, LogRecord
+from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
 from tests.spec.unified.threads import Thread
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class EntityFactory:
         logs = LogRecord(observed_logs)
         uri = self._environment.uri(is_direct=bool(given.get("directConnection")))
         client: AsyncMongoClient[Document] = AsyncMongoClient(uri, event_listeners=events.listeners(), **options)
-        with enabled_loggers(observed_logs):
+        with EnabledLoggers(observed_logs):
             client._core = Core(
                 client.options,
                 replace(REAL, jitter=lambda: JITTER, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),

@@ -62,31 +62,13 @@ _SENSITIVE: Final = frozenset(
 _HELLO: Final = frozenset({"hello", "isMaster", "ismaster"})
 
 
-class _CommandListener(monitoring.CommandListener):
-    def __init__(self, record: Callable[[Any], None]) -> None:
-        self.started = self.succeeded = self.failed = record  # type: ignore[method-assign]  # all alike
-
-
-class _PoolListener(monitoring.ConnectionPoolListener):
-    def __init__(self, record: Callable[[Any], None]) -> None:
-        for name in dir(monitoring.ConnectionPoolListener):
-            if not name.startswith("_"):
-                setattr(self, name, record)
-
-
-class _HeartbeatListener(monitoring.ServerHeartbeatListener):
-    def __init__(self, record: Callable[[Any], None]) -> None:
-        self.started = self.succeeded = self.failed = record  # type: ignore[method-assign]  # all alike
-
-
-class _ServerListener(monitoring.ServerListener):
-    def __init__(self, record: Callable[[Any], None]) -> None:
-        self.opened = self.description_changed = self.closed = record  # type: ignore[method-assign]  # all alike
-
-
-class _TopologyListener(monitoring.TopologyListener):
-    def __init__(self, record: Callable[[Any], None]) -> None:
-        self.opened = self.description_changed = self.closed = record  # type: ignore[method-assign]  # all alike
+def _listener(kind: type, record: Callable[[Any], None]) -> object:
+    """A listener that records whatever it is told."""
+    made: object = kind()
+    for name in vars(kind):
+        if not name.startswith("_"):
+            setattr(made, name, record)
+    return made
 
 
 class EventRecord:
@@ -103,11 +85,12 @@ class EventRecord:
 
     def listeners(self) -> list[object]:
         """Listeners for the client: one for each kind of event that is observed, and one for its pools."""
-        found: list[object] = [_PoolListener(self._pool_event)]
+        found = [_listener(monitoring.ConnectionPoolListener, self._pool_event)]
         if any(kind in self._observed for kind in COMMAND.values()):
-            found.append(_CommandListener(self._command_event))
+            found.append(_listener(monitoring.CommandListener, self._command_event))
         if any(kind in self._observed for kind in SDAM.values()):
-            found += [listener(self._record) for listener in (_HeartbeatListener, _ServerListener, _TopologyListener)]
+            kinds = (monitoring.ServerHeartbeatListener, monitoring.ServerListener, monitoring.TopologyListener)
+            found += [_listener(kind, self._record) for kind in kinds]
         return found
 
     def _record(self, event: Any) -> None:

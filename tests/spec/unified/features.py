@@ -35,7 +35,9 @@ def _operations(operations: Iterable[Mapping[str, Any]], kinds: dict[str, str]) 
         arguments = operation.get("arguments", {})
         yield from (f"arguments.{name}" for name in arguments)
         for request in (*arguments.get("requests", ()), *arguments.get("models", ())):
-            yield from (f"arguments.{name}" for fields in request.values() if isinstance(fields, dict) for name in fields)
+            yield from (
+                f"arguments.{name}" for fields in request.values() if isinstance(fields, dict) for name in fields
+            )
         if operation["name"] == "createEntities":
             yield from _entities(arguments["entities"], kinds)
         for name in _NESTED:

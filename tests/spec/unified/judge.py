@@ -12,7 +12,7 @@ import anyio
 from motorlite.errors import PyMongoError
 from tests.spec.unified.environment import Environment
 from tests.spec.unified.errors import describe
-from tests.spec.unified.outcomes import BadTest, Failed, Skipped
+from tests.spec.unified.outcomes import BadTest, Failed, SkipKind, Skipped
 from tests.spec.unified.run import check_requirements, run_case
 
 if TYPE_CHECKING:
@@ -74,25 +74,19 @@ class Deployments:
         skipped: Skipped | None = None
         if case.suite.expects == "refusal":
             return [self.get(self._topologies[0], has_auth=bool(self._auth))], None
-        needs_auth = _needs_auth(case)
+        needs_auth = case.needs_auth
         for topology in self._topologies:
-            for has_auth in ([needs_auth] if self._auth is None else [self._auth]):
+            for has_auth in [needs_auth] if self._auth is None else [self._auth]:
                 environment = self.get(topology, has_auth=has_auth)
                 try:
                     if case.file.problem is None:
                         check_requirements(case, environment)
                     found.append(environment)
                 except Skipped as error:
-                    skipped = error
+                    # What no server can show yet says more than what this one cannot.
+                    if skipped is None or error.kind is not SkipKind.SERVER:
+                        skipped = error
         return found, skipped
-
-
-def _needs_auth(case: Case) -> bool:
-    """Whether a test runs with authentication only."""
-    if case.file.problem is not None:
-        return False
-    lists = (case.content.get("runOnRequirements"), case.test.get("runOnRequirements"))
-    return any(requirements and all(one.get("auth") for one in requirements) for requirements in lists)
 
 
 async def _ends_as_expected(case: Case, environment: Environment) -> None:
@@ -144,7 +138,14 @@ def judge_all(cases: Sequence[Case], deployments: Deployments, backends: Sequenc
             if not environments:
                 assert skipped is not None
                 yield Record(
-                    case.suite.name, case.file.name, case.description, backend, "", "skipped", skipped.reason, skipped.kind
+                    case.suite.name,
+                    case.file.name,
+                    case.description,
+                    backend,
+                    "",
+                    "skipped",
+                    skipped.reason,
+                    skipped.kind,
                 )
             for environment in environments:
                 yield judge(case, environment, backend)

@@ -67,7 +67,7 @@ class LogRecord(logging.Handler):
             publisher._max_length = MAX_DOCUMENT_LENGTH
 
 
-class enabled_loggers:  # noqa: N801  # used like a function
+class EnabledLoggers:
     """Turn the driver's loggers on while clients are made: what nobody hears is not published."""
 
     def __init__(self, observed: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.spec.unified.outcomes import BadTest, Skipped, SkipKind
+from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
 from tests.spec.unified.schema import version
 
 if TYPE_CHECKING:

@@ -37,9 +37,9 @@ def check_requirements(case: Case, environment: Environment) -> None:
     Raises:
         Skipped: it cannot.
     """
-    case.check_listed()
     requirements.check(case.content.get("runOnRequirements"), environment)
     requirements.check(case.test.get("runOnRequirements"), environment)
+    case.check_listed()
 
 
 async def run_case(case: Case, environment: Environment) -> None:

@@ -72,15 +72,9 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
     "find": _FIND_METHOD,
     "findOne": Method("find_one", _FIND, required=("filter",)),
     "findOneAndDelete": Method("find_one_and_delete", _FIND_AND_MODIFY),
-    "findOneAndReplace": Method(
-        "find_one_and_replace", f"replacement {_CHANGE}", converters=_BEFORE_OR_AFTER
-    ),
-    "findOneAndUpdate": Method(
-        "find_one_and_update", f"update arrayFilters {_CHANGE}", converters=_BEFORE_OR_AFTER
-    ),
-    "insertMany": Method(
-        "insert_many", f"documents ordered bypassDocumentValidation {_WRITE}", results.insert_many
-    ),
+    "findOneAndReplace": Method("find_one_and_replace", f"replacement {_CHANGE}", converters=_BEFORE_OR_AFTER),
+    "findOneAndUpdate": Method("find_one_and_update", f"update arrayFilters {_CHANGE}", converters=_BEFORE_OR_AFTER),
+    "insertMany": Method("insert_many", f"documents ordered bypassDocumentValidation {_WRITE}", results.insert_many),
     "insertOne": Method("insert_one", f"document bypassDocumentValidation {_WRITE}", results.insert_one),
     "listIndexNames": _list_index_names,
     "listIndexes": Method("list_indexes", "comment batchSize=batchSize timeoutMS=timeoutMS timeoutMode=timeoutMode"),

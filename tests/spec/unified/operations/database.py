@@ -76,7 +76,8 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
     "createCommandCursor": _create_command_cursor,
     "dropCollection": Method("drop_collection", "collection=name_or_collection timeoutMS=timeoutMS"),
     "listCollections": Method(
-        "list_collections", "filter batchSize=batchSize nameOnly=nameOnly comment timeoutMS=timeoutMS timeoutMode=timeoutMode"
+        "list_collections",
+        "filter batchSize=batchSize nameOnly=nameOnly comment timeoutMS=timeoutMS timeoutMode=timeoutMode",
     ),
     "listCollectionNames": Method("list_collection_names", "filter comment timeoutMS=timeoutMS"),
     "modifyCollection": _modify_collection,
