@@ -238,7 +238,11 @@ class EntityFactory:
             )
         logs.attach(client)
         made = Client(client, events, logs)
-        await self._start(made, fields)
+        try:
+            await self._start(made, fields)
+        except BaseException:
+            await client.close()
+            raise
         return made
 
     async def _start(self, made: Client, fields: Mapping[str, Any]) -> None:

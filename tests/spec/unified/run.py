@@ -16,6 +16,7 @@ from tests.spec.unified.events import check_events
 from tests.spec.unified.logs import check_messages
 from tests.spec.unified.matching import MISSING, Matcher
 from tests.spec.unified.outcomes import BadTest, Failed
+from tests.spec.unified.threads import Thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from tests.spec.unified.cases import Case
     from tests.spec.unified.environment import Environment
-    from tests.spec.unified.threads import Thread
 
 # Seconds after which a test hangs. Somebody else then cancels it: a deadline of a scope around it would be the
 # driver's to heed.
@@ -100,6 +100,9 @@ class Run:
                 await self.factory.create(definition)
             for operation in self._test["operations"]:
                 await self.execute(operation)
+            for thread in self.entities.all(Thread):
+                if thread.failure is not None:
+                    raise thread.failure
             self._stop_recording()
             self._disable_fail_points()
             self._check_observations()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FOLDER: Final = "unified-test-format"
+# What the runner was written for; also where the schemas are not at hand.
+NEWEST_KNOWN: Final = (1, 28)
 _NAME: Final = re.compile(r"schema-(\d+)\.(\d+)\.json")
 
 
@@ -37,10 +39,7 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part or 0) for part in found.groups())
 
 
-def _schema_file() -> tuple[tuple[int, int], Path]:
-    base = specifications.root()
-    if base is None:
-        raise FileNotFoundError(specifications.not_run())
+def _schema_file(base: Path) -> tuple[tuple[int, int], Path]:
     found = {
         (int(match[1]), int(match[2])): file
         for file in (base / _FOLDER).glob("schema-*.json")
@@ -52,7 +51,10 @@ def _schema_file() -> tuple[tuple[int, int], Path]:
 
 @cache
 def _newest() -> tuple[tuple[int, int], Any]:
-    number, file = _schema_file()
+    base = specifications.root()
+    if base is None:
+        return NEWEST_KNOWN, None
+    number, file = _schema_file(base)
     schema = json.loads(file.read_text(encoding="utf-8"))
     return number, validator_for(schema)(schema)
 
@@ -63,13 +65,13 @@ def newest_version() -> tuple[int, int]:
 
 
 def check(data: Any) -> None:
-    """Check the content of a test file, as plain JSON.
+    """Check the content of a test file, as plain JSON; not where the public suites and their schemas are missing.
 
     Raises:
         InvalidFile: it does not follow the newest schema; the message says where.
     """
     (major, minor), validator = _newest()
-    error = best_match(validator.iter_errors(data))
+    error = None if validator is None else best_match(validator.iter_errors(data))
     if error is not None:
         raise InvalidFile(f"schema {major}.{minor}: {error.json_path}: {error.message}")
 

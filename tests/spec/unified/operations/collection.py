@@ -47,7 +47,7 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
     "aggregate": Method(
         "aggregate",
         f"pipeline allowDiskUse=allowDiskUse batchSize=batchSize let bypassDocumentValidation=bypassDocumentValidation "
-        f"timeoutMode=timeoutMode {_READ}",
+        f"timeoutMode=timeoutMode maxAwaitTimeMS=maxAwaitTimeMS {_READ}",
     ),
     "bulkWrite": Method(
         "bulk_write",
@@ -60,7 +60,8 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
     "createIndex": Method(
         "create_index",
         "keys name unique sparse expireAfterSeconds=expireAfterSeconds collation hidden comment "
-        "partialFilterExpression=partialFilterExpression wildcardProjection=wildcardProjection timeoutMS=timeoutMS",
+        "partialFilterExpression=partialFilterExpression wildcardProjection=wildcardProjection "
+        f"{_TIME}",
     ),
     "deleteMany": Method("delete_many", _DELETE, results.delete),
     "deleteOne": Method("delete_one", _DELETE, results.delete),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite.errors import PyMongoError
+from tests.spec.unified.arguments import selected
 from tests.spec.unified.matching import MISSING
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ async def _iterate_once(cursor: Any, arguments: Arguments) -> Any:
 
 
 async def _close(cursor: Any, arguments: Arguments) -> None:
+    keywords = selected(arguments, {"timeoutMS": "timeoutMS"}, "close")
     try:
-        await cursor.close()
+        await cursor.close(**keywords)
     except PyMongoError:
         return  # the test looks at the events of killCursors
 
