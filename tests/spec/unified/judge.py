@@ -75,7 +75,7 @@ class Deployments:
         if case.suite.expects == "refusal":
             return [self.get(self._topologies[0], has_auth=bool(self._auth))], None
         needs_auth = case.needs_auth
-        for topology in self._topologies:
+        for topology in case.topologies(self._topologies):
             for has_auth in [needs_auth] if self._auth is None else [self._auth]:
                 environment = self.get(topology, has_auth=has_auth)
                 try:
