@@ -1,0 +1,41 @@
+"""The public suites in the unified format (spec-tests/suites.toml), one item for each test, backend and deployment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spec.unified import cases
+from tests.spec.unified.judge import Deployments, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.spec.unified.cases import Case
+    from tests.spec.unified.environment import Topology
+
+TOPOLOGIES: tuple[Topology, ...] = ("single", "replicaset")
+BACKENDS = ("asyncio", "trio")
+
+
+def _items() -> Iterator[Any]:
+    for case in cases.find():
+        for topology in case.topologies(TOPOLOGIES):
+            for backend in BACKENDS:
+                yield pytest.param(case, topology, backend, id=f"{case.id} [{topology}, {backend}]")
+
+
+@pytest.fixture(scope="module")
+def deployments() -> Iterator[Deployments]:
+    with Deployments(TOPOLOGIES, auth=None) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("case", "topology", "backend"), list(_items()))
+def test_unified(case: Case, topology: Topology, backend: str, deployments: Deployments) -> None:
+    record = judge(case, deployments.get(topology, has_auth=case.needs_auth), backend)
+    if record.outcome == "skipped":
+        pytest.skip(f"{record.kind}: {record.reason}")
+    if record.outcome == "failed":
+        pytest.fail(record.reason, pytrace=False)

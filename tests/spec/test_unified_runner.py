@@ -1,0 +1,354 @@
+"""The runner itself, where no public suite exercises it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+
+from motorlite.errors import AutoReconnect, BulkWriteError, NotPrimaryError, OperationFailure
+from motorlite.monitoring import CommandStartedEvent
+from tests.spec import __main__ as command
+from tests.spec.unified import cases, features, report, requirements, schema, suites
+from tests.spec.unified.entities import EntityMap
+from tests.spec.unified.errors import check_error
+from tests.spec.unified.events import check_events
+from tests.spec.unified.judge import Record
+from tests.spec.unified.logs import check_messages
+from tests.spec.unified.matching import MISSING, Matcher
+from tests.spec.unified.operations import client, collection, cursor, database, session
+from tests.spec.unified.outcomes import BadTest, Failed, SkipKind, Skipped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MATCHER = Matcher(EntityMap())
+
+
+def matches(expected: Any, actual: Any, *, is_root: bool = False) -> bool:
+    try:
+        MATCHER.match(expected, actual, "it", is_root=is_root)
+    except Failed:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        (1, 1.0),
+        (1, Int64(1)),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ({"a": {"$$exists": False}}, {}),
+        ({"a": {"$$exists": True}}, {"a": None}),
+        ({"a": {"$$type": ["int", "long"]}}, {"a": 3}),
+        ({"a": {"$$type": "long"}}, {"a": 2**40}),
+        ({"a": {"$$unsetOrMatches": 1}}, {}),
+        ({"a": {"$$lte": 2}}, {"a": 1.5}),
+        ({"a": {"$$matchAsDocument": {"b": 1}}}, {"a": '{"b": 1}'}),
+        ({"a": {"$$matchAsRoot": {"b": 1}}}, {"a": {"b": 1, "c": 2}}),
+        ({"$$type": "objectId"}, ObjectId()),
+    ],
+)
+def test_values_that_match(expected: Any, actual: Any) -> None:
+    assert matches(expected, actual)
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        (1, True),
+        (1, 1.5),
+        (1, "1"),
+        (1, MISSING),
+        (None, MISSING),
+        ([1], [1, 2]),
+        ({"a": 1}, {"a": 1, "b": 2}),
+        ({"a": 1, "b": 2}, {"a": 1}),
+        ({"a": {"$$exists": False}}, {"a": None}),
+        ({"a": {"$$exists": True}}, {}),
+        ({"a": {"$$type": "int"}}, {"a": True}),
+        ({"a": {"$$type": "int"}}, {"a": Int64(1)}),
+        ({"a": {"$$type": "string"}}, {}),
+        ({"a": {"$$unsetOrMatches": 1}}, {"a": 2}),
+        ({"a": {"$$lte": 2}}, {"a": 2.1}),
+        ({"a": {"$$matchAsDocument": {"b": 1}}}, {"a": '{"b": 1, "c": 2}'}),
+    ],
+)
+def test_values_that_do_not_match(expected: Any, actual: Any) -> None:
+    assert not matches(expected, actual)
+
+
+def test_only_a_root_document_may_have_further_fields() -> None:
+    assert matches({"a": {"b": 1}}, {"a": {"b": 1}, "c": 2}, is_root=True)
+    assert not matches({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}, is_root=True)
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [{"$$unknown": 1}, {"$$type": "number of some kind"}, {"$$matchesEntity": "nobody"}, {"$$lte": "x"}],
+)
+def test_a_malformed_operator_is_told(expected: Any) -> None:
+    with pytest.raises(BadTest):
+        MATCHER.match(expected, 1, "it")
+
+
+def test_names_of_entities_are_unique() -> None:
+    entities = EntityMap()
+    entities.add("one", 1)
+    with pytest.raises(BadTest, match="already"):
+        entities.add("one", 2)
+    with pytest.raises(BadTest, match="no entity"):
+        entities.get("two")
+    with pytest.raises(BadTest, match="not a Client"):
+        entities.client("one")
+    with pytest.raises(BadTest, match="cannot be saved"):
+        entities.save_result("none", None)
+
+
+SERVER_ERROR = OperationFailure("text", 11, {"ok": 0, "errmsg": "Text", "code": 11, "codeName": "Name"})
+
+
+@pytest.mark.parametrize(
+    ("expected", "error"),
+    [
+        ({"isClientError": True}, AutoReconnect("closed")),
+        ({"isClientError": True}, TypeError("x")),
+        ({"isClientError": False}, SERVER_ERROR),
+        ({"isClientError": False}, NotPrimaryError("x", {"ok": 0, "code": 10107})),
+        ({"errorCode": 11, "errorCodeName": "NAME", "errorContains": "TEXT"}, SERVER_ERROR),
+        ({"errorResponse": {"code": 11}}, SERVER_ERROR),
+        ({"errorLabelsOmit": ["Label"]}, SERVER_ERROR),
+    ],
+)
+def test_errors_that_match(expected: dict[str, Any], error: Exception) -> None:
+    check_error(expected, error, MATCHER)
+
+
+@pytest.mark.parametrize(
+    ("expected", "error"),
+    [
+        ({"isClientError": False}, AutoReconnect("closed")),
+        ({"isClientError": True}, SERVER_ERROR),
+        ({"isTimeoutError": True}, SERVER_ERROR),
+        ({"errorCode": 12}, SERVER_ERROR),
+        ({"errorCodeName": "Other"}, SERVER_ERROR),
+        ({"errorContains": "other"}, SERVER_ERROR),
+        ({"errorLabelsContain": ["Label"]}, SERVER_ERROR),
+        ({"errorResponse": {"code": 12}}, SERVER_ERROR),
+        ({"expectResult": {"insertedCount": 0}}, SERVER_ERROR),
+        ({"errorCode": 65}, BulkWriteError({"writeErrors": [{"code": 11000, "errmsg": "x"}]})),
+    ],
+)
+def test_errors_that_do_not_match(expected: dict[str, Any], error: Exception) -> None:
+    with pytest.raises(Failed):
+        check_error(expected, error, MATCHER)
+
+
+def test_an_unknown_expectation_of_an_error_is_told() -> None:
+    with pytest.raises(BadTest):
+        check_error({"isGood": True}, SERVER_ERROR, MATCHER)
+
+
+def started(name: str) -> CommandStartedEvent:
+    return CommandStartedEvent({name: 1}, name, "admin", 1, 1, ("localhost", 27017))
+
+
+def test_the_number_and_the_order_of_events_count() -> None:
+    expected = [{"commandStartedEvent": {"commandName": "ping"}}, {"commandStartedEvent": {"command": {"find": 1}}}]
+    expectation: dict[str, Any] = {"client": "client0", "events": expected}
+    check_events(expectation, [started("ping"), started("find")], MATCHER)
+    for events in ([started("ping")], [started("find"), started("ping")], [started("ping"), started("find")] * 2):
+        with pytest.raises(Failed):
+            check_events(expectation, events, MATCHER)
+    check_events({**expectation, "ignoreExtraEvents": True}, [started("ping"), started("find")] * 2, MATCHER)
+
+
+def log_record(data: dict[str, Any], name: str = "motorlite.command") -> logging.LogRecord:
+    record = logging.LogRecord(name, logging.DEBUG, "", 1, "text", (), None)
+    record.__dict__["motorlite"] = data
+    return record
+
+
+def test_log_messages_are_compared() -> None:
+    expected = {"level": "debug", "component": "command", "data": {"message": "A"}}
+    expectation: dict[str, Any] = {"client": "client0", "messages": [expected]}
+    check_messages(expectation, [log_record({"message": "A", "b": 1})], MATCHER)
+    for records in ([], [log_record({"message": "B"})], [log_record({"message": "A"}, "motorlite.topology")]):
+        with pytest.raises(Failed):
+            check_messages(expectation, records, MATCHER)
+    noise = log_record({"message": "B"})
+    with pytest.raises(Failed, match="expected 1 log messages, found 2"):
+        check_messages(expectation, [noise, log_record({"message": "A"})], MATCHER)
+    ignoring = {**expectation, "ignoreMessages": [{**expected, "data": {"message": "B"}}]}
+    check_messages(ignoring, [noise, log_record({"message": "A"})], MATCHER)
+
+
+class Facts:
+    """A deployment, as far as requirements look at it."""
+
+    version = (6, 0, 5)
+    topology = "replicaset"
+    has_auth = False
+    parameters = {"number": 1, "flag": True, "authenticationMechanisms": ["SCRAM-SHA-256"]}  # noqa: RUF012  # read only
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        {},
+        {"minServerVersion": "6.0", "maxServerVersion": "6.0.5"},
+        {"topologies": ["single", "replicaset"], "auth": False, "csfle": False, "serverless": "forbid"},
+        {"serverParameters": {"number": 1.0, "flag": True}, "authMechanism": "scram-sha-256"},
+    ],
+)
+def test_requirements_that_are_met(requirement: dict[str, Any]) -> None:
+    requirements.check([{"minServerVersion": "99"}, requirement], Facts())  # type: ignore[arg-type]  # a stand-in
+
+
+@pytest.mark.parametrize(
+    ("requirement", "kind"),
+    [
+        ({"minServerVersion": "6.0.6"}, SkipKind.SERVER),
+        ({"maxServerVersion": "6.0.4"}, SkipKind.SERVER),
+        ({"topologies": ["single"]}, SkipKind.SERVER),
+        ({"auth": True}, SkipKind.SERVER),
+        ({"serverless": "require"}, SkipKind.SERVER),
+        ({"csfle": {"minLibmongocryptVersion": "1"}}, SkipKind.ENCRYPTION),
+        ({"serverParameters": {"flag": 1}}, SkipKind.SERVER),
+        ({"serverParameters": {"other": True}}, SkipKind.SERVER),
+        ({"authMechanism": "MONGODB-OIDC"}, SkipKind.SERVER),
+    ],
+)
+def test_requirements_that_are_not_met(requirement: dict[str, Any], kind: SkipKind) -> None:
+    with pytest.raises(Skipped) as skipped:
+        requirements.check([requirement], Facts())  # type: ignore[arg-type]  # a stand-in
+    assert skipped.value.kind is kind
+
+
+@pytest.mark.parametrize("text", ["2.0", "1.99", "one", ""])
+def test_an_unsupported_version_is_refused(text: str) -> None:
+    with pytest.raises(schema.InvalidFile):
+        schema.check_version({"schemaVersion": text})
+
+
+def test_features_are_found_in_nested_operations() -> None:
+    content = {"createEntities": [{"session": {"id": "s", "sessionOptions": {"snapshot": True}}}]}
+    inner = {"name": "find", "object": "collection0", "arguments": {"rawData": True}}
+    definitions = [{"collection": {"id": "collection0"}}]
+    test = {
+        "operations": [
+            {"name": "createEntities", "object": "testRunner", "arguments": {"entities": definitions}},
+            {"name": "loop", "object": "testRunner", "arguments": {"operations": [inner]}},
+            {"name": "withTransaction", "object": "s", "arguments": {"callback": [inner]}},
+        ]
+    }
+    found = set(features.used(content, test))
+    assert {"sessionOptions.snapshot", "session.withTransaction", "collection.find", "arguments.rawData"} <= found
+
+
+def test_what_is_pending_does_not_exist_yet() -> None:
+    """Whoever builds it takes it off the list."""
+    kinds: dict[str, Any] = {
+        "client": client.OPERATIONS,
+        "collection": collection.OPERATIONS,
+        "cursor": cursor.OPERATIONS,
+        "database": database.OPERATIONS,
+        "session": session.OPERATIONS,
+    }
+    known = {f"{kind}.{name}" for kind, operations in kinds.items() for name in operations}
+    assert not known & set(suites.load().features)
+
+
+def test_a_test_passes_when_it_passes_wherever_it_runs() -> None:
+    passed = Record("suite", "file", "test", "trio", "single", "passed")
+    failed = Record("suite", "file", "test", "trio", "replicaset", "failed", "reason")
+    skipped = Record("suite", "file", "test", "trio", "", "skipped", "reason", "server")
+    assert report.merged([passed, skipped]) == "passed"
+    assert report.merged([passed, failed]) == "failed"
+    assert report.merged([skipped]) == "skipped"
+
+
+def write(folder: Path, operations: list[dict[str, Any]]) -> Path:
+    path = folder / "own.json"
+    entities: list[dict[str, Any]] = [{"client": {"id": "client0", "observeEvents": ["commandStartedEvent"]}}]
+    entities += [{"database": {"id": "database0", "client": "client0", "databaseName": "motorlite_test_own"}}]
+    entities += [{"thread": {"id": "thread0"}}]
+    test = {"description": "one", "operations": operations}
+    content = {"description": "own", "schemaVersion": "1.28", "createEntities": entities, "tests": [test]}
+    path.write_text(json.dumps(content))
+    return path
+
+
+def ping(value: int = 1) -> dict[str, Any]:
+    arguments = {"commandName": "ping", "command": {"ping": 1}}
+    return {"name": "runCommand", "object": "database0", "arguments": arguments, "expectResult": {"ok": value}}
+
+
+def on_runner(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "object": "testRunner", "arguments": arguments}
+
+
+EVENT = {"commandStartedEvent": {"commandName": "ping"}}
+
+
+@pytest.mark.parametrize(
+    ("operations", "status"),
+    [
+        ([ping()], 0),
+        ([ping(2)], 1),
+        (
+            [
+                on_runner("runOnThread", thread="thread0", operation=ping()),
+                on_runner("waitForThread", thread="thread0"),
+            ],
+            0,
+        ),
+        (
+            [
+                on_runner("runOnThread", thread="thread0", operation=ping(2)),
+                on_runner("waitForThread", thread="thread0"),
+            ],
+            1,
+        ),
+        ([ping(), on_runner("waitForEvent", client="client0", event=EVENT, count=1)], 0),
+        ([ping(), on_runner("assertEventCount", client="client0", event=EVENT, count=1)], 0),
+        ([ping(), on_runner("assertEventCount", client="client0", event=EVENT, count=2)], 1),
+        (
+            [
+                ping(),
+                on_runner("recordTopologyDescription", client="client0", id="topology0"),
+                on_runner("assertTopologyType", topologyDescription="topology0", topologyType="Single"),
+            ],
+            0,
+        ),
+        ([on_runner("wait", ms=1), on_runner("noSuchOperation")], 1),
+    ],
+)
+def test_the_command_line(
+    operations: list[dict[str, Any]], status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = tmp_path / "report.json"
+    path = write(tmp_path, operations)
+    arguments = [str(path), "--backend", "asyncio", "--topology", "single", "--report", str(records)]
+    assert command.main(arguments) == status
+    (record,) = json.loads(records.read_text())
+    assert record["outcome"] == ("failed" if status else "passed")
+    assert record["deployment"] == "single"
+    assert "passed  failed  skipped" in capsys.readouterr().out
+
+
+def test_the_command_line_finds_no_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([str(write(tmp_path, [ping()])), "--match", "something else"]) == 2
+    assert command.main([str(tmp_path / "nothing")]) == 2
+    assert "no such test" in capsys.readouterr().err
+
+
+def test_files_of_other_formats_are_left_out_of_folders(tmp_path: Path) -> None:
+    write(tmp_path, [ping()])
+    (tmp_path / "other.json").write_text(json.dumps({"tests": [{"description": "x"}]}))
+    assert [case.description for case in cases.find([tmp_path])] == ["one"]

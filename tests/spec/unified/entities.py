@@ -1,0 +1,277 @@
+"""What tests refer to by name: clients, databases, collections, sessions, cursors, threads, values."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from bson.binary import Binary
+from bson.code import Code
+from bson.dbref import DBRef
+from bson.decimal128 import Decimal128
+from bson.max_key import MaxKey
+from bson.min_key import MinKey
+from bson.objectid import ObjectId
+from bson.regex import Regex
+from bson.timestamp import Timestamp
+
+from motorlite import AsyncClientSession, AsyncCollection, AsyncCursor, AsyncDatabase, AsyncMongoClient, ServerApi
+from motorlite._api.command_cursor import AsyncCommandCursor
+from motorlite._api.composition import REAL, Core
+from tests.spec.unified.arguments import converted
+from tests.spec.unified.events import EventRecord
+from tests.spec.unified.logs import EnabledLoggers, LogRecord
+from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
+from tests.spec.unified.threads import Thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.spec.unified.environment import Environment
+
+Document = dict[str, Any]
+
+# Backoff is kept short, and a server that failed is looked at again soon: tests check what is retried, not how long
+# that takes (tests/sim does). A monitor that waits for an answer from a server that only pretended to fail ("request
+# an immediate check": ignored then) waits for the heartbeat frequency.
+JITTER: Final = 0.01
+MIN_HEARTBEAT_INTERVAL: Final = 0.02
+HEARTBEAT_FREQUENCY_MS: Final = 500
+
+_VALUES: Final = (
+    str,
+    int,
+    float,
+    bool,
+    bytes,
+    list,
+    Mapping,
+    type(None),
+    datetime.datetime,
+    Binary,
+    Code,
+    DBRef,
+    Decimal128,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+
+_T = TypeVar("_T")
+
+
+class Client:
+    """A client, and what was observed of it."""
+
+    def __init__(self, client: AsyncMongoClient[Document], events: EventRecord, logs: LogRecord) -> None:
+        self.client = client
+        self.events = events
+        self.logs = logs
+
+    def stop_recording(self) -> None:
+        self.events.is_recording = False
+        self.logs.is_recording = False
+
+
+class Session:
+    """A session, and its id, which is still asked for when it has ended."""
+
+    def __init__(self, session: AsyncClientSession) -> None:
+        self.session = session
+        self._lsid: Mapping[str, Any] | None = None
+
+    @property
+    def lsid(self) -> Mapping[str, Any]:
+        """The session's id."""
+        if self._lsid is None:
+            self._lsid = self.session.session_id
+        return self._lsid
+
+    async def end(self) -> None:
+        """End the session; its id stays known."""
+        if not self.session.has_ended:
+            self._lsid = self.lsid
+        await self.session.end_session()
+
+
+class Bucket:
+    """A GridFS bucket, which is made at its first operation."""
+
+    def __init__(self, database: AsyncDatabase[Document], options: Mapping[str, Any]) -> None:
+        self.database = database
+        self.options = options
+
+
+class EntityMap:
+    """Entities by name: names are unique, and what is looked up has to be there and of the right kind."""
+
+    def __init__(self) -> None:
+        self._entities: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._entities.values())
+
+    def add(self, name: str, entity: Any) -> None:
+        """Store an entity.
+
+        Raises:
+            BadTest: the name is taken.
+        """
+        if name in self._entities:
+            raise BadTest(f"there is an entity {name!r} already")
+        self._entities[name] = entity
+
+    def save_result(self, name: str, result: Any) -> None:
+        """Store the result of an operation.
+
+        Raises:
+            BadTest: the name is taken, or there is no result, or not one that may be stored.
+        """
+        if not isinstance(result, (*_VALUES, AsyncCollection, AsyncCursor, AsyncCommandCursor)) or result is None:
+            raise BadTest(f"a {type(result).__name__} cannot be saved as the entity {name!r}")
+        self.add(name, result)
+
+    def get(self, name: str) -> Any:
+        """An entity of any kind.
+
+        Raises:
+            BadTest: there is none.
+        """
+        try:
+            return self._entities[name]
+        except (KeyError, TypeError):
+            raise BadTest(f"there is no entity {name!r}") from None
+
+    def _typed(self, name: str, kind: type[_T]) -> _T:
+        entity = self.get(name)
+        if not isinstance(entity, kind):
+            raise BadTest(f"the entity {name!r} is a {type(entity).__name__}, not a {kind.__name__}")
+        return entity
+
+    def client(self, name: str) -> Client:
+        return self._typed(name, Client)
+
+    def database(self, name: str) -> AsyncDatabase[Document]:
+        return self._typed(name, AsyncDatabase)
+
+    def session(self, name: str) -> Session:
+        return self._typed(name, Session)
+
+    def thread(self, name: str) -> Thread:
+        return self._typed(name, Thread)
+
+    def value(self, name: str) -> Any:
+        """A BSON value."""
+        entity = self.get(name)
+        if not isinstance(entity, _VALUES):
+            raise BadTest(f"the entity {name!r} is a {type(entity).__name__}, not a value")
+        return entity
+
+    def all(self, kind: type[_T]) -> list[_T]:
+        """The entities of one kind."""
+        return [entity for entity in self if isinstance(entity, kind)]
+
+
+class EntityFactory:
+    """Creates the entities of a test."""
+
+    def __init__(self, entities: EntityMap, environment: Environment, client_options: Mapping[str, Any]) -> None:
+        self._entities = entities
+        self._environment = environment
+        self._client_options = client_options
+
+    async def create(self, definition: Mapping[str, Any]) -> None:
+        """Create one entity as `createEntities` describes it.
+
+        Raises:
+            BadTest: the description is wrong.
+            Skipped: there is no such thing.
+        """
+        ((kind, fields),) = definition.items()
+        made: Any
+        if kind == "client":
+            made = await self._client(fields)
+        elif kind == "database":
+            client = self._entities.client(fields["client"]).client
+            made = client.get_database(fields["databaseName"], **converted(fields.get("databaseOptions", {})))
+        elif kind == "collection":
+            database = self._entities.database(fields["database"])
+            made = database.get_collection(fields["collectionName"], **converted(fields.get("collectionOptions", {})))
+        elif kind == "session":
+            made = self._session(fields)
+        elif kind == "bucket":
+            made = Bucket(self._entities.database(fields["database"]), fields.get("bucketOptions", {}))
+        elif kind == "thread":
+            made = Thread()
+        elif kind == "clientEncryption":
+            raise Skipped(SkipKind.ENCRYPTION, "needs client-side encryption, which is not supported")
+        else:
+            raise BadTest(f"unknown kind of entity {kind!r}")
+        self._entities.add(fields["id"], made)
+
+    async def _client(self, fields: Mapping[str, Any]) -> Client:
+        if "autoEncryptOpts" in fields:
+            raise Skipped(SkipKind.ENCRYPTION, "needs client-side encryption, which is not supported")
+        given = fields.get("uriOptions", {})
+        if any(isinstance(value, Mapping) and "$$placeholder" in value for value in given.values()):
+            raise BadTest("a $$placeholder that there is no value for")
+        options: dict[str, Any] = {"heartbeatFrequencyMS": HEARTBEAT_FREQUENCY_MS, **self._client_options, **given}
+        if "serverApi" in fields:
+            options["server_api"] = _server_api(fields["serverApi"])
+        events = EventRecord(
+            fields.get("observeEvents", ()),
+            fields.get("ignoreCommandMonitoringEvents", ()),
+            with_sensitive=fields.get("observeSensitiveCommands", False),
+        )
+        observed_logs = fields.get("observeLogMessages", {})
+        logs = LogRecord(observed_logs)
+        uri = self._environment.uri(is_direct=bool(given.get("directConnection")))
+        client: AsyncMongoClient[Document] = AsyncMongoClient(uri, event_listeners=events.listeners(), **options)
+        with EnabledLoggers(observed_logs):
+            client._core = Core(
+                client.options,
+                replace(REAL, jitter=lambda: JITTER, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
+            )
+        logs.attach(client)
+        made = Client(client, events, logs)
+        try:
+            await self._start(made, fields)
+        except BaseException:
+            await client.close()
+            raise
+        return made
+
+    async def _start(self, made: Client, fields: Mapping[str, Any]) -> None:
+        limit = fields.get("awaitMinPoolSizeMS", 0)
+        size = made.client.options.min_pool_size
+        waits = bool(limit and size)
+        made.events.is_recording = made.logs.is_recording = not waits
+        await made.client.__aenter__()
+        if waits:
+            await self._environment.poll(
+                lambda: _is_populated(made.client, size), limit / 1000, f"minPoolSize={size} connections"
+            )
+            made.events.is_recording = made.logs.is_recording = True
+
+    def _session(self, fields: Mapping[str, Any]) -> Session:
+        options = fields.get("sessionOptions", {})
+        client = self._entities.client(fields["client"]).client
+        if unknown := set(options) - {"causalConsistency"}:
+            raise BadTest(f"session options {sorted(unknown)} are not known")
+        return Session(client.start_session(causal_consistency=options.get("causalConsistency")))
+
+
+def _server_api(fields: Mapping[str, Any]) -> ServerApi:
+    try:
+        return ServerApi(fields["version"], fields.get("strict"), fields.get("deprecationErrors"))
+    except ValueError as error:
+        raise BadTest(str(error)) from error
+
+
+def _is_populated(client: AsyncMongoClient[Document], size: int) -> bool:
+    servers = [server for server in client.stats().servers.values() if server.server_type != "Unknown"]
+    return bool(servers) and all(server.idle + server.in_use >= size for server in servers)

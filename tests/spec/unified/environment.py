@@ -1,0 +1,127 @@
+"""A deployment to run tests on, and what is known of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import quote
+
+from anyio import current_time, sleep
+
+from motorlite.errors import OperationFailure
+from motorlite.testing import LocalServer
+from motorlite.values import format_address
+from tests.spec.unified.outcomes import Failed
+from tests.spec.unified.schema import version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Topology = Literal["single", "replicaset"]
+
+# Seconds between two looks at something that nobody announces.
+_LOOK = 0.005
+_NAMESPACE_NOT_FOUND = 26
+
+
+class Environment:
+    """A deployment, and commands to it beside the driver ("internal MongoClient").
+
+    Those are sent by the test tools' own code, so that a broken driver cannot hide that it is broken.
+    """
+
+    def __init__(self, server: LocalServer, topology: Topology, *, has_auth: bool) -> None:
+        self.server = server
+        self.topology = topology
+        self.has_auth = has_auth
+        self.version: tuple[int, ...] = version(server.version)
+        self.parameters: Mapping[str, Any] = self.command({"getParameter": "*"})
+
+    @classmethod
+    def start(cls, topology: Topology, *, has_auth: bool) -> Self:
+        """Start a deployment of this kind."""
+        kind: Literal["standalone", "replicaset"] = "standalone" if topology == "single" else "replicaset"
+        # Tests of the versioned API want a second version; nothing else sees it.
+        server = LocalServer.start(kind, auth=has_auth, own=True, parameters={"acceptApiVersion2": True})
+        return cls(server, topology, has_auth=has_auth)
+
+    @property
+    def name(self) -> str:
+        """For example ``"replicaset+auth"``."""
+        return f"{self.topology}+auth" if self.has_auth else self.topology
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.stop()
+
+    def uri(self, *, is_direct: bool = False) -> str:
+        """The connection string for a client; one that connects directly names no replica set."""
+        server = self.server
+        hosts = server.addresses[:1] if is_direct else server.addresses
+        user = ""
+        if server.username is not None and server.password is not None:
+            user = f"{quote(server.username, safe='')}:{quote(server.password, safe='')}@"
+        options = f"?replicaSet={server.replica_set}" if server.replica_set and not is_direct else ""
+        return f"mongodb://{user}{','.join(map(format_address, hosts))}/{options}"
+
+    # --- beside the driver ---
+
+    def command(self, document: Mapping[str, Any], database: str = "admin") -> Mapping[str, Any]:
+        """Run a command and return the reply."""
+        return self.server.command(document, database)
+
+    def set_up(self, data: Mapping[str, Any]) -> None:
+        """Make a collection what one entry of `initialData` says."""
+        name, database = data["collectionName"], data["databaseName"]
+        majority = {"writeConcern": {"w": "majority"}}
+        for collection in (name, f"enxcol_.{name}.esc", f"enxcol_.{name}.ecoc"):
+            try:
+                self.command({"drop": collection, **majority}, database)
+            except OperationFailure as error:
+                if error.code != _NAMESPACE_NOT_FOUND:
+                    raise
+        options, documents = data.get("createOptions"), data["documents"]
+        if options is not None or not documents:
+            self.command({"create": name, **(options or {}), **majority}, database)
+        if documents:
+            reply = self.command({"insert": name, "documents": documents, **majority}, database)
+            if "writeErrors" in reply or "writeConcernError" in reply:
+                raise RuntimeError(f"the initial data of {database}.{name} could not be written: {reply!r}")
+
+    def documents(self, database: str, collection: str) -> list[Mapping[str, Any]]:
+        """All documents of a collection by `_id`."""
+        find = {"find": collection, "sort": {"_id": 1}, "batchSize": 100_000, "readConcern": {"level": "local"}}
+        found: list[Mapping[str, Any]] = self.command(find, database)["cursor"]["firstBatch"]
+        return found
+
+    def collection_exists(self, database: str, collection: str) -> bool:
+        listing = {"listCollections": 1, "filter": {"name": collection}}
+        return bool(self.command(listing, database)["cursor"]["firstBatch"])
+
+    def index_exists(self, database: str, collection: str, index: str) -> bool:
+        try:
+            found = self.command({"listIndexes": collection}, database)["cursor"]["firstBatch"]
+        except OperationFailure as error:
+            if error.code != _NAMESPACE_NOT_FOUND:
+                raise
+            return False
+        return any(one["name"] == index for one in found)
+
+    # --- waiting ---
+
+    @staticmethod
+    async def poll(condition: Callable[[], object], seconds: float, what: str) -> None:
+        """Wait until something holds. No cancel scope is used for it: the driver heeds their deadlines.
+
+        Raises:
+            Failed: it did not hold in time.
+        """
+        end = current_time() + seconds
+        while not condition():
+            if current_time() > end:
+                raise Failed(f"waited {seconds:g} s in vain for {what}")
+            await sleep(_LOOK)

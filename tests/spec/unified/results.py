@@ -1,0 +1,64 @@
+"""The driver's result objects as the documents that tests compare ("Converting Returned Model Objects")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from motorlite.errors import BulkWriteError
+from tests.spec.unified.matching import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
+
+
+def insert_one(result: InsertOneResult) -> dict[str, Any]:
+    return {"acknowledged": result.acknowledged, "insertedId": result.inserted_id}
+
+
+def insert_many(result: InsertManyResult) -> dict[str, Any]:
+    ids = {str(index): identifier for index, identifier in enumerate(result.inserted_ids)}
+    return {"acknowledged": result.acknowledged, "insertedIds": ids}
+
+
+def update(result: UpdateResult) -> dict[str, Any]:
+    if not result.acknowledged:
+        return {"acknowledged": False}
+    document = {
+        "acknowledged": True,
+        "matchedCount": result.matched_count,
+        "modifiedCount": result.modified_count,
+        "upsertedCount": int(result.did_upsert),
+    }
+    return {**document, "upsertedId": result.upserted_id} if result.did_upsert else document
+
+
+def delete(result: DeleteResult) -> dict[str, Any]:
+    if not result.acknowledged:
+        return {"acknowledged": False}
+    return {"acknowledged": True, "deletedCount": result.deleted_count}
+
+
+def bulk_write(result: BulkWriteResult) -> dict[str, Any]:
+    return {"acknowledged": True, **_counts(result.bulk_api_result)} if result.acknowledged else {"acknowledged": False}
+
+
+def bulk_error_result(error: Exception) -> Any:
+    """What a bulk write had done when it failed; missing for other errors."""
+    if isinstance(error, BulkWriteError) and error.details is not None:
+        return _counts(error.details)
+    # Of an error that ended a bulk write as a whole.
+    partial: BulkWriteResult | None = getattr(error, "partial_result", None)
+    return MISSING if partial is None else _counts(partial.bulk_api_result)
+
+
+def _counts(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "deletedCount": details["nRemoved"],
+        "insertedCount": details["nInserted"],
+        "matchedCount": details["nMatched"],
+        "modifiedCount": details["nModified"],
+        "upsertedCount": details["nUpserted"],
+        "upsertedIds": {str(upsert["index"]): upsert["_id"] for upsert in details["upserted"]},
+    }

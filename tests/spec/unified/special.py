@@ -1,0 +1,225 @@
+"""Operations of the test runner itself ("Special Test Operations")."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from anyio import sleep
+
+from tests.spec.unified.events import matches
+from tests.spec.unified.outcomes import BadTest, Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from tests.spec.unified.run import Run
+
+# Seconds that the format gives to whatever is waited for.
+_PATIENCE: Final = 10.0
+# A loop ends when somebody ends it; here that is after so many rounds.
+_LOOP_ROUNDS: Final = 20
+
+
+async def _fail_point(run: Run, client: str, failPoint: Mapping[str, Any]) -> None:
+    # Before it is set: nobody knows whether a command that failed was executed.
+    run.fail_points.append(failPoint["configureFailPoint"])
+    await run.entities.client(client).client.admin.command(dict(failPoint))
+
+
+async def _wait(run: Run, ms: int) -> None:
+    await sleep(ms / 1000)
+
+
+async def _create_entities(run: Run, entities: list[Mapping[str, Any]]) -> None:
+    for definition in entities:
+        await run.factory.create(definition)
+
+
+# --- events ---
+
+
+def _count(run: Run, client: str, event: Mapping[str, Any]) -> int:
+    return sum(matches(event, found, run.matcher) for found in run.entities.client(client).events.events)
+
+
+async def _wait_for_event(run: Run, client: str, event: Mapping[str, Any], count: int) -> None:
+    await run.environment.poll(
+        lambda: _count(run, client, event) >= count, _PATIENCE, f"{count} of the event {event!r}"
+    )
+
+
+async def _assert_event_count(run: Run, client: str, event: Mapping[str, Any], count: int) -> None:
+    if (found := _count(run, client, event)) != count:
+        raise Failed(f"expected {count} of the event {event!r}, found {found}")
+
+
+async def _assert_number_connections_checked_out(run: Run, client: str, connections: int) -> None:
+    if (found := run.entities.client(client).events.connections_checked_out) != connections:
+        raise Failed(f"expected {connections} connections checked out, found {found}")
+
+
+# --- sessions ---
+
+
+def _last_lsids(run: Run, client: str) -> tuple[Any, Any]:
+    started = [event for event in run.entities.client(client).events.events if hasattr(event, "command")]
+    if len(started) < 2:
+        raise Failed(f"expected two commands, found {len(started)}")
+    one, other = (event.command.get("lsid") for event in started[-2:])
+    if one is None or other is None:
+        raise Failed(f"expected an lsid in both of the last two commands, found {one!r} and {other!r}")
+    return one, other
+
+
+async def _assert_same_lsid(run: Run, client: str) -> None:
+    one, other = _last_lsids(run, client)
+    if one != other:
+        raise Failed(f"expected the same lsid in the last two commands, found {one!r} and {other!r}")
+
+
+async def _assert_different_lsid(run: Run, client: str) -> None:
+    one, other = _last_lsids(run, client)
+    if one == other:
+        raise Failed(f"expected different lsids in the last two commands, found {one!r} twice")
+
+
+async def _assert_dirty(is_dirty: bool, run: Run, session: str) -> None:
+    # What no method tells; a session that was not used yet has no server session.
+    state = run.entities.session(session).session._state.server_session
+    if (state is not None and state.is_dirty) is not is_dirty:
+        raise Failed(f"expected the session {session!r} to be {'dirty' if is_dirty else 'clean'}")
+
+
+# --- collections and indexes ---
+
+
+async def _assert_collection(exists: bool, run: Run, databaseName: str, collectionName: str) -> None:
+    if run.environment.collection_exists(databaseName, collectionName) is not exists:
+        raise Failed(f"expected the collection {databaseName}.{collectionName} to exist: {exists}")
+
+
+async def _assert_index(exists: bool, run: Run, databaseName: str, collectionName: str, indexName: str) -> None:
+    if run.environment.index_exists(databaseName, collectionName, indexName) is not exists:
+        raise Failed(f"expected the index {indexName} of {databaseName}.{collectionName} to exist: {exists}")
+
+
+# --- topology ---
+
+
+async def _record_topology(run: Run, client: str, id: str) -> None:
+    run.entities.add(id, run.entities.client(client).client.topology_description)
+
+
+async def _assert_topology_type(run: Run, topologyDescription: str, topologyType: str) -> None:
+    found = run.entities.get(topologyDescription).topology_type_name
+    if found != topologyType:
+        raise Failed(f"expected the topology {topologyType}, found {found}")
+
+
+def _primary(description: Any) -> Any:
+    servers = description.known_servers
+    return next((server.address for server in servers if server.server_type_name == "RSPrimary"), None)
+
+
+async def _wait_for_primary_change(
+    run: Run, client: str, priorTopologyDescription: str, timeoutMS: int | None = None
+) -> None:
+    before = _primary(run.entities.get(priorTopologyDescription))
+    found = run.entities.client(client).client
+    await run.environment.poll(
+        lambda: _primary(found.topology_description) not in (None, before),
+        _PATIENCE if timeoutMS is None else timeoutMS / 1000,
+        "another primary",
+    )
+
+
+# --- threads and loops ---
+
+
+async def _run_on_thread(run: Run, thread: str, operation: Mapping[str, Any]) -> None:
+    found = run.entities.thread(thread)
+    run.start_thread(found)
+    found.add(partial(run.execute, operation))
+
+
+async def _wait_for_thread(run: Run, thread: str) -> None:
+    found = run.entities.thread(thread)
+    run.start_thread(found)
+    found.complete()
+    await run.environment.poll(lambda: found.has_ended, _PATIENCE, f"thread {thread!r}")
+    if found.failure is not None:
+        raise found.failure
+
+
+async def _loop(
+    run: Run,
+    operations: list[Mapping[str, Any]],
+    storeIterationsAsEntity: str | None = None,
+    storeSuccessesAsEntity: str | None = None,
+    storeErrorsAsEntity: str | None = None,
+    storeFailuresAsEntity: str | None = None,
+) -> None:
+    failures: list[dict[str, str]] = []
+    errors: list[dict[str, str]] = []
+    rounds = successes = 0
+    for _ in range(_LOOP_ROUNDS):
+        rounds += 1
+        try:
+            for operation in operations:
+                await run.execute(operation)
+                successes += 1
+        except Exception as error:
+            is_failure = isinstance(error, Failed) if storeErrorsAsEntity else bool(storeFailuresAsEntity)
+            target = failures if is_failure else errors
+            if not (storeFailuresAsEntity or storeErrorsAsEntity):
+                raise
+            target.append({"error": str(error)})
+    for name, value in (
+        (storeIterationsAsEntity, rounds),
+        (storeSuccessesAsEntity, successes),
+        (storeErrorsAsEntity, errors),
+        (storeFailuresAsEntity, failures),
+    ):
+        if name is not None:
+            run.entities.add(name, value)
+
+
+_OPERATIONS: Final[Mapping[str, Callable[..., Awaitable[None]]]] = {
+    "assertCollectionExists": partial(_assert_collection, True),
+    "assertCollectionNotExists": partial(_assert_collection, False),
+    "assertDifferentLsidOnLastTwoCommands": _assert_different_lsid,
+    "assertEventCount": _assert_event_count,
+    "assertIndexExists": partial(_assert_index, True),
+    "assertIndexNotExists": partial(_assert_index, False),
+    "assertNumberConnectionsCheckedOut": _assert_number_connections_checked_out,
+    "assertSameLsidOnLastTwoCommands": _assert_same_lsid,
+    "assertSessionDirty": partial(_assert_dirty, True),
+    "assertSessionNotDirty": partial(_assert_dirty, False),
+    "assertTopologyType": _assert_topology_type,
+    "createEntities": _create_entities,
+    "failPoint": _fail_point,
+    "loop": _loop,
+    "recordTopologyDescription": _record_topology,
+    "runOnThread": _run_on_thread,
+    "wait": _wait,
+    "waitForEvent": _wait_for_event,
+    "waitForPrimaryChange": _wait_for_primary_change,
+    "waitForThread": _wait_for_thread,
+}
+
+
+async def perform(run: Run, name: str, arguments: Mapping[str, Any]) -> None:
+    """Perform an operation of the test runner.
+
+    Raises:
+        Failed: what it asserts is not so.
+        BadTest: there is no such operation, or it has other arguments.
+    """
+    if name not in _OPERATIONS:
+        raise BadTest(f"the test runner has no operation {name!r}")
+    try:
+        performed = _OPERATIONS[name](run, **arguments)
+    except TypeError as error:
+        raise BadTest(f"{name} has other arguments: {error}") from error
+    await performed
