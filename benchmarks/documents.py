@@ -33,9 +33,7 @@ def document(number: int) -> dict[str, Any]:
 def message(command: dict[str, Any], request_id: int) -> bytes:
     """An OP_MSG with one section of kind 0."""
     body = bson.encode(command)
-    return b"".join(
-        (_HEADER.pack(21 + len(body), request_id, 0, _OP_MSG), b"\x00\x00\x00\x00", b"\x00", body)
-    )
+    return b"".join((_HEADER.pack(21 + len(body), request_id, 0, _OP_MSG), b"\x00\x00\x00\x00", b"\x00", body))
 
 
 def find_messages() -> list[bytes]:

@@ -116,9 +116,7 @@ def conditions(summaries: Mapping[tuple[str, int], Summary]) -> list[Condition]:
     ]
 
 
-def _ratio(
-    subject: Summary | None, peer: Summary | None, name: str, least: float, *, required: bool
-) -> Condition:
+def _ratio(subject: Summary | None, peer: Summary | None, name: str, least: float, *, required: bool) -> Condition:
     wanted = f"at {DECISIVE_TASKS} tasks {SUBJECT} does at least {least:g} times the operations of {name}"
     if subject is None or peer is None:
         missing = " and ".join(n for n, s in ((SUBJECT, subject), (name, peer)) if s is None)

@@ -29,9 +29,7 @@ def check_mapping(option: str, value: object) -> None:
 def check_document(option: str, value: object) -> None:
     """Raise TypeError unless `value` can be inserted: it can be given an _id, or is a RawBSONDocument."""
     if not isinstance(value, (MutableMapping, RawBSONDocument)):
-        raise TypeError(
-            f"{option} must be a mutable mapping or a RawBSONDocument, not {type(value).__name__}"
-        )
+        raise TypeError(f"{option} must be a mutable mapping or a RawBSONDocument, not {type(value).__name__}")
 
 
 def check_boolean(option: str, value: object) -> None:
@@ -65,9 +63,7 @@ def check_update(update: object) -> None:
     if not isinstance(update, list):
         first = next(iter(update))
         if not (isinstance(first, str) and first.startswith("$")):
-            raise ValueError(
-                f"update must begin with an update operator ($set ...), but begins with {first!r}"
-            )
+            raise ValueError(f"update must begin with an update operator ($set ...), but begins with {first!r}")
 
 
 def collation_document(collation: object) -> Mapping[str, Any] | None:
@@ -125,9 +121,7 @@ def hint_value(hint: Hint | None) -> str | dict[str, Any] | None:
     return hint if hint is None or isinstance(hint, str) else index_document(hint)
 
 
-def fields_document(
-    fields: Mapping[str, Any] | Iterable[str], option: str = "projection"
-) -> Mapping[str, Any]:
+def fields_document(fields: Mapping[str, Any] | Iterable[str], option: str = "projection") -> Mapping[str, Any]:
     """A projection as the commands take it: a mapping as it is, names as inclusions."""
     if isinstance(fields, Mapping):
         return fields

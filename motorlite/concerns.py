@@ -95,13 +95,9 @@ class WriteConcern(_Concern):
     ) -> None:
         document: dict[str, Any] = {}
         if w is not None:
-            document["w"] = (
-                w if isinstance(w, str) else _non_negative("w", w, "a non-negative integer or a string")
-            )
+            document["w"] = w if isinstance(w, str) else _non_negative("w", w, "a non-negative integer or a string")
         if wtimeout is not None:
-            document["wtimeout"] = _non_negative(
-                "wtimeout", wtimeout, "a non-negative integer (milliseconds)"
-            )
+            document["wtimeout"] = _non_negative("wtimeout", wtimeout, "a non-negative integer (milliseconds)")
         for name, value in (("j", j), ("fsync", fsync)):
             if value is not None:
                 check_boolean(name, value)

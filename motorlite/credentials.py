@@ -109,8 +109,7 @@ def build_credentials(
     if unknown:
         allowed = ", ".join(rules.properties) or "none"
         raise ConfigurationError(
-            f"{name} authentication does not take the mechanism properties {', '.join(unknown)}; "
-            f"allowed are: {allowed}"
+            f"{name} authentication does not take the mechanism properties {', '.join(unknown)}; allowed are: {allowed}"
         )
     if mechanism == "GSSAPI":
         properties.setdefault("SERVICE_NAME", "mongodb")
@@ -138,9 +137,7 @@ def _check_oidc(username: str | None, properties: Mapping[str, Any]) -> None:
             f"and OIDC_HUMAN_CALLBACK, but got {' and '.join(ways) or 'none of them'}"
         )
     if environment is not None and environment not in _OIDC_ENVIRONMENTS:
-        raise ConfigurationError(
-            f"ENVIRONMENT must be one of {', '.join(_OIDC_ENVIRONMENTS)}, not {environment!r}"
-        )
+        raise ConfigurationError(f"ENVIRONMENT must be one of {', '.join(_OIDC_ENVIRONMENTS)}, not {environment!r}")
     if environment == "test" and username is not None:
         raise ConfigurationError("MONGODB-OIDC with ENVIRONMENT test takes no username")
     if (environment in _OIDC_WITH_RESOURCE) != ("TOKEN_RESOURCE" in properties):

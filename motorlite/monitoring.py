@@ -310,9 +310,7 @@ class ConnectionClosedEvent(ConnectionEvent):
 
     __slots__ = ("error", "reason")
 
-    def __init__(
-        self, address: Address, connection_id: int, reason: str, error: BaseException | None = None
-    ) -> None:
+    def __init__(self, address: Address, connection_id: int, reason: str, error: BaseException | None = None) -> None:
         super().__init__(address, connection_id)
         self.reason: str = reason
         self.error: BaseException | None = error
@@ -337,9 +335,7 @@ class ConnectionCheckOutFailedEvent(PoolEvent):
 
     __slots__ = ("duration", "error", "reason")
 
-    def __init__(
-        self, address: Address, reason: str, duration: float, error: BaseException | None = None
-    ) -> None:
+    def __init__(self, address: Address, reason: str, duration: float, error: BaseException | None = None) -> None:
         super().__init__(address)
         self.reason: str = reason
         self.duration: float = duration
@@ -490,9 +486,7 @@ class ServerHeartbeatSucceededEvent(ServerHeartbeatEvent):
 
     __slots__ = ("duration", "reply")
 
-    def __init__(
-        self, connection_id: Address, awaited: bool, duration: float, reply: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, connection_id: Address, awaited: bool, duration: float, reply: Mapping[str, Any]) -> None:
         super().__init__(connection_id, awaited)
         self.duration: float = duration
         self.reply: Mapping[str, Any] = reply

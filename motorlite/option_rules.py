@@ -79,9 +79,7 @@ def _check_srv(options: Mapping[str, Any], *, is_srv: bool) -> None:
     if options.get("srvMaxHosts"):
         for name in ("replicaSet", "loadBalanced"):
             if options.get(name):
-                raise ConfigurationError(
-                    f"srvMaxHosts={options['srvMaxHosts']} cannot be combined with {name}"
-                )
+                raise ConfigurationError(f"srvMaxHosts={options['srvMaxHosts']} cannot be combined with {name}")
 
 
 def _check_proxy(options: Mapping[str, Any]) -> None:

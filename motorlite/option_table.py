@@ -214,9 +214,7 @@ _OPTIONS = (
     _text("proxyPassword", is_secret=True),
     # The wire.
     Option("appname", app_name, f"a string of 1 to {MAX_APP_NAME_BYTES} bytes", accepts_none=True),
-    Option(
-        "compressors", compressors, f"a list of names, or names separated by commas, of {_words(COMPRESSORS)}"
-    ),
+    Option("compressors", compressors, f"a list of names, or names separated by commas, of {_words(COMPRESSORS)}"),
     Option("zlibCompressionLevel", integer(-1, 9), "an integer from -1 to 9"),
     # Documents.
     _boolean("tz_aware", accepts_none=True),

@@ -36,9 +36,7 @@ _URI_PROPERTIES = frozenset(
         "TOKEN_RESOURCE",
     }
 )
-_OBJECT_PROPERTIES = frozenset(
-    {"ALLOWED_HOSTS", "AWS_CREDENTIAL_PROVIDER", "OIDC_CALLBACK", "OIDC_HUMAN_CALLBACK"}
-)
+_OBJECT_PROPERTIES = frozenset({"ALLOWED_HOSTS", "AWS_CREDENTIAL_PROVIDER", "OIDC_CALLBACK", "OIDC_HUMAN_CALLBACK"})
 _CANONICALIZE = {
     "none": "none",
     "forward": "forward",
@@ -241,9 +239,7 @@ def mechanism_properties(value: object) -> dict[str, Any]:
 def _canonicalize(value: object) -> str:
     word = str(value).lower() if isinstance(value, bool) else value
     if not isinstance(word, str) or word not in _CANONICALIZE:
-        raise ConfigurationError(
-            f"CANONICALIZE_HOST_NAME must be one of {', '.join(_CANONICALIZE)}, not {value!r}"
-        )
+        raise ConfigurationError(f"CANONICALIZE_HOST_NAME must be one of {', '.join(_CANONICALIZE)}, not {value!r}")
     return _CANONICALIZE[word]
 
 

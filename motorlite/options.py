@@ -168,9 +168,7 @@ class ClientOptions:
     explicit: frozenset[str]
 
 
-def client_options(
-    uri_or_hosts: str | Sequence[str] | None = None, /, **keyword_arguments: Any
-) -> ClientOptions:
+def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword_arguments: Any) -> ClientOptions:
     """The configuration that a connection string (or hosts) and keyword arguments stand for.
 
     Keyword arguments have the names of the options of connection strings, in any case, and a few more that
@@ -199,9 +197,7 @@ def client_options(
     return result
 
 
-def with_srv_records(
-    options: ClientOptions, hosts: Sequence[Address], txt_record: str | None = None
-) -> ClientOptions:
+def with_srv_records(options: ClientOptions, hosts: Sequence[Address], txt_record: str | None = None) -> ClientOptions:
     """The configuration after the look-up that `options.srv` asks for.
 
     Options of the TXT record count less than those of the connection string and the keyword arguments.
@@ -294,9 +290,7 @@ def _build(settings: _Settings) -> ClientOptions:
         wait_queue_timeout=_limit(options, "waitQueueTimeoutMS"),
         connect_timeout=_limit(options, "connectTimeoutMS", DEFAULT_CONNECT_TIMEOUT),
         socket_timeout=_limit(options, "socketTimeoutMS"),
-        server_selection_timeout=_seconds(
-            options, "serverSelectionTimeoutMS", DEFAULT_SERVER_SELECTION_TIMEOUT
-        ),
+        server_selection_timeout=_seconds(options, "serverSelectionTimeoutMS", DEFAULT_SERVER_SELECTION_TIMEOUT),
         heartbeat_frequency=_seconds(options, "heartbeatFrequencyMS", DEFAULT_HEARTBEAT_FREQUENCY),
         local_threshold=_seconds(options, "localThresholdMS", DEFAULT_LOCAL_THRESHOLD),
         timeout=None if get("timeoutMS") is None else options["timeoutMS"] / 1000,

@@ -230,9 +230,7 @@ def make_read_preference(mode: int, tag_sets: TagSets | None, max_staleness: int
     if mode > 0:
         return _WITH_SECONDARIES[mode - 1](tag_sets, max_staleness)
     if tag_sets is not None and any(tag_sets):
-        raise ConfigurationError(
-            f"read preference primary cannot be combined with tag sets, got {tag_sets!r}"
-        )
+        raise ConfigurationError(f"read preference primary cannot be combined with tag sets, got {tag_sets!r}")
     if max_staleness != -1:
         raise ConfigurationError(
             f"read preference primary cannot be combined with maxStalenessSeconds={max_staleness!r}"

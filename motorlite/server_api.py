@@ -28,9 +28,7 @@ class ServerApi:
 
     __slots__ = ("deprecation_errors", "strict", "version")
 
-    def __init__(
-        self, version: str, strict: bool | None = None, deprecation_errors: bool | None = None
-    ) -> None:
+    def __init__(self, version: str, strict: bool | None = None, deprecation_errors: bool | None = None) -> None:
         if version != ServerApiVersion.V1:
             raise ValueError(f"version must be {ServerApiVersion.V1!r}, not {version!r}")
         for name, value in (("strict", strict), ("deprecation_errors", deprecation_errors)):

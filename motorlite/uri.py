@@ -34,9 +34,7 @@ _SRV_SCHEME = "mongodb+srv://"
 _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _NOT_IN_HOST = re.compile(r"[\s\x00-\x1f\x7f/\\@:?#%\[\],]")
 _NOT_IN_DATABASE = re.compile(r'[/\\ "$\x00]')
-_ESCAPE = (
-    "username and password must be percent-encoded, for example with urllib.parse.quote(password, safe='')"
-)
+_ESCAPE = "username and password must be percent-encoded, for example with urllib.parse.quote(password, safe='')"
 # SOCKS5 specification: which of several proxies was meant cannot be guessed.
 _ONCE_ONLY = {"proxyhost", "proxyport", "proxyusername", "proxypassword"}
 # SOCKS5 specification: an empty string is to be ignored; it says "no user".
@@ -119,9 +117,7 @@ def parse_hosts(host_list: str, default_port: int) -> tuple[Address, ...]:
         InvalidURI: A host is malformed. The message does not repeat it: where a password was not encoded, its
             pieces look like hosts.
     """
-    parsed = (
-        _host(text, position, default_port) for position, text in enumerate(host_list.split(","), start=1)
-    )
+    parsed = (_host(text, position, default_port) for position, text in enumerate(host_list.split(","), start=1))
     return tuple(dict.fromkeys(parsed))
 
 
@@ -156,9 +152,7 @@ def _database(path: str) -> tuple[str | None, str | None]:
     database, _, collection = name.partition(".")
     if not database or _NOT_IN_DATABASE.search(name):
         # Not repeated: behind a slash in a password that was not encoded, it is the rest of the password.
-        raise InvalidURI(
-            f'the database in the connection string is empty or has one of / \\ " $ space; {_ESCAPE}'
-        )
+        raise InvalidURI(f'the database in the connection string is empty or has one of / \\ " $ space; {_ESCAPE}')
     return database, collection or None
 
 
@@ -229,9 +223,7 @@ def _options(query: str) -> tuple[dict[str, Any], list[Note]]:
     for key, texts in raw.items():
         option = BY_NAME.get(key)
         if option is None or not option.is_in_uri:
-            notes.append(
-                Note(f"unknown option {key!r} in the connection string is ignored{did_you_mean(key)}")
-            )
+            notes.append(Note(f"unknown option {key!r} in the connection string is ignored{did_you_mean(key)}"))
             continue
         value: str | list[str] = texts if key == "readpreferencetags" else _single(option.name, texts, notes)
         if value == "":
@@ -287,7 +279,5 @@ def _single(name: str, texts: list[str], notes: list[Note]) -> str:
             if len(set(texts)) > 1:
                 raise InvalidURI("tls and ssl are given more than once, with different values")
         else:
-            notes.append(
-                Note(f"{name} is given more than once in the connection string; the last one is used")
-            )
+            notes.append(Note(f"{name} is given more than once in the connection string; the last one is used"))
     return texts[-1]

@@ -20,9 +20,7 @@ from typing import Final
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 COVERAGE_GATE: Final = 95
 LANES: Final = 2
-SUMMARY: Final = re.compile(
-    r"^.*\b(?:passed|failed|errors?|skipped|deselected|no tests ran)\b.* in [\d.]+s.*$", re.M
-)
+SUMMARY: Final = re.compile(r"^.*\b(?:passed|failed|errors?|skipped|deselected|no tests ran)\b.* in [\d.]+s.*$", re.M)
 OUTCOME: Final = re.compile(r"(\d+) (passed|failed|error|skipped|xfailed|xpassed|warning)s?\b")
 
 # Pyright comes with node in a wheel; it must neither download one nor ask for a newer version of itself, and
@@ -103,18 +101,13 @@ def measure() -> bool:
     """Put the data of all processes together, print what is missing, and hold it against the gate."""
     coverage = [sys.executable, "-m", "coverage"]
     subprocess.run([*coverage, "combine", "--quiet"], cwd=REPOSITORY, check=True)
-    report = subprocess.run(
-        [*coverage, "report", f"--fail-under={COVERAGE_GATE}"], cwd=REPOSITORY, check=False
-    )
+    report = subprocess.run([*coverage, "report", f"--fail-under={COVERAGE_GATE}"], cwd=REPOSITORY, check=False)
     return report.returncode == 0
 
 
 def summary(results: list[Result], seconds: float) -> str:
     """The parts' times, and one line like pytest's for all tests together."""
-    lines = [
-        f"{result.part:8} {result.seconds:7.1f} s  {'ok' if result.succeeded else 'FAILED'}"
-        for result in results
-    ]
+    lines = [f"{result.part:8} {result.seconds:7.1f} s  {'ok' if result.succeeded else 'FAILED'}" for result in results]
     outcomes: Counter[str] = Counter()
     for result in results:
         if result.part in TESTS:

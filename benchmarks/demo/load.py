@@ -37,9 +37,7 @@ class Watch(CommandListener, RetryListener):
 
 async def prepare(items: Items) -> None:
     await items.drop()
-    await items.insert_many(
-        [{"_id": number, "shelf": number % SHELVES, "sold": 0} for number in range(ITEMS)]
-    )
+    await items.insert_many([{"_id": number, "shelf": number % SHELVES, "sold": 0} for number in range(ITEMS)])
 
 
 async def run_load(items: Items, tally: Tally, load: Load, application_retries: int = 0) -> None:

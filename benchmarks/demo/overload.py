@@ -25,9 +25,7 @@ async def reject(control: AsyncMongoClient[dict[str, Any]], share: float) -> Non
 
 
 @asynccontextmanager
-async def limited(
-    control: AsyncMongoClient[dict[str, Any]], capacity: Callable[[float], float]
-) -> AsyncIterator[None]:
+async def limited(control: AsyncMongoClient[dict[str, Any]], capacity: Callable[[float], float]) -> AsyncIterator[None]:
     """Admit `capacity(elapsed)` commands per second and reject the others, like a rate limiter.
 
     In every window the server lets as many commands pass as the rate allows, in the order of their arrival.

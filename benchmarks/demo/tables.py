@@ -32,9 +32,7 @@ class Layout:
     def table(self, rows: Sequence[Row]) -> Table:
         table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold underline")
         for column, (name, width) in enumerate(zip(self.head, self.widths, strict=True)):
-            table.add_column(
-                name, justify="left" if column == self.left else "right", min_width=width, no_wrap=True
-            )
+            table.add_column(name, justify="left" if column == self.left else "right", min_width=width, no_wrap=True)
         for row in rows:
             table.add_row(*row.cells, style=row.style)
         return table

@@ -82,9 +82,7 @@ class Core:
 
     def __init__(self, options: ClientOptions, world: World = REAL) -> None:
         if options.srv is not None:
-            raise ConfigurationError(
-                "mongodb+srv:// connection strings are not supported yet; name the hosts"
-            )
+            raise ConfigurationError("mongodb+srv:// connection strings are not supported yet; name the hosts")
         self.options = options
         self.policy = overload_policy(options)
         self.sessions = SessionPool(randomness.session_id)

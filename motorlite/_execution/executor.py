@@ -157,6 +157,9 @@ class Executor:
                 try:
                     reply = await self._attempt(run)
                 except PyMongoError as error:
+                    if self._now() >= deadline.scope_expires_at:
+                        # The caller's scope ends now, which is to be told as that, not as what the server made of it.
+                        await self._sleep(0.001)
                     if retry is None:
                         retry = Retry(self._settings, operation)
                     decision = self._decide(run, retry, error)

@@ -62,8 +62,6 @@ class AsyncioWaiter:
     def _expire(self) -> None:
         if not self._future.done():
             self._future.set_exception(WaitTimeout())
-            # The waiting task may be cancelled in this very turn; the loop would complain that nobody saw it.
-            self._future.exception()
 
 
 class AsyncioHost:
@@ -212,7 +210,7 @@ class AsyncioRuntime:
             try:
                 async with asyncio.timeout(share if share != inf else None):
                     _, stream = await loop.create_connection(
-                        protocol, *numeric[:2], family=family, proto=proto, flags=socket.AI_NUMERICHOST
+                        protocol, str(numeric[0]), port, family=family, proto=proto, flags=socket.AI_NUMERICHOST
                     )
                     return stream
             except OSError as error:  # a TimeoutError is one

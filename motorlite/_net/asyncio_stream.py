@@ -246,7 +246,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
 def _raise_in(waiter: asyncio.Future[Any], error: PyMongoError) -> None:
     if not waiter.done():
         waiter.set_exception(error)
-        # Nobody may be waiting, or a task that is cancelled in this very turn; the loop would complain of both.
+        # Nobody may be waiting (a write that is paused during an exchange); the loop would complain of that.
         waiter.exception()
 
 

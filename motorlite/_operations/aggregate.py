@@ -67,9 +67,7 @@ class Aggregate(Operation):
         max_time_ms: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            database, selector=selector, read_preference=read_preference, codec_options=codec_options
-        )
+        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
         self.time_limit = time_limit
         self._read_concern = read_concern
         document: Document = {"aggregate": 1 if collection is None else collection, "pipeline": pipeline}

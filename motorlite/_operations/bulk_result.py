@@ -49,9 +49,7 @@ class BulkResult:
         for error in reply.get("writeErrors") or ():
             position = start + error["index"]
             # Copies: the reply itself is published to command listeners.
-            details["writeErrors"].append(
-                {**error, "index": run.indexes[position], "op": run.statements[position]}
-            )
+            details["writeErrors"].append({**error, "index": run.indexes[position], "op": run.statements[position]})
         concern_error = reply.get("writeConcernError")
         if concern_error is not None:
             labels = reply.get("errorLabels")

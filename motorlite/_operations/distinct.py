@@ -53,9 +53,7 @@ class Distinct(Operation):
         max_time_ms: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            database, selector=selector, read_preference=read_preference, codec_options=codec_options
-        )
+        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
         self._read_concern = read_concern
         document: Document = {
             "distinct": collection,

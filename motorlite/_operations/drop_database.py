@@ -22,9 +22,7 @@ class DropDatabase(AdministrativeWrite):
     name = "dropDatabase"
     is_idempotent = True
 
-    def __init__(
-        self, database: str, *, write_concern: WriteConcern | None = None, comment: Any = None
-    ) -> None:
+    def __init__(self, database: str, *, write_concern: WriteConcern | None = None, comment: Any = None) -> None:
         document: Document = {"dropDatabase": 1}
         if comment is not None:
             document["comment"] = comment

@@ -50,9 +50,7 @@ _NAMES: Final = {
     "await_data": "awaitData",
 }
 # Sent only when they are set: false is the default of the server.
-_FLAGS: Final = frozenset(
-    {"no_cursor_timeout", "allow_partial_results", "oplog_replay", "tailable", "await_data"}
-)
+_FLAGS: Final = frozenset({"no_cursor_timeout", "allow_partial_results", "oplog_replay", "tailable", "await_data"})
 
 
 class Find(Operation):

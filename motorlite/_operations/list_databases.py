@@ -43,9 +43,7 @@ class ListDatabases(Operation):
         max_time_ms: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            "admin", selector=selector, read_preference=read_preference, codec_options=codec_options
-        )
+        super().__init__("admin", selector=selector, read_preference=read_preference, codec_options=codec_options)
         document: Document = {"listDatabases": 1}
         if filter is not None:
             document["filter"] = filter

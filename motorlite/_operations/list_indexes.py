@@ -48,9 +48,7 @@ class ListIndexes(Operation):
         max_time_ms: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            database, selector=selector, read_preference=read_preference, codec_options=codec_options
-        )
+        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
         self.time_limit = time_limit
         document: Document = {
             "listIndexes": collection,

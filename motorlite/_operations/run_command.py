@@ -42,9 +42,7 @@ class RunCommand(Operation):
         codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
         time_limit: TimeLimit = TimeLimit.SEND,
     ) -> None:
-        super().__init__(
-            database, selector=selector, read_preference=read_preference, codec_options=codec_options
-        )
+        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
         self.time_limit = time_limit
         # A copy: what the caller does with its document afterwards must not change a retry.
         self._document = dict(command)

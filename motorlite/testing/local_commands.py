@@ -135,9 +135,7 @@ def _authenticate(stream: socket.socket, credential: Credential) -> None:
     fields = dict(part.split("=", 1) for part in challenge.split(","))
     unproven = f"c=biws,r={fields['r']}"
     signed = ",".join((first, challenge, unproven)).encode()
-    salted = hashlib.pbkdf2_hmac(
-        "sha256", credential.password.encode(), b64decode(fields["s"]), int(fields["i"])
-    )
+    salted = hashlib.pbkdf2_hmac("sha256", credential.password.encode(), b64decode(fields["s"]), int(fields["i"]))
     client_key = hmac.digest(salted, b"Client Key", "sha256")
     signature = hmac.digest(hashlib.sha256(client_key).digest(), signed, "sha256")
     proof = b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True))).decode()

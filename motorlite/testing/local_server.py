@@ -45,9 +45,7 @@ class LocalServer:
         version: The server's version, for example ``"6.0.5"``.
     """
 
-    def __init__(
-        self, uri: str, addresses: tuple[Address, ...], access: Access, members: Members | None
-    ) -> None:
+    def __init__(self, uri: str, addresses: tuple[Address, ...], access: Access, members: Members | None) -> None:
         self.uri: str = uri
         self.addresses: tuple[Address, ...] = addresses
         self.started: bool = members is not None
@@ -100,9 +98,7 @@ class LocalServer:
         if topology not in (None, "standalone", "replicaset"):
             raise ValueError(f"topology must be 'standalone' or 'replicaset', not {topology!r}")
         if nodes < 1 or (nodes > 1 and topology != "replicaset"):
-            raise ValueError(
-                f"nodes={nodes} is not possible: a standalone has one node, a replica set at least one"
-            )
+            raise ValueError(f"nodes={nodes} is not possible: a standalone has one node, a replica set at least one")
         uri = os.environ.get("MONGODB_URI")
         if uri and not (own or auth or tls or parameters or nodes > 1):
             attached = cls._attach(uri)
@@ -121,9 +117,7 @@ class LocalServer:
         """The kind of this deployment."""
         return "standalone" if self.replica_set is None else "replicaset"
 
-    def command(
-        self, document: Mapping[str, Any], database: str = "admin", address: Address | None = None
-    ) -> Document:
+    def command(self, document: Mapping[str, Any], database: str = "admin", address: Address | None = None) -> Document:
         """Run one command over a connection of its own, for what a test does beside the driver.
 
         Args:
@@ -216,9 +210,7 @@ class LocalServer:
 
     def _own(self) -> Members:
         if self._members is None:
-            raise errors.InvalidOperation(
-                "the deployment of MONGODB_URI was not started here; start with own=True"
-            )
+            raise errors.InvalidOperation("the deployment of MONGODB_URI was not started here; start with own=True")
         return self._members
 
     def _run(self, document: Mapping[str, Any], database: str, address: Address) -> Document:

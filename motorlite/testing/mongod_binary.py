@@ -50,9 +50,7 @@ def find(environment: Mapping[str, str] | None = None) -> Mongod:
     if named := environment.get("MONGOD"):
         path = shutil.which(named, path=environment.get("PATH", ""))
         if path is None:
-            raise ServerNotFound(
-                f"MONGOD={named} is not an executable file; name a mongod or unset the variable."
-            )
+            raise ServerNotFound(f"MONGOD={named} is not an executable file; name a mongod or unset the variable.")
         return Mongod(Path(path), "MONGOD")
     if path := shutil.which("mongod", path=environment.get("PATH", "")):
         return Mongod(Path(path), "PATH")

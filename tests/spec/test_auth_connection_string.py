@@ -21,9 +21,7 @@ SUPERSEDED = {
     "should use username, password and session token if specified (MONGODB-AWS)",
 }
 
-CASES = [
-    pytest.param(test, id=test["description"]) for _, content in load(SUITE) for test in content["tests"]
-]
+CASES = [pytest.param(test, id=test["description"]) for _, content in load(SUITE) for test in content["tests"]]
 
 
 @pytest.mark.parametrize("test", CASES)

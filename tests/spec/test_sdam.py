@@ -51,9 +51,7 @@ class Deployment:
         address = parse_address(source)
         known = self.description.server_descriptions().get(address)
         if reply:
-            news = ServerDescription.from_hello(
-                address, reply, round_trip_time=0.001, min_round_trip_time=0.0, now=1.0
-            )
+            news = ServerDescription.from_hello(address, reply, round_trip_time=0.001, min_round_trip_time=0.0, now=1.0)
             self.description = self.description.apply(news)
         elif known is not None:
             self._perform(address, on_check_error(known, AutoReconnect("connection closed"), now=1.0))

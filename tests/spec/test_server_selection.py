@@ -52,9 +52,7 @@ class Server(NamedTuple):
 @pytest.mark.parametrize("test", cases(FOLDER, "in_window"))
 def test_in_window(test: dict[str, Any]) -> None:
     description = topology(test["topology_description"])
-    counts = {
-        parse_address(state["address"]): state["operation_count"] for state in test["mocked_topology_state"]
-    }
+    counts = {parse_address(state["address"]): state["operation_count"] for state in test["mocked_topology_state"]}
     candidates = suitable_servers(
         description,
         Preference({"mode": "Nearest"}),
@@ -65,8 +63,7 @@ def test_in_window(test: dict[str, Any]) -> None:
     generator = random.Random(test["description"])
     size, iterations = len(servers), test["iterations"]
     chosen = Counter(
-        choose(servers, generator.randrange(size), generator.randrange(size - 1)).address
-        for _ in range(iterations)
+        choose(servers, generator.randrange(size), generator.randrange(size - 1)).address for _ in range(iterations)
     )
     tolerance = test["outcome"]["tolerance"]
     for text, expected in test["outcome"]["expected_frequencies"].items():

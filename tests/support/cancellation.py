@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 class _Counted:
     """Runs a coroutine and calls `on_point` at its `point`-th suspension (counted from 1)."""
 
-    def __init__(
-        self, coroutine: Coroutine[Any, Any, Any], point: int, on_point: Callable[[Any], None] | None
-    ) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], point: int, on_point: Callable[[Any], None] | None) -> None:
         self._coroutine = coroutine
         self._point = point
         self._on_point = on_point

@@ -101,9 +101,7 @@ class ScramServer:
         return hmac.digest(hmac.digest(salted, b"Server Key", self.digest), message, self.digest)
 
 
-def drive(
-    conversation: Conversation, answer: Callable[[dict[str, Any]], Reply], database: str = "admin"
-) -> int:
+def drive(conversation: Conversation, answer: Callable[[dict[str, Any]], Reply], database: str = "admin") -> int:
     """Play the shell until the conversation ends; the number of things that were computed."""
     computed = 0
     value: object = None

@@ -83,9 +83,7 @@ def test_repr() -> None:
     assert repr(ReadConcern()) == "ReadConcern()"
 
 
-@pytest.mark.parametrize(
-    "concern", [ReadConcern("local"), ReadConcern(), WriteConcern(0), WriteConcern(2, 5)]
-)
+@pytest.mark.parametrize("concern", [ReadConcern("local"), ReadConcern(), WriteConcern(0), WriteConcern(2, 5)])
 def test_pickle(concern: ReadConcern | WriteConcern) -> None:
     restored = pickle.loads(pickle.dumps(concern))
     assert restored == concern

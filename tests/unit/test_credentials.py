@@ -26,9 +26,7 @@ def test_the_default_mechanism_is_negotiated() -> None:
 
 
 def test_the_repr_shows_no_secret() -> None:
-    credentials = build(
-        "u", "hunter2", authMechanism="GSSAPI", authMechanismProperties={"SERVICE_NAME": "s3"}
-    )
+    credentials = build("u", "hunter2", authMechanism="GSSAPI", authMechanismProperties={"SERVICE_NAME": "s3"})
     assert repr(credentials) == "Credentials(username='u', source='$external', mechanism='GSSAPI')"
 
 

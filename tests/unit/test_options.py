@@ -183,9 +183,7 @@ def test_none_takes_a_limit_away(name: str, field: str, expected: object) -> Non
 
 
 def test_keyword_arguments_win() -> None:
-    options = client_options(
-        "mongodb://u:p@a/?maxPoolSize=5&tls=true&w=2", maxpoolsize=6, ssl=False, password="q"
-    )
+    options = client_options("mongodb://u:p@a/?maxPoolSize=5&tls=true&w=2", maxpoolsize=6, ssl=False, password="q")
     assert options.max_pool_size == 6
     assert options.tls is None
     assert options.write_concern == WriteConcern(2)

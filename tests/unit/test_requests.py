@@ -24,9 +24,7 @@ SET = {"$set": {"x": 1}}
 def test_constructors_take_what_those_of_pymongo_take(name: str) -> None:
     ours = inspect.signature(getattr(requests, name)).parameters.values()
     theirs = inspect.signature(getattr(pymongo, name)).parameters.values()
-    assert [(one.name, one.kind, one.default) for one in ours] == [
-        (one.name, one.kind, one.default) for one in theirs
-    ]
+    assert [(one.name, one.kind, one.default) for one in ours] == [(one.name, one.kind, one.default) for one in theirs]
 
 
 @pytest.mark.parametrize(

@@ -102,9 +102,7 @@ UNACKNOWLEDGED: list[tuple[Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("result", "name"), [(result, name) for result, names in UNACKNOWLEDGED for name in names]
-)
+@pytest.mark.parametrize(("result", "name"), [(result, name) for result, names in UNACKNOWLEDGED for name in names])
 def test_what_is_unknown_without_an_acknowledgement(result: Any, name: str) -> None:
     assert not result.acknowledged
     with pytest.raises(InvalidOperation, match=f"{name} is unknown because the write was not acknowledged"):

@@ -245,9 +245,7 @@ def test_warnings_and_reprs_do_not_show_secrets() -> None:
     assert SECRET not in repr(parsed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        parsed = parse_uri(
-            f"mongodb://a/?authMechanismProperties={SECRET}&tlsCertificateKeyFilePassword={SECRET}"
-        )
+        parsed = parse_uri(f"mongodb://a/?authMechanismProperties={SECRET}&tlsCertificateKeyFilePassword={SECRET}")
     assert len(caught) == 1
     assert SECRET not in str(caught[0].message) + repr(parsed)
 
@@ -275,9 +273,7 @@ def test_quoted_parts_come_back(username: str, password: str, database: str) -> 
     assert (parsed.username, parsed.password, parsed.database) == (username, password, database)
 
 
-@given(
-    st.text(alphabet="ab1:@/?&=;,.%[]+$ ü2F", max_size=40), st.sampled_from(["mongodb://", "mongodb+srv://"])
-)
+@given(st.text(alphabet="ab1:@/?&=;,.%[]+$ ü2F", max_size=40), st.sampled_from(["mongodb://", "mongodb+srv://"]))
 def test_any_text_is_parsed_or_refused(text: str, scheme: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

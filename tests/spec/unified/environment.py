@@ -74,6 +74,14 @@ class Environment:
         """Run a command and return the reply."""
         return self.server.command(document, database)
 
+    def wait_for_writes(self) -> None:
+        """Return when the server has finished the write commands that it is executing."""
+        writing = [{f"command.{name}": {"$exists": True}} for name in ("insert", "update", "delete", "findAndModify")]
+        for _ in range(10_000):
+            if not self.command({"currentOp": 1, "active": True, "$or": writing})["inprog"]:
+                return
+        raise TimeoutError("the server does not come to the end of a write")
+
     def set_up(self, data: Mapping[str, Any]) -> None:
         """Make a collection what one entry of `initialData` says."""
         name, database = data["collectionName"], data["databaseName"]

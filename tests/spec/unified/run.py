@@ -173,6 +173,10 @@ class Run:
             client.stop_recording()
 
     def _disable_fail_points(self) -> None:
+        if "onPrimaryTransactionalWrite" in self.fail_points:
+            # It closes the connection first and fails the write afterwards, one statement after the other: what it has
+            # not failed yet would succeed.
+            self.environment.wait_for_writes()
         for name in dict.fromkeys(self.fail_points):
             self.environment.command({"configureFailPoint": name, "mode": "off"})
         self.fail_points.clear()

@@ -92,5 +92,5 @@ async def test_all_swallow_everything(port: int, resolve: Callable[..., None]) -
 
 async def test_all_refuse(port: int, resolve: Callable[..., None]) -> None:
     resolve(BAD, BAD)
-    with pytest.raises(AutoReconnect, match="db.example"):
+    with pytest.raises(AutoReconnect, match=r"db\.example"):
         await connect(port, 10)

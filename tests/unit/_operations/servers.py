@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 def server(wire_version: int = 21, **limits: Any) -> ServerFacts:
     """A member of a replica set; 21 is MongoDB 7.0."""
-    return ServerFacts(
-        ("db1.test", 27017), max_wire_version=wire_version, session_timeout_minutes=30, **limits
-    )
+    return ServerFacts(("db1.test", 27017), max_wire_version=wire_version, session_timeout_minutes=30, **limits)
 
 
 V4_2 = server(8)

@@ -329,9 +329,7 @@ def test_every_statement_is_sent_once_in_order_within_the_limits(
     run = Run(kind, statements, [index * 3 for index in range(len(statements))])
     # Enough for the largest statement and the command around it.
     smallest = DECORATION_ALLOWANCE + 600
-    facts = server(
-        max_bson_object_size=400, max_write_batch_size=max_writes, max_message_size=smallest + room
-    )
+    facts = server(max_bson_object_size=400, max_write_batch_size=max_writes, max_message_size=smallest + room)
     sent_documents: list[dict[str, Any]] = []
     start = 0
     while start < len(statements):

@@ -50,9 +50,7 @@ def test_every_class_says_how_it_is_retried(operation: type[Operation]) -> None:
     can_retry = operation.is_retryable is not False
     if not can_retry:
         assert text.startswith("never by the retryable")
-        role = {Kind.READ: "as a read", Kind.WRITE: "as a write", Kind.COMMAND: "needs retryReads"}[
-            operation.kind
-        ]
+        role = {Kind.READ: "as a read", Kind.WRITE: "as a write", Kind.COMMAND: "needs retryReads"}[operation.kind]
         assert role in text
     else:
         assert text.startswith(f"retryable {operation.kind.value}")

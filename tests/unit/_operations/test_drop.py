@@ -25,6 +25,4 @@ def test_facts_and_reply() -> None:
     assert not operation.is_retryable
     assert operation.is_idempotent
     with pytest.raises(WTimeoutError):
-        operation.parse(
-            {"writeConcernError": {"code": 64, "errmsg": "slow", "errInfo": {"wtimeout": True}}, "ok": 1}
-        )
+        operation.parse({"writeConcernError": {"code": 64, "errmsg": "slow", "errInfo": {"wtimeout": True}}, "ok": 1})

@@ -137,8 +137,7 @@ def test_allow_disk_use_needs_4_4(value: bool) -> None:
     with pytest.raises(ConfigurationError) as caught:
         operation.command(V4_2)
     assert str(caught.value) == (
-        "allow_disk_use needs MongoDB 4.4 (wire version 9), but db1.test:27017 is "
-        "MongoDB 4.2 (wire version 8)"
+        "allow_disk_use needs MongoDB 4.4 (wire version 9), but db1.test:27017 is MongoDB 4.2 (wire version 8)"
     )
     assert sent(operation, V4_4)["allowDiskUse"] is value
 

@@ -43,8 +43,6 @@ def test_facts_and_reply() -> None:
     assert operation.creates_cursor
     assert not operation.supports_read_concern
     assert operation.document_fields is None
-    reply = operation.parse(
-        {"cursor": {"id": 1, "ns": "db.$cmd.listCollections", "firstBatch": [{"name": "x"}]}}
-    )
+    reply = operation.parse({"cursor": {"id": 1, "ns": "db.$cmd.listCollections", "firstBatch": [{"name": "x"}]}})
     assert (reply.cursor_id, reply.namespace) == (1, "db.$cmd.listCollections")
     assert reply.documents == [{"name": "x"}]

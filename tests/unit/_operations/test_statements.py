@@ -69,9 +69,7 @@ def test_wrong_types_in_an_update(arguments: Any, options: dict[str, Any]) -> No
 
 def test_replacement() -> None:
     assert replace_statement({"a": 1}, {}) == {"q": {"a": 1}, "u": {}}
-    assert replace_statement(
-        {}, {"x": 1}, upsert=True, hint="h", sort={"x": 1}, collation={"locale": "de"}
-    ) == {
+    assert replace_statement({}, {"x": 1}, upsert=True, hint="h", sort={"x": 1}, collation={"locale": "de"}) == {
         "q": {},
         "u": {"x": 1},
         "upsert": True,

@@ -153,9 +153,7 @@ def test_kinds_of_servers(fields: dict[str, Any], load_balanced: bool, kind: str
     assert handshake.is_arbiter is ("arbiter" in kind)
 
 
-@pytest.mark.parametrize(
-    ("wire_version", "mongodb"), [(0, "2.4"), (2, "2.6"), (6, "3.6"), (7, "4.0"), (None, "2.4")]
-)
+@pytest.mark.parametrize(("wire_version", "mongodb"), [(0, "2.4"), (2, "2.6"), (6, "3.6"), (7, "4.0"), (None, "2.4")])
 def test_old_servers_are_refused_with_both_versions(wire_version: int | None, mongodb: str) -> None:
     reply = {"ok": 1} | ({} if wire_version is None else {"maxWireVersion": wire_version})
     with pytest.raises(ConfigurationError) as raised:

@@ -234,9 +234,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0|"
 
 
 @given(st.dictionaries(st.sampled_from(ENVIRONMENT_VARIABLES), TEXT), TEXT, TEXT, TEXT, TEXT)
-def test_never_too_long(
-    environment: dict[str, str], app_name: str, name: str, version: str, platform: str
-) -> None:
+def test_never_too_long(environment: dict[str, str], app_name: str, name: str, version: str, platform: str) -> None:
     document = metadata(environment, app_name=app_name, infos=((name, version, platform),))
     assert size(document) <= MAX_METADATA_BYTES
     assert document["driver"]["name"].startswith("motorlite")

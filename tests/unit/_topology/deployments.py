@@ -39,9 +39,7 @@ def replica_set(*servers: ServerDescription) -> TopologyDescription:
 class Preference:
     """The part of a read preference that selection looks at."""
 
-    def __init__(
-        self, mode: int, tag_sets: tuple[dict[str, str], ...] = ({},), max_staleness: int = -1
-    ) -> None:
+    def __init__(self, mode: int, tag_sets: tuple[dict[str, str], ...] = ({},), max_staleness: int = -1) -> None:
         self.mode = mode
         self.tag_sets = tag_sets
         self.max_staleness = max_staleness

@@ -30,9 +30,7 @@ def written(seconds: float) -> dict[str, Any]:
     return {"lastWrite": {"lastWriteDate": START + timedelta(seconds=seconds)}}
 
 
-def read(
-    servers: list[ServerDescription], preference: Preference, without: tuple[str, int] | None = None
-) -> str:
+def read(servers: list[ServerDescription], preference: Preference, without: tuple[str, int] | None = None) -> str:
     kind = WITH_PRIMARY if any(server.is_writable for server in servers) else NO_PRIMARY
     candidates = [server for server in servers if server.address != without]
     found = servers_for_read(kind, candidates, servers, preference, 10.0)
@@ -102,9 +100,7 @@ def test_staleness_comes_before_tags() -> None:
 )
 def test_too_small_staleness_is_refused(max_staleness: int, heartbeat: float, smallest: str) -> None:
     preference = Preference(NEAREST, max_staleness=max_staleness)
-    with pytest.raises(
-        ConfigurationError, match=f"={max_staleness} is too small: it must be at least {smallest},"
-    ):
+    with pytest.raises(ConfigurationError, match=f"={max_staleness} is too small: it must be at least {smallest},"):
         check_max_staleness(NO_PRIMARY, preference, heartbeat)
     check_max_staleness(TopologyType.Sharded, preference, heartbeat)
 

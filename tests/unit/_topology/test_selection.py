@@ -168,13 +168,9 @@ def test_failure_with_reachable_servers_names_their_kinds() -> None:
 
 def test_failure_without_any_server() -> None:
     topology = TopologyDescription.initial([A], replica_set="rs").apply(hello(A))
-    assert "no server is left in the deployment (ReplicaSetNoPrimary 'rs')" in describe_failure(
-        topology, WRITABLE
-    )
+    assert "no server is left in the deployment (ReplicaSetNoPrimary 'rs')" in describe_failure(topology, WRITABLE)
 
 
 def test_failure_of_an_unknown_deployment() -> None:
     text = describe_failure(TopologyDescription.initial([A]), A)
-    assert text.startswith(
-        "No server for the server a:1: no server of the deployment can be reached (Unknown). "
-    )
+    assert text.startswith("No server for the server a:1: no server of the deployment can be reached (Unknown). ")

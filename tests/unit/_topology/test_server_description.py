@@ -266,9 +266,7 @@ def test_parse_address(text: str, address: tuple[str, int | None]) -> None:
         ((1, 3), (1, "x"), -1),
     ],
 )
-def test_compare_topology_versions(
-    known: tuple[int, int] | None, news: tuple[int, Any] | None, expected: int
-) -> None:
+def test_compare_topology_versions(known: tuple[int, int] | None, news: tuple[int, Any] | None, expected: int) -> None:
     def version(pair: tuple[int, Any] | None) -> dict[str, Any] | None:
         return None if pair is None else {"processId": pair[0], "counter": pair[1]}
 

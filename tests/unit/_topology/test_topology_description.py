@@ -70,9 +70,7 @@ def test_news_of_an_unknown_address_are_ignored() -> None:
 
 def test_older_topology_version_is_ignored_and_an_equal_one_is_not() -> None:
     description = replica_set(primary(A, topologyVersion={"processId": PROCESS, "counter": 2}))
-    assert (
-        description.apply(secondary(A, topologyVersion={"processId": PROCESS, "counter": 1})) is description
-    )
+    assert description.apply(secondary(A, topologyVersion={"processId": PROCESS, "counter": 1})) is description
     news = secondary(A, topologyVersion={"processId": PROCESS, "counter": 2})
     assert description.apply(news).server_descriptions()[A] is news
 

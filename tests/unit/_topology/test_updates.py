@@ -74,9 +74,7 @@ def draft(kind: TopologyType) -> Draft:
         for server_type, outcome in zip(SERVERS, outcomes, strict=True)
     ],
 )
-def test_transition_table(
-    kind: TopologyType, server_type: ServerType, kind_after: TopologyType, is_kept: bool
-) -> None:
+def test_transition_table(kind: TopologyType, server_type: ServerType, kind_after: TopologyType, is_kept: bool) -> None:
     changed = draft(kind)
     update(changed, SERVERS[server_type])
     assert changed.kind is kind_after

@@ -24,9 +24,7 @@ def verdict(*groups: list[Round]) -> tuple[list[bool | None], int]:
     return [condition.met for condition in found], exit_code(found)
 
 
-@pytest.mark.parametrize(
-    ("share", "expected"), [(0.0, 1), (0.01, 1), (0.5, 50), (0.501, 51), (0.99, 99), (1.0, 100)]
-)
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 1), (0.01, 1), (0.5, 50), (0.501, 51), (0.99, 99), (1.0, 100)])
 def test_a_percentile_is_one_of_the_values(share: float, expected: int) -> None:
     assert percentile(range(1, 101), share) == expected
 

@@ -91,9 +91,7 @@ def test_what_is_not_the_wire_protocol_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nonce_is_continued", [True, False])
-def test_a_server_that_does_not_know_the_password_is_not_believed(
-    tmp_path: Path, nonce_is_continued: bool
-) -> None:
+def test_a_server_that_does_not_know_the_password_is_not_believed(tmp_path: Path, nonce_is_continued: bool) -> None:
     seen: list[str] = []
 
     def answer(command: Document) -> bytes:

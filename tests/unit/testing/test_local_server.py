@@ -27,9 +27,7 @@ class Deployment:
         self.set_name = set_name
         self.seen: list[tuple[Address, Access]] = []
 
-    def __call__(
-        self, address: Address, document: Mapping[str, Any], database: str, access: Access
-    ) -> Document:
+    def __call__(self, address: Address, document: Mapping[str, Any], database: str, access: Access) -> Document:
         self.seen.append((address, access))
         return {"ok": 1.0, "version": "7.0.1", **({"setName": self.set_name} if self.set_name else {})}
 
@@ -162,9 +160,7 @@ def test_a_server_that_ends_while_it_starts_is_an_error_with_its_output(
         LocalServer.start()
 
 
-def test_a_port_that_is_taken_meanwhile_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_port_that_is_taken_meanwhile_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = tmp_path / "tried"
     code = f"open({str(tried)!r}, 'a').write('x')\nraise SystemExit({mongod_members.PORT_TAKEN!r})"
     pretend_mongod(tmp_path, monkeypatch, code)

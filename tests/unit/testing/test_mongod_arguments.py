@@ -60,10 +60,7 @@ def test_elections_are_fast() -> None:
 
 def test_plain_uris() -> None:
     assert connection_string([A]) == "mongodb://127.0.0.1:20001/"
-    assert (
-        connection_string([A, B], replica_set="r")
-        == "mongodb://127.0.0.1:20001,127.0.0.1:20002/?replicaSet=r"
-    )
+    assert connection_string([A, B], replica_set="r") == "mongodb://127.0.0.1:20001,127.0.0.1:20002/?replicaSet=r"
 
 
 def test_a_uri_says_the_same_when_it_is_read_again() -> None:

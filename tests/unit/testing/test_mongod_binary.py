@@ -131,11 +131,6 @@ def test_no_obstacle_before_the_wheel_is_installed(monkeypatch: pytest.MonkeyPat
 
 def test_the_script_needs_no_dependency_and_fails_with_the_sentence() -> None:
     script = [sys.executable, "-I", "-S", mongod_binary.__file__]
-    found = subprocess.run(
-        script, env={"MONGOD": "/nowhere/mongod"}, capture_output=True, text=True, check=False
-    )
+    found = subprocess.run(script, env={"MONGOD": "/nowhere/mongod"}, capture_output=True, text=True, check=False)
     assert found.returncode == 1
-    assert (
-        found.stderr
-        == "MONGOD=/nowhere/mongod is not an executable file; name a mongod or unset the variable.\n"
-    )
+    assert found.stderr == "MONGOD=/nowhere/mongod is not an executable file; name a mongod or unset the variable.\n"

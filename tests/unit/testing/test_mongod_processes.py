@@ -153,9 +153,7 @@ def test_nothing_is_left_behind_by_a_killed_owner(forks: bool) -> None:
 @pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "del processes"])
 def test_nothing_is_left_behind_by_an_owner_that_forgets_to_close(end: str) -> None:
     code = OWNER.format(command=SLEEP, forks=False, end=end)
-    owner = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=repository(), check=False
-    )
+    owner = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=repository(), check=False)
     pid, supervisor_pid, _, folder = owner.stdout.split()
     assert not is_running(int(pid))
     assert not is_running(int(supervisor_pid))
@@ -192,9 +190,7 @@ def test_a_taken_port_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_supervisor_is_quick_to_start() -> None:
     """It imports the standard library only, whatever the package around it costs."""
-    names = (
-        "import sys; sys.argv = ['x', '0']; import runpy; runpy.run_path({!r}); print(sorted(sys.modules))"
-    )
+    names = "import sys; sys.argv = ['x', '0']; import runpy; runpy.run_path({!r}); print(sorted(sys.modules))"
     found = subprocess.run(
         [sys.executable, "-I", "-c", names.format(supervisor.__file__)],
         capture_output=True,

@@ -44,10 +44,7 @@ def test_incomplete_sasl_replies(reply: dict[str, Any]) -> None:
 
 
 def test_reprs_and_errors_are_redacted() -> None:
-    assert (
-        repr(RunCommand("admin", {"saslStart": 1, "payload": b"secret"}))
-        == "<RunCommand saslStart on 'admin'>"
-    )
+    assert repr(RunCommand("admin", {"saslStart": 1, "payload": b"secret"})) == "<RunCommand saslStart on 'admin'>"
     assert repr(Compute(lambda: "secret")) == "<Compute>"
     with pytest.raises(ConfigurationError, match="the password cannot be encoded as UTF-8") as raised:
         encode("secret\udc80", "the password")

@@ -133,9 +133,7 @@ def test_arbiters_know_no_users() -> None:
 
 @pytest.mark.parametrize("mechanism", ["MONGODB-AWS", "MONGODB-OIDC", "GSSAPI", "MONGODB-CR"])
 def test_unsupported_mechanisms_name_the_supported(mechanism: str) -> None:
-    with pytest.raises(
-        ConfigurationError, match=f"'{mechanism}'.*SCRAM-SHA-256, SCRAM-SHA-1, MONGODB-X509, PLAIN"
-    ):
+    with pytest.raises(ConfigurationError, match=f"'{mechanism}'.*SCRAM-SHA-256, SCRAM-SHA-1, MONGODB-X509, PLAIN"):
         begin(mechanism)
 
 

@@ -20,9 +20,7 @@ def test_the_specified_conversation() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "password"), [("us\0er", "hidden"), ("user", "hid\0den"), ("user", "hidden\udc80")]
-)
+@pytest.mark.parametrize(("name", "password"), [("us\0er", "hidden"), ("user", "hid\0den"), ("user", "hidden\udc80")])
 def test_what_cannot_be_sent(name: str, password: str) -> None:
     with pytest.raises(ConfigurationError, match=r"NUL|UTF-8") as raised:
         next(converse(name, password, "$external"))

@@ -42,9 +42,7 @@ def stored_password(mechanism: str, name: str = "user", password: str = "pencil"
 def test_rfc_5802_example() -> None:
     salt = b64decode("QSXCR+Q6sek8bf92")
     nonce = "fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j"
-    message = (
-        f"n=user,r=fyko+d2lbbFgONRv9qkxdawL,r={nonce},s=QSXCR+Q6sek8bf92,i=4096,c=biws,r={nonce}".encode()
-    )
+    message = f"n=user,r=fyko+d2lbbFgONRv9qkxdawL,r={nonce},s=QSXCR+Q6sek8bf92,i=4096,c=biws,r={nonce}".encode()
     proof, signature = sign("sha1", derive_keys("sha1", b"pencil", salt, 4096), message)
     assert b64encode(proof) == b"v0X8v3Bz2T0CJGbJQyF0X+HI4Ts="
     assert b64encode(signature) == b"rmF9pqV8S7suAoZWja4dJRkFsKQ="
@@ -65,8 +63,7 @@ SPECIFIED = [
         "rOprNGfwEbeRWgbNEkqO",
         "biwsbj11c2VyLHI9ck9wck5HZndFYmVSV2diTkVrcU8=",
         "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
-        "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
-        "p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+        "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
         "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
     ),
 ]
@@ -122,9 +119,7 @@ def test_wrong_password(mechanism: str) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_names_are_escaped_and_otherwise_raw(mechanism: str) -> None:
     name, password = "\u2168=,\u00adü", "пароль"
-    server = ScramServer(
-        mechanism, stored_password(mechanism, name, password), username="\u2168=3D=2C\u00adü".encode()
-    )
+    server = ScramServer(mechanism, stored_password(mechanism, name, password), username="\u2168=3D=2C\u00adü".encode())
     drive(converse(mechanism, user(name, password), KeyCache()), server.answer)
     assert server.is_authenticated
 
