@@ -48,7 +48,7 @@ TESTS: Final = {
     "house": "tests/test_*.py",
 }
 # Longest first, so that the last one to end does not start late.
-PARTS: Final = ("live", "unit", "sim", "spec", "mypy", "pyright", "house", "ruff")
+PARTS: Final = ("spec", "live", "unit", "sim", "mypy", "pyright", "house", "ruff")
 
 
 @dataclass(frozen=True)

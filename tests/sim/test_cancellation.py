@@ -22,7 +22,7 @@ from motorlite.monitoring import CommandFailedEvent, CommandListener, CommandSta
 from motorlite.options import client_options
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, overloaded
-from tests.support.cancellation import cancel_at, count_suspensions, settle
+from tests.support.cancellation import cancel_at, count_suspensions, counted, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -277,7 +277,7 @@ async def test_cancelled_at_each_await_point(kind: type[Scenario], late: bool, a
         # Trio cannot cancel a task that was already woken; the case does not exist there.
         late = False
     points = await measure(kind())
-    print(f"{kind.__name__}: {points} await points")
+    counted[f"{kind.__name__}, {anyio_backend_name}, {'late' if late else 'while waiting'}"] = points
     assert points >= kind.points, f"only {points} await points are left of {kind.points}"
     for point in range(1, points + 1):
         scenario = kind()

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
 
 
+# How many await points each scenario has, by its name and backend; printed at the end of a test run.
+counted: dict[str, int] = {}
+
+
 class _Counted:
     """Runs a coroutine and calls `on_point` at its `point`-th suspension (counted from 1)."""
 
