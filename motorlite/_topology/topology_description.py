@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from motorlite._pool.handshake import incompatibility
 from motorlite._topology.eligibility import Preference, servers_for_read, servers_for_write
 from motorlite._topology.server_description import (
     ServerDescription,
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
 
     from motorlite.errors import PyMongoError
     from motorlite.values import Address
-
-MIN_WIRE_VERSION: Final = 8
-MIN_SERVER_RELEASE: Final = "4.2"
-# The newest that the public wire version list has (MongoDB 8.0).
-MAX_WIRE_VERSION: Final = 25
-# Names for the message that refuses an older server.
-_OLDER_RELEASES: Final = {2: "2.6", 3: "3.0", 4: "3.2", 5: "3.4", 6: "3.6", 7: "4.0"}
 
 HEARTBEAT_FREQUENCY: Final = 10.0
 
@@ -245,19 +239,9 @@ def _compatibility_error(servers: Iterable[ServerDescription]) -> str | None:
     for server in servers:
         if server.server_type in (ServerType.Unknown, ServerType.LoadBalancer):
             continue
-        name = format_address(server.address)
-        if server.min_wire_version > MAX_WIRE_VERSION:
-            return (
-                f"Server at {name} requires wire version {server.min_wire_version}, but this version of "
-                f"motorlite only supports up to {MAX_WIRE_VERSION}."
-            )
-        if server.max_wire_version < MIN_WIRE_VERSION:
-            release = _OLDER_RELEASES.get(server.max_wire_version, "older than 2.6")
-            return (
-                f"Server at {name} reports wire version {server.max_wire_version} (MongoDB {release}), "
-                "but this version of motorlite "
-                f"requires at least {MIN_WIRE_VERSION} (MongoDB {MIN_SERVER_RELEASE})."
-            )
+        problem = incompatibility(server.address, server.min_wire_version, server.max_wire_version)
+        if problem is not None:
+            return problem
     return None
 
 

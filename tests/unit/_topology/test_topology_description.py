@@ -142,7 +142,7 @@ def test_too_old_server_is_named_with_both_versions() -> None:
 
 def test_ancient_server_is_refused_too() -> None:
     description = TopologyDescription.initial([A]).apply(hello(A, maxWireVersion=0))
-    assert "wire version 0 (MongoDB older than 2.6)" in (description.compatibility_error or "")
+    assert "wire version 0 (MongoDB 2.4)" in (description.compatibility_error or "")
 
 
 def test_too_new_server_is_refused() -> None:
