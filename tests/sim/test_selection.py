@@ -321,7 +321,7 @@ async def test_selection_of_a_client_that_is_closed() -> None:
         ),
         (
             {"minWireVersion": 900, "maxWireVersion": 901},
-            "Server at a:1 requires wire version 900, but this version of motorlite only supports up to 25.",
+            "Server at a:1 requires wire version 900, but this version of motorlite only supports up to 29.",
         ),
     ],
 )
