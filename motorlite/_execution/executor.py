@@ -6,6 +6,7 @@ ask `retry` what follows. The first attempt that succeeds makes no retry state a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from motorlite.errors import (
 from motorlite.monitoring import RetryEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from motorlite._execution.operation import Command, Operation
     from motorlite._execution.retry import Raise, RetrySettings
@@ -367,8 +368,10 @@ class Executor:
         Raises:
             WriteConcernError: a retry may help; should there be none, the reply stands.
         """
-        facts = connection.facts
-        error = write_concern_error(reply["writeConcernError"], reply.get("errorLabels", ()))
+        facts, concern = connection.facts, reply["writeConcernError"]
+        if not isinstance(concern, Mapping) or not isinstance(reply.get("errorLabels", []), list):
+            return  # `parse` will tell
+        error = write_concern_error(concern, reply.get("errorLabels", ()))
         error.address = connection.address
         version = reply.get("topologyVersion")
         self._topology.on_operation_error(server, error, connection.generation, topology_version=version)

@@ -61,7 +61,9 @@ class Session:
     def advance(self, reply: Mapping[str, Any]) -> None:
         """Learn operationTime and $clusterTime from a reply (causal consistency specification)."""
         operation_time = reply.get("operationTime")
-        if operation_time is not None and (self.operation_time is None or operation_time > self.operation_time):
+        if isinstance(operation_time, Timestamp) and (
+            self.operation_time is None or operation_time > self.operation_time
+        ):
             self.operation_time = operation_time
         self.cluster_time = newest_cluster_time(self.cluster_time, reply.get("$clusterTime"))
 
