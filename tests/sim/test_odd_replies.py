@@ -7,6 +7,8 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from bson.datetime_ms import DatetimeMS
+from bson.errors import InvalidBSON
 from bson.timestamp import Timestamp
 
 from motorlite._execution.session import Session
@@ -14,7 +16,7 @@ from motorlite._operations.statements import update_statement
 from motorlite._operations.update import Update
 from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import OperationFailure, ProtocolError, PyMongoError
-from motorlite.testing.scripted import ScriptedDeployment
+from motorlite.testing.scripted import Reply, ScriptedDeployment
 from tests.support.core import driver, find, insert
 
 pytestmark = pytest.mark.anyio
@@ -93,3 +95,61 @@ async def test_times_are_ignored(time: dict[str, Any]) -> None:
         assert last["$clusterTime"] == newer["$clusterTime"]
         assert session.operation_time == newer["operationTime"]
         client.core.executor.release(session)
+
+
+FAR_DATE = DatetimeMS(2**60)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"ok": 0, "code": {"a": 1}}, {"topologyVersion": 5}, {"hosts": 5}, {"tags": 7}], ids=repr
+)
+async def test_a_monitor_goes_on(fields: dict[str, Any]) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with driver(deployment, heartbeatFrequencyMS=500) as client:
+        server = deployment["a:1"]
+        server.hello = fields
+        await anyio.sleep(3)
+        hellos = len(server.hellos)
+        server.hello = {}
+        await anyio.sleep(3)
+        assert len(server.hellos) > hellos
+        await client.run(find())
+
+
+async def test_a_value_that_python_cannot_hold_costs_no_connection() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    bad = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"at": FAR_DATE}]}}
+    deployment["a:1"].on("find", bad, FOUND)
+    async with driver(deployment) as client:
+        with pytest.raises(InvalidBSON):
+            await client.run(find())
+        await client.run(find())
+        assert client.server().pool.state.created == 1
+
+
+async def test_timeout_ms_replaces_the_wait_queue_timeout() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with driver(deployment, maxPoolSize=1, waitQueueTimeoutMS=50) as client:
+        await client.run(find())
+        pool = client.server().pool
+        busy = pool.check_out_now()
+        assert busy is not None
+        async with anyio.create_task_group() as group:
+
+            async def give_back() -> None:
+                await anyio.sleep(1)
+                pool.check_in(busy)
+
+            group.start_soon(give_back)
+            await client.run(find(), timeout=5)
+
+
+async def test_very_many_retries_are_not_all_remembered() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", Reply({"ok": 0, "code": 6, "errmsg": "unreachable"}, 0.001))
+    async with driver(deployment) as client:
+        with pytest.raises(PyMongoError) as raised:
+            await client.run(find(), timeout=2)
+        assert raised.value.attempts > 1000
+        assert len(raised.value.retry_reasons) == 16
+        assert len(str(raised.value)) < 1000

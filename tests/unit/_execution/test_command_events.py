@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 import pytest
+from bson.datetime_ms import DatetimeMS
 
 from motorlite._execution.command_events import CommandEvents
 from motorlite.errors import AutoReconnect, NotPrimaryError
@@ -131,3 +132,9 @@ def test_hello_is_sensitive_only_when_it_authenticates(name: str) -> None:
 def test_another_command_with_that_field_is_not_sensitive() -> None:
     document = {"find": "coll", "speculativeAuthenticate": 1}
     assert events("find", document).started(document, ()).command == document
+
+
+def test_showing_a_document_does_not_fail_where_sending_it_did_not() -> None:
+    far = bson.encode({"at": DatetimeMS(2**60)})
+    command = events("insert", {"insert": "coll"}).started({"insert": "coll"}, [("documents", [far])]).command
+    assert command["documents"] == [{"at": DatetimeMS(2**60)}]
