@@ -153,3 +153,18 @@ async def test_very_many_retries_are_not_all_remembered() -> None:
         assert raised.value.attempts > 1000
         assert len(raised.value.retry_reasons) == 16
         assert len(str(raised.value)) < 1000
+
+
+async def test_a_monitor_survives_what_nobody_thought_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with driver(deployment, heartbeatFrequencyMS=500) as client:
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise TypeError("a shape that nobody thought of")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("motorlite._topology.monitor.ServerDescription.from_hello", fail)
+            await anyio.sleep(3)
+            assert isinstance(client.server().description.error, ProtocolError)
+        await anyio.sleep(3)
+        await client.run(find())
