@@ -244,6 +244,8 @@ async def test_one_seed_is_enough(replica_set3: LocalServer) -> None:
     for address in replica_set3.addresses:
         for query in ("?replicaSet=rs0", "?directConnection=false"):
             async with make_client(f"mongodb://{format_address(address)}/{query}") as client:
+                # The seed may be a secondary that is known before the primary is.
+                await client.admin.command("ping")
                 assert await client.primary == replica_set3.wait_for_primary()
                 await until(lambda: len(client.nodes) == 3)
                 assert client.nodes == set(replica_set3.addresses)
