@@ -1,0 +1,240 @@
+"""Writes docs/retries.md from the facts that the operations declare: ``python -m tests.support.retries_document``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import anyio
+from bson.dbref import DBRef
+
+from motorlite import IndexModel, InsertOne, OverloadRetry, UpdateMany, UpdateOne
+from motorlite._execution.operation import Kind, TimeLimit
+from motorlite.concerns import WriteConcern
+from tests.support.fake_core import batch, fake_client, next_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from motorlite import AsyncMongoClient
+    from tests.support.fake_core import Sent
+
+FILE = Path(__file__).resolve().parents[2] / "docs" / "retries.md"
+
+_CURSOR = batch([{"_id": 1}], 7)
+_UNACKNOWLEDGED = WriteConcern(0)
+
+
+class Call(NamedTuple):
+    """A call of the public API, as it is written, performed on a client with scripted replies."""
+
+    text: str
+    perform: Callable[[AsyncMongoClient], Awaitable[Any]]
+    replies: tuple[Any, ...] = ()
+    # The method that it is an example of: "AsyncCollection.find".
+    method: str = ""
+
+
+def _collection(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) -> Call:
+    name = text.partition("(")[0].removeprefix("collection.")
+    return Call(text, lambda client: perform(client.app.things), replies, f"AsyncCollection.{name}")
+
+
+def _database(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) -> Call:
+    name = text.partition("(")[0].removeprefix("database.")
+    return Call(text, lambda client: perform(client.app), replies, f"AsyncDatabase.{name}")
+
+
+def _client(text: str, perform: Callable[[AsyncMongoClient], Awaitable[Any]], *replies: Any) -> Call:
+    name = text.partition("(")[0].removeprefix("client.")
+    return Call(text, perform, replies, f"AsyncMongoClient.{name}")
+
+
+def _unopened(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) -> Call:
+    """On what find() returned, before it was sent."""
+    name = text.partition("(")[0].removeprefix("cursor.")
+    return Call(text, lambda client: perform(client.app.things.find()), replies, f"AsyncCursor.{name}")
+
+
+def _cursor(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) -> Call:
+    """On a cursor of find() whose first batch was read."""
+    name = text.partition("(")[0].removeprefix("cursor.")
+
+    async def on_cursor(client: AsyncMongoClient) -> None:
+        cursor = client.app.things.find()
+        await cursor.next()
+        await perform(cursor)
+
+    return Call(text, on_cursor, (_CURSOR, *replies), f"AsyncCursor.{name}")
+
+
+def _command_cursor(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) -> Call:
+    """On a cursor of aggregate() whose first batch was read."""
+    name = text.partition("(")[0].removeprefix("command_cursor.")
+
+    async def on_cursor(client: AsyncMongoClient) -> None:
+        cursor = await client.app.things.aggregate([])
+        await cursor.next()
+        await perform(cursor)
+
+    return Call(text, on_cursor, (_CURSOR, *replies), f"AsyncCommandCursor.{name}")
+
+
+_CHANGE = {"$set": {"a": 1}}
+_EMPTY = batch([])
+
+READS: tuple[Call, ...] = (
+    _collection("collection.find(...)", lambda c: c.find().to_list(), _EMPTY),
+    _collection("collection.find_one(...)", lambda c: c.find_one(), _EMPTY),
+    _collection("collection.aggregate([...])", lambda c: c.aggregate([]), _EMPTY),
+    _collection("collection.distinct(...)", lambda c: c.distinct("a"), {"ok": 1, "values": []}),
+    _collection("collection.count_documents(...)", lambda c: c.count_documents({}), _EMPTY),
+    _collection("collection.estimated_document_count()", lambda c: c.estimated_document_count(), {"ok": 1, "n": 0}),
+    _collection("collection.list_indexes()", lambda c: c.list_indexes().to_list(), _EMPTY),
+    _collection("collection.index_information()", lambda c: c.index_information(), _EMPTY),
+    _collection("collection.options()", lambda c: c.options(), _EMPTY),
+    _database("database.aggregate([...])", lambda d: d.aggregate([{"$currentOp": {}}]), _EMPTY),
+    _database("database.list_collections()", lambda d: d.list_collections(), _EMPTY),
+    _database("database.list_collection_names()", lambda d: d.list_collection_names(), _EMPTY),
+    _database("database.dereference(...)", lambda d: d.dereference(DBRef("things", 1)), _EMPTY),
+    _client("client.list_databases()", lambda c: c.list_databases(), {"ok": 1, "databases": []}),
+    _client("client.list_database_names()", lambda c: c.list_database_names(), {"ok": 1, "databases": []}),
+    _unopened("cursor.distinct(...)", lambda c: c.distinct("a"), {"ok": 1, "values": []}),
+)
+CURSORS: tuple[Call, ...] = (
+    _cursor("cursor.next()", lambda c: c.next(), next_batch([{}])),
+    _cursor("cursor.to_list()", lambda c: c.to_list(), next_batch([])),
+    _cursor("cursor.close()", lambda c: c.close()),
+    _cursor("cursor.rewind()", lambda c: c.rewind()),
+    _command_cursor("command_cursor.next()", lambda c: c.next(), next_batch([{}])),
+    _command_cursor("command_cursor.try_next()", lambda c: c.try_next(), next_batch([{}])),
+    _command_cursor("command_cursor.to_list()", lambda c: c.to_list(), next_batch([])),
+    _command_cursor("command_cursor.close()", lambda c: c.close()),
+)
+WRITES: tuple[Call, ...] = (
+    _collection("collection.insert_one(...)", lambda c: c.insert_one({})),
+    _collection("collection.insert_many([...])", lambda c: c.insert_many([{}]), {"ok": 1, "n": 1}),
+    _collection("collection.update_one(...)", lambda c: c.update_one({}, _CHANGE), {"ok": 1, "n": 1}),
+    _collection("collection.replace_one(...)", lambda c: c.replace_one({}, {}), {"ok": 1, "n": 1}),
+    _collection("collection.delete_one(...)", lambda c: c.delete_one({}), {"ok": 1, "n": 1}),
+    _collection("collection.update_many(...)", lambda c: c.update_many({}, _CHANGE), {"ok": 1, "n": 1}),
+    _collection("collection.delete_many(...)", lambda c: c.delete_many({}), {"ok": 1, "n": 1}),
+    _collection("collection.find_one_and_update(...)", lambda c: c.find_one_and_update({}, _CHANGE)),
+    _collection("collection.find_one_and_replace(...)", lambda c: c.find_one_and_replace({}, {})),
+    _collection("collection.find_one_and_delete(...)", lambda c: c.find_one_and_delete({})),
+    _collection(
+        "collection.bulk_write([InsertOne(...), UpdateOne(...)])",
+        lambda c: c.bulk_write([InsertOne({}), UpdateOne({}, _CHANGE)]),
+        {"ok": 1, "n": 1},
+        {"ok": 1, "n": 1, "nModified": 1},
+    ),
+    _collection(
+        "collection.bulk_write([UpdateMany(...)])",
+        lambda c: c.bulk_write([UpdateMany({}, _CHANGE)]),
+        {"ok": 1, "n": 1, "nModified": 1},
+    ),
+    _collection(
+        "collection.insert_one(...) with w=0",
+        lambda c: c.with_options(write_concern=_UNACKNOWLEDGED).insert_one({}),
+    ),
+    _collection("collection.aggregate([..., {$out: ...}])", lambda c: c.aggregate([{"$out": "x"}]), _EMPTY),
+)
+ADMINISTRATION: tuple[Call, ...] = (
+    _collection("collection.create_index(...)", lambda c: c.create_index("a")),
+    _collection("collection.create_indexes([...])", lambda c: c.create_indexes([IndexModel("a")])),
+    _collection("collection.drop_index(...)", lambda c: c.drop_index("a")),
+    _collection("collection.drop_indexes()", lambda c: c.drop_indexes()),
+    _collection("collection.drop()", lambda c: c.drop()),
+    _collection("collection.rename(...)", lambda c: c.rename("x")),
+    _database("database.create_collection(...)", lambda d: d.create_collection("x", check_exists=False)),
+    _database("database.drop_collection(...)", lambda d: d.drop_collection("x")),
+    _client("client.drop_database(...)", lambda c: c.drop_database("x")),
+)
+COMMANDS: tuple[Call, ...] = (
+    _database("database.command(...)", lambda d: d.command("ping")),
+    _database("database.cursor_command(...)", lambda d: d.cursor_command("find", "things"), _EMPTY),
+    _database(
+        "database.validate_collection(...)",
+        lambda d: d.validate_collection("x"),
+        {"ok": 1, "valid": True},
+    ),
+    _client("client.server_info()", lambda c: c.server_info()),
+    _unopened("cursor.explain()", lambda c: c.explain()),
+)
+SECTIONS = {
+    "Reads": READS,
+    "Cursors": CURSORS,
+    "Writes": WRITES,
+    "Administration": ADMINISTRATION,
+    "Commands": COMMANDS,
+}
+# Methods that send a command only in a way that the tables cannot show.
+ELSEWHERE = {
+    "AsyncMongoClient.aconnect": "pings, as `database.command` does",
+    "AsyncMongoClient.close": "sends endSessions once, as a farewell: no retries matter",
+    "AsyncMongoClient.aclose": "the same as close",
+    "AsyncCursor.aclose": "the same as close",
+    "AsyncCommandCursor.aclose": "the same as close",
+}
+
+_POLICY = OverloadRetry()
+_REVISION = OverloadRetry.revision_2026_07()
+_OPTION = {Kind.READ: "retryReads", Kind.WRITE: "retryWrites", Kind.COMMAND: "retryReads and retryWrites"}
+_HEAD = ("call", "command", "after overload errors, unless off", "after network errors and failovers", "deadline sent")
+
+_TEXT = f"""\
+# What is retried when
+
+This page is generated from the facts that the operations declare (`python -m tests.support.retries_document`); a test
+compares. There is one retry loop for all of it.
+
+- **Overload errors** carry the labels `SystemOverloadedError` and `RetryableError`. Every command is retried after
+  them, {_POLICY.max_retries} times at most, after a random part of 100 ms, 200 ms, 400 ms ... (10 s at most), as long
+  as the client's retry budget (a token bucket of {_POLICY.token_capacity:g}) and the deadline allow. The option in the
+  third column switches it off. `maxAdaptiveRetries`, `adaptiveRetries` and `enableOverloadRetargeting` change the rest;
+  with `OverloadRetry.revision_2026_07()` there are {_REVISION.max_retries} retries and no budget.
+- **Network errors and failovers** (a lost connection, a primary that stepped down) are retried once, at once, for reads
+  and for writes that a replica set can recognise by their transaction number; with `timeoutMS` as often as there is
+  time. Once an overload error was among an operation's errors, its retries together are limited as above.
+- **Deadline sent**: whether what is left of `timeoutMS` goes to the server as `maxTimeMS`. Where it does not, the
+  client alone keeps the limit.
+- After every other error nothing is retried.
+"""
+
+
+async def sent_by(call: Call) -> list[Sent]:
+    """The operations that a call hands to the executor; of a method of a cursor, without those that opened it."""
+    client, core = fake_client()
+    core.reply(*call.replies)
+    await call.perform(client)
+    await core.run_spawned()
+    return core.executor.sent[1:] if call.replies[:1] == (_CURSOR,) else core.executor.sent
+
+
+def row(call: Call, sent: Sent) -> tuple[str, ...]:
+    """One line of a table."""
+    operation = sent.operation
+    ordinary = "never"
+    if operation.is_retryable and operation.is_acknowledged and operation.kind is not Kind.COMMAND:
+        ordinary = f"once ({_OPTION[operation.kind]})"
+    overload = _OPTION[operation.kind] if operation.is_acknowledged else "no reply, no retry"
+    has_limit = "yes" if operation.time_limit is TimeLimit.SEND else "no"
+    return (f"`{call.text}`", f"`{sent.name}`", overload, ordinary, has_limit)
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    lines = [_HEAD, tuple("---" for _ in _HEAD), *dict.fromkeys(rows)]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+async def document() -> str:
+    """The whole page."""
+    lines = [_TEXT]
+    for title, calls in SECTIONS.items():
+        rows = [row(call, sent) for call in calls for sent in await sent_by(call)]
+        lines += [f"## {title}", "", *_table(rows), ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    FILE.write_text(anyio.run(document), encoding="utf-8")

@@ -1,0 +1,31 @@
+"""docs/retries.md says what the operations declare."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.retries_document import ELSEWHERE, FILE, SECTIONS, Call, document, sent_by
+from tests.unit._api.test_docstrings import CLASSES, methods, sends
+
+CALLS = [call for calls in SECTIONS.values() for call in calls]
+
+
+@pytest.mark.anyio
+async def test_it_is_up_to_date() -> None:
+    assert FILE.read_text(encoding="utf-8") == await document(), "run: python -m tests.support.retries_document"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("call", [call for call in CALLS if "rewind" not in call.text], ids=lambda call: call.text)
+async def test_each_call_sends_something(call: Call) -> None:
+    assert await sent_by(call)
+
+
+def test_every_method_that_sends_is_in_it() -> None:
+    sending = {
+        f"{kind.__name__}.{name}"
+        for kind in CLASSES
+        for name, method in methods(kind).items()
+        if sends(kind, name, method)
+    }
+    assert sending - {call.method for call in CALLS} == set(ELSEWHERE)
