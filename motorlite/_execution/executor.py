@@ -137,6 +137,10 @@ class Executor:
         self.retries: dict[str, int] = {}
         self.refusals: dict[str, int] = {}
 
+    def use(self, topology: Topology) -> None:
+        """Execute on `topology` from now on; operations that wait for a server get it from there."""
+        self._topology = topology
+
     async def execute(
         self, operation: Operation, session: Session | None, deadline: Deadline, operation_id: int | None = None
     ) -> Any:
