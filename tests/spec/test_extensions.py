@@ -200,6 +200,21 @@ def test_what_the_public_schema_knows_is_refused(change: Change) -> None:
         schema.check(content)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [None, [], "x", {"client": {"observeEvents": 1}}, {"client": 1}, {"eventType": "retry", "events": 1}, {"event": 1}],
+)
+def test_files_of_any_shape_are_looked_at(data: Any) -> None:
+    assert extensions.used(data) == frozenset()
+    assert extensions.declared(data) is None
+
+
+def test_extensions_that_are_no_list_are_refused() -> None:
+    for value in ("deadlines", {"deadlines": True}, [["deadlines"]], None):
+        with pytest.raises(schema.InvalidFile):
+            schema.check({**valid(), "extensions": value})
+
+
 def test_a_schema_that_has_the_extension_already_is_told() -> None:
     public: dict[str, Any] = {"properties": {"extensions": {}}, "definitions": {}}
     with pytest.raises(LookupError, match="already"):

@@ -80,6 +80,11 @@ def _add(document: Any, path: str, value: Any) -> None:
         document[last] = value
 
 
+def _list(value: Any) -> list[Any]:
+    """The value where it is a list: a file is looked at before anything checked it."""
+    return value if isinstance(value, list) else []
+
+
 def _uses(data: Any) -> Iterator[tuple[str, Any, str | None]]:
     """Each use of an extension: its name, the part of the file, and the definition that the part follows."""
     if isinstance(data, list):
@@ -90,13 +95,13 @@ def _uses(data: Any) -> Iterator[tuple[str, Any, str | None]]:
     if data.get("name") == "withDeadline" and data.get("object") == "testRunner":
         yield "deadlines", data.get("arguments"), "withDeadlineArguments"
     if data.get("eventType") == "retry":
-        for event in data.get("events", ()):
+        for event in _list(data.get("events")):
             yield "retryEvents", event, "expectedRetryEvent"
     client = data.get("client")
     if isinstance(client, Mapping):
         if "overloadRetry" in client:
             yield "overloadRetry", client["overloadRetry"], "overloadRetry"
-        if RETRY_EVENT in client.get("observeEvents", ()):
+        if RETRY_EVENT in _list(client.get("observeEvents")):
             yield "retryEvents", RETRY_EVENT, None
     event = data.get("event")
     if isinstance(event, Mapping) and RETRY_EVENT in event:
