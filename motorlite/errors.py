@@ -9,6 +9,8 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      │    └── AutoReconnect                 the topology is being discovered again
      │         ├── NameResolutionError      a host name could not be resolved
      │         ├── CertificateError         TLS could not be set up
+     │         ├── ProxyError               the SOCKS5 proxy could not be reached, or refused
+     │         │    └── ProxyTimeout        also a NetworkTimeout
      │         ├── NetworkTimeout           the socket gave no answer in time
      │         ├── NotPrimaryError          the server is not (or no longer) a primary
      │         ├── PoolClearedError         the pool was cleared while the operation wanted a connection
@@ -194,6 +196,14 @@ class NameResolutionError(AutoReconnect):
 
 class CertificateError(AutoReconnect):
     """TLS could not be set up because of a certificate or a protocol mismatch. Not a sign of overload."""
+
+
+class ProxyError(AutoReconnect):
+    """The SOCKS5 proxy could not be reached, or did not connect to the server. Not a sign of overload."""
+
+
+class ProxyTimeout(ProxyError, NetworkTimeout):
+    """The SOCKS5 proxy did not answer, or did not connect to the server, in time. Not a sign of overload."""
 
 
 class PoolClearedError(AutoReconnect):

@@ -26,6 +26,7 @@ from motorlite.option_values import (
     mechanism_properties,
     milliseconds,
     one_of,
+    proxy_credential,
     read_preference,
     read_preference_tags,
     service_name,
@@ -210,8 +211,10 @@ _OPTIONS = (
     # SOCKS5.
     _text("proxyHost"),
     Option("proxyPort", integer(1, 65535), "an integer from 1 to 65535", accepts_none=True),
-    _text("proxyUsername"),
-    _text("proxyPassword", is_secret=True),
+    *(
+        Option(name, proxy_credential, "a string of at most 255 bytes", accepts_none=True, is_secret=True)
+        for name in ("proxyUsername", "proxyPassword")
+    ),
     # The wire.
     Option("appname", app_name, f"a string of 1 to {MAX_APP_NAME_BYTES} bytes", accepts_none=True),
     Option("compressors", compressors, f"a list of names, or names separated by commas, of {_words(COMPRESSORS)}"),

@@ -20,6 +20,7 @@ Parser: TypeAlias = Callable[[object], Any]
 COMPRESSORS: Final = ("snappy", "zlib", "zstd")
 MAX_INT32: Final = 2**31 - 1
 MAX_APP_NAME_BYTES: Final = 128
+MAX_PROXY_CREDENTIAL_BYTES: Final = 255
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SERVICE_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
@@ -80,6 +81,14 @@ def app_name(value: object) -> str:
     if len(name.encode()) > MAX_APP_NAME_BYTES:
         raise ValueError
     return name
+
+
+def proxy_credential(value: object) -> str | None:
+    """RFC 1929: at most 255 bytes. An empty string says that there is none (SOCKS5 support specification)."""
+    credential = any_text(value)
+    if len(credential.encode()) > MAX_PROXY_CREDENTIAL_BYTES:
+        raise ValueError
+    return credential or None
 
 
 def service_name(value: object) -> str:

@@ -103,7 +103,7 @@ class ProxyOptions:
 
     host: str
     port: int = DEFAULT_PROXY_PORT
-    username: str | None = None
+    username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
 
 

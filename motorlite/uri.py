@@ -19,6 +19,7 @@ from motorlite.option_table import (
     WrongOptionValue,
     did_you_mean,
 )
+from motorlite.option_values import COMPRESSORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -235,11 +236,26 @@ def _options(query: str) -> tuple[dict[str, Any], list[Note]]:
             if key not in _EMPTY_IS_UNSET:
                 notes.append(Note(f"{option.name} has no value in the connection string and is ignored"))
             continue
+        if key == "compressors" and isinstance(value, str):
+            value = _known_compressors(value, notes)
+            if not value:
+                continue
         try:
             options[option.name] = option.parse(value)
         except (WrongOptionType, WrongOptionValue) as error:
             notes.append(Note(f"{error}; it is ignored in the connection string"))
     return options, notes
+
+
+def _known_compressors(value: str, notes: list[Note]) -> str:
+    """`value` without the compressors that nobody knows, which are not to spoil the others (wire compression)."""
+    names = [name.strip() for name in value.split(",")]
+    unknown = [name for name in names if name not in COMPRESSORS]
+    if unknown:
+        words = ", ".join(map(repr, unknown))
+        known = ", ".join(map(repr, COMPRESSORS))
+        notes.append(Note(f"compressors must be among {known}, not {words}; ignored in the connection string"))
+    return ",".join(name for name in names if name not in unknown)
 
 
 def _raw_options(query: str) -> tuple[dict[str, list[str]], list[Note]]:

@@ -83,7 +83,8 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "dns": ("_net.*",),
     "trustme": ("testing.certificates",),
     "snappy": ("_wire.compression*",),
-    "zstandard": ("_wire.compression*",),
+    "backports": ("_wire.compression*",),  # of the standard library's zstd
+    "compression": ("_wire.compression*",),  # where Python 3.14 has it
 }
 
 # Methods with which a connection talks to its server: on anything, and on what is called a connection.

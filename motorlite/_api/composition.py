@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -31,6 +32,7 @@ from motorlite._topology.srv_discovery import SRVDiscovery
 from motorlite._topology.srv_polling import SRVPolling
 from motorlite._topology.topology import Topology, TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
+from motorlite._wire.compression import make_compressors
 from motorlite.deadline import Deadline
 from motorlite.errors import InvalidOperation, PyMongoError
 from motorlite.options import DEFAULT_CONNECT_TIMEOUT
@@ -46,15 +48,15 @@ if TYPE_CHECKING:
     from motorlite._net.tls import TLSContext
     from motorlite._pool.establish import EstablishmentError
     from motorlite.driver_info import DriverInfo
-    from motorlite.options import SRV, ClientOptions
+    from motorlite.options import SRV, ClientOptions, ProxyOptions
     from motorlite.values import Address, Document
 
 # How long the farewell to the server may take, seconds.
 _FAREWELL = 1.0
 
 
-def _connector(runtime: Runtime, tls: TLSContext | None) -> Connector:
-    return partial(runtime.connect, tls=tls)
+def _connector(runtime: Runtime, tls: TLSContext | None, proxy: ProxyOptions | None) -> Connector:
+    return partial(runtime.connect, tls=tls, proxy=proxy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class World:
     """Where a client gets its event loop, its connections, its SRV records and its randomness from."""
 
     runtime: Callable[[], Runtime] = current.current_runtime
-    connector: Callable[[Runtime, TLSContext | None], Connector] = _connector
+    connector: Callable[[Runtime, TLSContext | None, ProxyOptions | None], Connector] = _connector
     resolver: Callable[[Runtime], Resolver] = DNSResolver
     jitter: Callable[[], float] = randomness.jitter
     below: Callable[[int], int] = randomness.below
@@ -91,6 +93,10 @@ class Core:
         # Those of the TXT record are in it after the first operation.
         self.options = options
         self.policy = overload_policy(options)
+        self._compressors, missing = make_compressors(options.compressors, options.zlib_compression_level)
+        for name in missing:
+            # The caller of the client's constructor, which called this one.
+            warnings.warn(f"compressor {name!r} is ignored: it needs motorlite[{name}]", stacklevel=3)
         self.sessions = SessionPool(randomness.session_id)
         # The libraries on top of the driver, for the handshakes of new connections.
         self._driver_infos: tuple[DriverInfo, ...] = (options.driver_info,) if options.driver_info else ()
@@ -151,7 +157,7 @@ class Core:
         options = self.options
         tls = make_context(options.tls) if options.tls is not None else None
         host = runtime.host("motorlite client", self._host_ended)
-        make = partial(self._topology, runtime, host, self._world.connector(runtime, tls))
+        make = partial(self._topology, runtime, host, self._world.connector(runtime, tls, options.proxy))
         if options.srv is None:
             self.topology = make(options)
         else:
@@ -208,6 +214,7 @@ class Core:
         settings = HandshakeSettings(
             self._metadata(runtime, environment),
             load_balanced=options.load_balanced,
+            compressors=self._compressors,
             backpressure=self.policy.handshake,
             server_api=options.server_api,
             credentials=options.credentials,

@@ -8,13 +8,15 @@ import ipaddress
 import logging
 import socket
 import sys
+from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
 
 from motorlite._net.asyncio_stream import AsyncioStream
 from motorlite._net.failures import connecting
+from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 
 if TYPE_CHECKING:
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from motorlite._net.runtime import Framer
+    from motorlite.options import ProxyOptions
     from motorlite.values import Address
 
 T = TypeVar("T")
+# What getaddrinfo answers for one address.
+_AddressInfo: TypeAlias = "tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]"
 _logger = logging.getLogger("motorlite.client")
 
 
@@ -177,20 +182,24 @@ class AsyncioRuntime:
         framer: Framer,
         until: float,
         tls: ssl.SSLContext | None,
+        proxy: ProxyOptions | None = None,
     ) -> AsyncioStream:
+        host, port = address
+        limit = until if until != inf else None
         with connecting(address):
-            async with asyncio.timeout_at(until if until != inf else None):
-                stream = await self._open(address, framer, until)
-                if tls is not None:
-                    await stream.secure(tls, address[0])
+            if port is not None and proxy is not None:
+                with through(proxy, host, port):
+                    async with asyncio.timeout_at(limit):
+                        stream = await self._open_through(proxy, host, port, address, framer, until)
+            else:
+                async with asyncio.timeout_at(limit):
+                    stream = await self._open(address, framer, until)
+            if tls is not None:
+                async with asyncio.timeout_at(limit):
+                    await stream.secure(tls, host)
         return stream
 
     async def _open(self, address: Address, framer: Framer, until: float) -> AsyncioStream:
-        """Try the addresses of a host one after the other.
-
-        Each may use its share of the time, so that one that swallows packets does not hide the next. (What asyncio has
-        for that, `happy_eyeballs_delay`, leaves sockets open when it is cancelled, and uvloop does not have it.)
-        """
         host, port = address
         loop = self._loop
 
@@ -203,16 +212,57 @@ class AsyncioRuntime:
         if _is_numeric(host):
             _, stream = await loop.create_connection(protocol, host, port)
             return stream
+
+        async def attempt(found: _AddressInfo) -> AsyncioStream:
+            family, _, proto, _, numeric = found
+            _, stream = await loop.create_connection(
+                protocol, str(numeric[0]), port, family=family, proto=proto, flags=socket.AI_NUMERICHOST
+            )
+            return stream
+
+        return await self._try_addresses(host, port, until, attempt)
+
+    async def _open_through(
+        self, proxy: ProxyOptions, host: str, port: int, address: Address, framer: Framer, until: float
+    ) -> AsyncioStream:
+        """Read from the bare socket until the proxy is done: a protocol may be handed bytes that are not its own."""
+        loop = self._loop
+        sock = await self._try_addresses(proxy.host, proxy.port, until, self._connected_socket)
+        try:
+            await introduce(proxy, host, port, partial(loop.sock_sendall, sock), partial(loop.sock_recv, sock))
+            _, stream = await loop.create_connection(lambda: AsyncioStream(address, framer, loop), sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+        return stream
+
+    async def _connected_socket(self, found: _AddressInfo) -> socket.socket:
+        family, kind, proto, _, numeric = found
+        sock = socket.socket(family, kind, proto)
+        try:
+            sock.setblocking(False)
+            await self._loop.sock_connect(sock, numeric)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def _try_addresses(
+        self, host: str, port: int, until: float, attempt: Callable[[_AddressInfo], Awaitable[T]]
+    ) -> T:
+        """Try the addresses of a host one after the other.
+
+        Each may use its share of the time, so that one that swallows packets does not hide the next. (What asyncio has
+        for that, `happy_eyeballs_delay`, leaves sockets open when it is cancelled, and uvloop does not have it.)
+        """
+        loop = self._loop
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         failure: OSError | None = None
-        for left, (family, _, proto, _, numeric) in zip(range(len(found), 0, -1), found, strict=True):
+        for left, info in zip(range(len(found), 0, -1), found, strict=True):
             share = (until - loop.time()) / left
             try:
                 async with asyncio.timeout(share if share != inf else None):
-                    _, stream = await loop.create_connection(
-                        protocol, str(numeric[0]), port, family=family, proto=proto, flags=socket.AI_NUMERICHOST
-                    )
-                    return stream
+                    return await attempt(info)
             except OSError as error:  # a TimeoutError is one
                 failure = failure or error
         raise failure or OSError(f"no address was found for {host}")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
 
+    from motorlite.options import ProxyOptions
     from motorlite.values import Address
 
 T = TypeVar("T")
@@ -142,8 +143,12 @@ class Runtime(Protocol):
         framer: Framer,
         until: float,
         tls: ssl.SSLContext | None,
+        proxy: ProxyOptions | None = None,
     ) -> FrameStream:
-        """Open a stream. Raises NetworkTimeout, AutoReconnect, NameResolutionError or CertificateError."""
+        """Open a stream, to a TCP address through the proxy where there is one.
+
+        Raises NetworkTimeout, AutoReconnect, NameResolutionError, ProxyError or CertificateError.
+        """
         ...
 
     async def run_in_thread(self, function: Callable[[], T]) -> T: ...

@@ -10,6 +10,7 @@ import trio
 
 from motorlite._net.asyncio_stream import enable_keepalive
 from motorlite._net.failures import connecting, describe
+from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 from motorlite._net.trio_stream import TrioStream
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from motorlite._net.runtime import Framer
+    from motorlite.options import ProxyOptions
     from motorlite.values import Address
 
 T = TypeVar("T")
@@ -164,31 +166,61 @@ class TrioRuntime:
         framer: Framer,
         until: float,
         tls: ssl.SSLContext | None,
+        proxy: ProxyOptions | None = None,
     ) -> TrioStream:
         with connecting(address):
+            stream = await self._open(address, until, proxy)
             with trio.CancelScope(deadline=until):
-                return await self._open(address, framer, tls)
+                return await self._secure(stream, address, framer, tls)
             raise TimeoutError
 
-    async def _open(self, address: Address, framer: Framer, tls: ssl.SSLContext | None) -> TrioStream:
+    async def _open(self, address: Address, until: float, proxy: ProxyOptions | None) -> trio.SocketStream:
         host, port = address
-        if port is None:
-            stream = await trio.open_unix_socket(host)
-        else:
+        if port is not None and proxy is not None:
+            with through(proxy, host, port):
+                with trio.CancelScope(deadline=until):
+                    return await self._open_through(proxy, host, port)
+                raise TimeoutError
+        with trio.CancelScope(deadline=until):
+            if port is None:
+                return await trio.open_unix_socket(host)
             stream = await trio.open_tcp_stream(host, port)
             enable_keepalive(stream.socket)
+            return stream
+        raise TimeoutError
+
+    async def _open_through(self, proxy: ProxyOptions, host: str, port: int) -> trio.SocketStream:
+        stream = await trio.open_tcp_stream(proxy.host, proxy.port)
+        try:
+            enable_keepalive(stream.socket)
+            await introduce(proxy, host, port, stream.send_all, stream.receive_some)
+        except BaseException as error:
+            stream.socket.close()
+            if isinstance(error, trio.BrokenResourceError):
+                raise _cause(error) from None
+            raise
+        return stream
+
+    async def _secure(
+        self, stream: trio.SocketStream, address: Address, framer: Framer, tls: ssl.SSLContext | None
+    ) -> TrioStream:
         if tls is None:
             return TrioStream(address, framer, stream.socket, None)
-        secured = trio.SSLStream(stream, tls, server_hostname=host, https_compatible=True)
+        secured = trio.SSLStream(stream, tls, server_hostname=address[0], https_compatible=True)
         try:
             await secured.do_handshake()
         except BaseException as error:
             stream.socket.close()
             if isinstance(error, trio.BrokenResourceError):
-                cause = error.__cause__
-                raise (cause if isinstance(cause, OSError) else ConnectionError(describe(error))) from None
+                raise _cause(error) from None
             raise
         return TrioStream(address, framer, stream.socket, secured)
 
     async def run_in_thread(self, function: Callable[[], T]) -> T:
         return await trio.to_thread.run_sync(function)
+
+
+def _cause(error: trio.BrokenResourceError) -> OSError:
+    """What trio wraps in an error of its own when a socket breaks."""
+    cause = error.__cause__
+    return cause if isinstance(cause, OSError) else ConnectionError(describe(error))

@@ -1,7 +1,7 @@
 """Shell: opens connections: socket, TLS, handshake, authentication (pooling specification, "Establishing").
 
 A network error up to the end of hello is what an overloaded server looks like, so it carries the labels
-SystemOverloadedError and RetryableError; name resolution, certificates and the authentication step do not.
+SystemOverloadedError and RetryableError; name resolution, certificates, proxies and the authentication step do not.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite._pool.auth import mechanisms
 from motorlite._pool.auth.conversation import RunCommand
+from motorlite._pool.compressed_stream import CompressedStream
 from motorlite._pool.connection import Connection
 from motorlite._pool.handshake import hello_document, parse_hello, server_api_fields
 from motorlite._wire.frames import FrameReader
@@ -20,6 +21,7 @@ from motorlite.errors import (
     CertificateError,
     NameResolutionError,
     NotPrimaryError,
+    ProxyError,
     PyMongoError,
 )
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from motorlite._net.runtime import Connector, Runtime
     from motorlite._pool.auth.mechanisms import Authentication
     from motorlite._pool.auth.scram import KeyCache
+    from motorlite._wire.compression import Compressor
     from motorlite.options import Credentials
     from motorlite.server_api import ServerApi
     from motorlite.values import Address, Document
@@ -53,7 +56,7 @@ class HandshakeSettings:
         metadata: Callable[[], Document],
         *,
         load_balanced: bool = False,
-        compressors: Sequence[str] = (),
+        compressors: Sequence[Compressor] = (),
         backpressure: bool | str = True,
         server_api: ServerApi | None = None,
         credentials: Credentials | None = None,
@@ -63,6 +66,7 @@ class HandshakeSettings:
         # Called for each handshake, since applications may append to it.
         self.metadata = metadata
         self.load_balanced = load_balanced
+        # In order of preference; not for monitors, which send nothing that may be compressed.
         self.compressors = compressors
         # True, or "2" for the preset of the later revision (client backpressure, "Handshake changes").
         self.backpressure = backpressure
@@ -149,15 +153,20 @@ class Establisher:
         document = hello_document(
             metadata=settings.metadata(),
             load_balanced=settings.load_balanced,
-            compressors=settings.compressors,
+            compressors=[] if is_monitor else [compressor.name for compressor in settings.compressors],
             backpressure=settings.backpressure,
             server_api=settings.server_api,
             sasl_supported_mechs=authentication.sasl_supported_mechs() if authentication else None,
             speculative_authenticate=authentication.speculative_document() if authentication else None,
         )
+        stream = None
+        if settings.compressors and not is_monitor:
+            connection.stream = stream = CompressedStream(connection.stream, connection.framer, settings.compressors)
         reply = await connection.command("admin", document, until)
         handshake = parse_hello(connection.address, reply, settings.load_balanced, check_versions=not is_monitor)
         connection.learn(handshake)
+        if stream is not None:
+            connection.stream = stream.agree(handshake.compression)
 
     async def _authenticate(self, connection: Connection, authentication: Authentication, until: float) -> None:
         conversation = authentication.conversation(connection.handshake)
@@ -179,7 +188,7 @@ class Establisher:
 def _is_network_error(error: PyMongoError) -> bool:
     """Whether the socket failed and nothing was answered: the server may have refused for lack of room."""
     return isinstance(error, AutoReconnect) and not isinstance(
-        error, (NameResolutionError, CertificateError, NotPrimaryError)
+        error, (NameResolutionError, CertificateError, ProxyError, NotPrimaryError)
     )
 
 

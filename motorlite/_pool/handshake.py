@@ -111,8 +111,7 @@ def hello_document(
     if backpressure:
         command["backpressure"] = backpressure
     command["client"] = metadata
-    if compressors:
-        command["compression"] = list(compressors)
+    command["compression"] = list(compressors)
     if load_balanced:
         command["loadBalanced"] = True
     if sasl_supported_mechs is not None:

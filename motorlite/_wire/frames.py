@@ -14,7 +14,7 @@ from motorlite.errors import ProtocolError
 
 _BUFFER_SIZE: Final = 64 * 1024
 # Servers add some overhead to the sizes that they announce for requests.
-_REPLY_HEADROOM: Final = 16 * 1024
+REPLY_HEADROOM: Final = 16 * 1024
 
 
 class FrameReader:
@@ -85,7 +85,7 @@ class FrameReader:
         if length == filled:  # exactly one message, the common case
             self._filled = 0
             return bytes(self._view[:length])
-        if length < HEADER_SIZE or length > self.max_message_size + _REPLY_HEADROOM:
+        if length < HEADER_SIZE or length > self.max_message_size + REPLY_HEADROOM:
             raise ProtocolError(
                 f"a message announces {length} bytes; allowed are {HEADER_SIZE} to {self.max_message_size}",
             )

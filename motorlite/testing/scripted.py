@@ -21,16 +21,25 @@ from bson.objectid import ObjectId
 
 from motorlite._net.memory import MemoryStream
 from motorlite._wire import op_msg
+from motorlite._wire.compression import compress, decompress, make_compressors
 from motorlite._wire.frames import FrameReader
+from motorlite._wire.header import MAX_MESSAGE_SIZE
 from motorlite.errors import AutoReconnect, NetworkTimeout
+from motorlite.option_values import COMPRESSORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from motorlite._net.runtime import Connector, Framer, Host, Runtime
     from motorlite._net.tls import TLSContext
+    from motorlite._wire.compression import Compressor
     from motorlite.errors import PyMongoError
+    from motorlite.options import ProxyOptions
     from motorlite.values import Address, Document
+
+
+# All that are installed.
+_COMPRESSORS = {compressor.id: compressor for compressor in make_compressors(COMPRESSORS)[0]}
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,8 @@ class Received:
     document: Document
     at: float
     connection: int
+    # The compressor that it was compressed with, or None.
+    compressor: str | None = None
 
 
 @dataclass
@@ -94,9 +105,12 @@ class _Connection:
     framer: FrameReader = field(default_factory=FrameReader)
 
     def data_received(self, stream: MemoryStream, data: bytes) -> None:
-        for frame in self.framer.feed(data):
+        for raw in self.framer.feed(data):
+            frame = decompress(raw, _COMPRESSORS, MAX_MESSAGE_SIZE)
+            compressor = None if frame is raw else _COMPRESSORS[raw[24]]
             flags = int.from_bytes(frame[16:20], "little")
-            self.server._message(self, stream, op_msg.parse(frame), exhaust=flags & op_msg.EXHAUST_ALLOWED != 0)
+            exhaust = flags & op_msg.EXHAUST_ALLOWED != 0
+            self.server._message(self, stream, op_msg.parse(frame), compressor, exhaust=exhaust)
 
     def client_closed(self, stream: MemoryStream) -> None:
         self.server._forget(stream)
@@ -132,6 +146,10 @@ class ScriptedServer:
         self.hello: dict[str, Any] = {}
         # Seconds that a reply to hello takes, awaited ones excepted.
         self.hello_delay: float = 0.0
+        # The compressors that it accepts; it then answers each command as it was sent.
+        self.compressors: Sequence[str] = ()
+        # Compress every reply with this one, to hello as well; None: only those to compressed commands.
+        self.reply_compressor: Compressor | None = None
         # Whether replies to an awaited hello say that more is to come, where the client allows it.
         self.exhausts = True
         # Of the deployments with streaming; a process that was started anew has another `process_id`.
@@ -173,13 +191,20 @@ class ScriptedServer:
         self._awaited = [awaited for awaited in self._awaited if awaited.stream is not stream]
 
     def _message(
-        self, connection: _Connection, stream: MemoryStream, message: op_msg.Message, *, exhaust: bool
+        self,
+        connection: _Connection,
+        stream: MemoryStream,
+        message: op_msg.Message,
+        compressor: Compressor | None,
+        *,
+        exhaust: bool,
     ) -> None:
         document = bson.decode(message.body)
         for name, documents in (message.sequences or {}).items():
             document[name] = [bson.decode(item) for item in documents]
         name = next(iter(document))
-        received = Received(name, document, self._deployment.now(), connection.number)
+        compressed_with = None if compressor is None else compressor.name
+        received = Received(name, document, self._deployment.now(), connection.number, compressed_with)
         if name in ("hello", "isMaster", "ismaster"):
             self.hellos.append(received)
             scripted = self._answer(name)
@@ -187,19 +212,22 @@ class ScriptedServer:
                 max_await = document["maxAwaitTimeMS"] / 1000
                 self._await(_AwaitedHello(stream, message.request_id, max_await, exhaust))
                 return
-            answer: Answer = scripted or Reply(self._hello_reply(), self.hello_delay)
+            answer: Answer = scripted or Reply(self._hello_reply(document), self.hello_delay)
         else:
             self.received.append(received)
             answer = self._answer(name) or _default_reply(name)
         if message.more_to_come:  # unacknowledged
             return
-        self._perform(stream, message.request_id, document, answer)
+        self._perform(stream, message.request_id, document, answer, self.reply_compressor or compressor)
 
     def _topology_version(self) -> dict[str, Any]:
         return {"processId": self.process_id, "counter": self.counter} if self._deployment.streaming else {}
 
-    def _hello_reply(self) -> dict[str, Any]:
+    def _hello_reply(self, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
         reply = {**self._deployment._hello_reply(self), **self.hello}
+        accepted = [name for name in (request or {}).get("compression", ()) if name in self.compressors]
+        if accepted:
+            reply["compression"] = accepted
         if self._deployment.streaming:
             reply["topologyVersion"] = self._topology_version()
         return reply
@@ -230,7 +258,14 @@ class ScriptedServer:
             return None
         return script.popleft() if len(script) > 1 else script[0]
 
-    def _perform(self, stream: MemoryStream, request_id: int, document: Document, answer: Answer) -> None:
+    def _perform(
+        self,
+        stream: MemoryStream,
+        request_id: int,
+        document: Document,
+        answer: Answer,
+        compressor: Compressor | None = None,
+    ) -> None:
         while callable(answer):
             answer = answer(document)
         if isinstance(answer, Hang):
@@ -246,11 +281,12 @@ class ScriptedServer:
                 self._forget(stream)
         elif isinstance(answer, Reply) and answer.delay:
             later = Reply(answer.document)
-            self._deployment._later(answer.delay, self._perform, stream, request_id, document, later)
+            self._deployment._later(answer.delay, self._perform, stream, request_id, document, later, compressor)
         else:
             reply = answer.document if isinstance(answer, Reply) else answer
             self._next_reply_id += 1
-            stream.deliver(encode_reply(self._next_reply_id, request_id, reply))
+            message = encode_reply(self._next_reply_id, request_id, reply)
+            stream.deliver(message if compressor is None else compress(message, compressor))
 
 
 class ScriptedDeployment:
@@ -293,7 +329,7 @@ class ScriptedDeployment:
         assert self._runtime is not None
         return self._runtime.now()
 
-    def connector(self, runtime: Runtime, _tls: TLSContext | None) -> Connector:
+    def connector(self, runtime: Runtime, _tls: TLSContext | None, _proxy: ProxyOptions | None = None) -> Connector:
         """What `World.connector` expects."""
         self._runtime = runtime
         self._host = runtime.host("scripted deployment", lambda: None)

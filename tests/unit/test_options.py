@@ -285,6 +285,12 @@ def test_hosts_given_twice() -> None:
             "tlsCAFile cannot be combined with tls=False",
         ),
         ({"proxyPort": 65536}, ValueError, "proxyPort must be an integer from 1 to 65535"),
+        ({"proxyHost": "p", "proxyUsername": "ü" * 128, "proxyPassword": "x"}, ValueError, "at most 255 bytes"),
+        ({"proxyUsername": 5}, TypeError, "proxyUsername must be a string"),
+        ({"proxyUsername": "u", "proxyPassword": "x"}, ConfigurationError, "proxyUsername needs proxyHost"),
+        ({"proxyHost": "p", "proxyPassword": "x"}, ConfigurationError, "need each other"),
+        # An empty one counts as none.
+        ({"proxyHost": "p", "proxyUsername": "u", "proxyPassword": ""}, ConfigurationError, "need each other"),
         ({"srvServiceName": "x"}, ConfigurationError, "srvServiceName is only for"),
         ({"directConnection": True, "host": "a,b"}, ConfigurationError, "exactly one host"),
     ],
@@ -296,7 +302,7 @@ def test_wrong_keyword_arguments(arguments: dict[str, Any], error: type[Exceptio
     assert isinstance(caught.value, ConfigurationError)
 
 
-@pytest.mark.parametrize("name", ["password", "tlsCertificateKeyFilePassword", "proxyPassword"])
+@pytest.mark.parametrize("name", ["password", "tlsCertificateKeyFilePassword", "proxyUsername", "proxyPassword"])
 def test_errors_do_not_show_secrets(name: str) -> None:
     with pytest.raises(TypeError, match=f"{name} must be a string.*not shown") as caught:
         client_options(**{name: b"hunter2"})
@@ -312,6 +318,13 @@ def test_the_repr_shows_no_secret() -> None:
     assert options.tls is not None
     assert options.proxy == ProxyOptions("h", 1080, "u", "hunter2")
     assert "hunter2" not in repr(options)
+
+
+def test_empty_proxy_credentials_are_none() -> None:
+    options = client_options(proxyHost="p", proxyUsername="", proxyPassword="")
+    assert options.proxy == ProxyOptions("p", 1080)
+    options = client_options(proxyHost="p", proxyPort=None, proxyUsername="ü" * 127, proxyPassword="x" * 255)
+    assert options.proxy == ProxyOptions("p", 1080, "ü" * 127, "x" * 255)
 
 
 def test_mechanism_properties() -> None:

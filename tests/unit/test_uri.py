@@ -151,7 +151,7 @@ def test_srv_max_hosts(other: str) -> None:
         ("maxPoolSize=99999999999", "maxPoolSize must be"),
         ("timeoutMS=1e3", "timeoutMS must be"),
         ("retryReads=yes", "retryReads must be True or False"),
-        ("compressors=zlib,lz4", "compressors must be"),
+        ("compressors=snoopy,lz4", "compressors must be among 'snappy', 'zlib', 'zstd', not 'snoopy', 'lz4'; ignored"),
         ("srvServiceName=-a", "srvServiceName must be"),
         ("appname=%FF", "'appname' is not UTF-8"),
         (f"appname={'ü' * 65}", "appname must be a string of 1 to 128 bytes"),
@@ -165,6 +165,11 @@ def test_srv_max_hosts(other: str) -> None:
 )
 def test_what_is_wrong_is_ignored_with_a_warning(options: str, text: str) -> None:
     assert parse_with_warning(f"mongodb://a/?{options}", text).options == {}
+
+
+def test_an_unknown_compressor_does_not_spoil_the_others() -> None:
+    parsed = parse_with_warning("mongodb://a/?compressors=zstd, snoopy,zlib", "must be among .*, not 'snoopy'; ignored")
+    assert parsed.options == {"compressors": ["zstd", "zlib"]}
 
 
 def test_of_repeated_options_the_last_counts() -> None:

@@ -10,6 +10,7 @@ import pytest
 from motorlite._net.current import current_runtime
 from motorlite._pool.auth.scram import KeyCache
 from motorlite._pool.establish import Establisher, EstablishmentError, HandshakeSettings
+from motorlite._wire.compression import Zlib
 from motorlite.credentials import Credentials
 from motorlite.errors import (
     RETRYABLE,
@@ -90,7 +91,14 @@ async def test_what_a_connection_is(deployment: ScriptedDeployment) -> None:
     assert connection.facts.max_wire_version == 17
     assert connection.handshake.hello_ok
     (hello,) = deployment["a:1"].hellos
-    assert hello.document == {"isMaster": 1, "helloOk": True, "backpressure": True, "client": {}, "$db": "admin"}
+    assert hello.document == {
+        "isMaster": 1,
+        "helloOk": True,
+        "backpressure": True,
+        "client": {},
+        "compression": [],
+        "$db": "admin",
+    }
     assert deployment["a:1"].received == []
 
 
@@ -103,7 +111,7 @@ async def test_what_a_client_tells_of_itself(deployment: ScriptedDeployment) -> 
         return {"driver": {"name": f"number {len(calls)}"}}
 
     settings = HandshakeSettings(
-        metadata, load_balanced=True, compressors=["zlib"], backpressure="2", server_api=ServerApi("1")
+        metadata, load_balanced=True, compressors=[Zlib()], backpressure="2", server_api=ServerApi("1")
     )
     for _ in range(2):
         connection = await establish(deployment, settings)

@@ -19,8 +19,9 @@ ADDRESS = ("db.example", 27017)
 METADATA = {"driver": {"name": "motorlite"}}
 API: Any = SimpleNamespace(version="1", strict=True, deprecation_errors=False)
 BARE_API: Any = SimpleNamespace(version="1", strict=None, deprecation_errors=None)
-LEGACY = {"isMaster": 1, "helloOk": True, "backpressure": True, "client": METADATA}
-MODERN = {"hello": 1, "helloOk": True, "backpressure": True, "client": METADATA}
+COMMON = {"helloOk": True, "backpressure": True, "client": METADATA, "compression": []}
+LEGACY = {"isMaster": 1, **COMMON}
+MODERN = {"hello": 1, **COMMON}
 
 
 @pytest.mark.parametrize(
