@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from motorlite._wire import op_msg
+from motorlite._wire.compression import Zlib, compress
 from motorlite.deadline import Deadline
 from motorlite.errors import (
     AutoReconnect,
@@ -43,6 +44,35 @@ BROKEN: list[Any] = [
     pytest.param(Raw(WHOLE[:7], close=True), AutoReconnect, CLOSED, id="closed in the header"),
     pytest.param(Raw(WHOLE[:40], close=True), AutoReconnect, CLOSED, id="closed in the body"),
     pytest.param(Close(), AutoReconnect, CLOSED, id="closed"),
+]
+# The same on a connection where the reply may be compressed. 25 bytes are before the compressed content.
+PACKED = compress(WHOLE, Zlib())
+COMPRESSED: list[Any] = [
+    *BROKEN,
+    pytest.param(
+        Raw(b"\x18\0\0\0" + PACKED[4:24]), ProtocolError, "24 bytes is too short for OP_COMPRESSED", id="short"
+    ),
+    pytest.param(Raw(PACKED), ProtocolError, "expected the reply to request", id="another's compressed reply"),
+    pytest.param(
+        Raw(PACKED[:24] + b"\x04" + PACKED[25:]), ProtocolError, "compressor 4, which was not", id="compressor"
+    ),
+    pytest.param(Raw(PACKED[:24] + b"\x01" + PACKED[25:]), ProtocolError, "with snappy", id="another compressor"),
+    pytest.param(Raw(PACKED[:20] + b"\xff" * 4 + PACKED[24:]), ProtocolError, "announces -1 bytes", id="negative"),
+    pytest.param(Raw(PACKED[:20] + b"\0\0\0\x7f" + PACKED[24:]), ProtocolError, "announces 2130706432", id="huge"),
+    pytest.param(Raw(PACKED[:20] + b"\x20\0\0\0" + PACKED[24:]), ProtocolError, "has more than the 32", id="bomb"),
+    pytest.param(Raw(PACKED[:20] + b"\0\x20\0\0" + PACKED[24:]), ProtocolError, "bytes, not 8192", id="less"),
+    pytest.param(Raw(PACKED[:40] + b"????" + PACKED[44:]), ProtocolError, "with zlib is damaged", id="damaged"),
+    pytest.param(Raw(compress(PACKED, Zlib())), ProtocolError, "is compressed again", id="twice"),
+    pytest.param(
+        Raw(compress(WHOLE[:12] + b"\1\0\0\0" + WHOLE[16:], Zlib())),
+        ProtocolError,
+        "expected OP_MSG",
+        id="OP_REPLY in it",
+    ),
+    pytest.param(
+        Raw(compress(WHOLE[:20] + b"\x07" + WHOLE[21:], Zlib())), ProtocolError, "unknown kind 7", id="section in it"
+    ),
+    pytest.param(Raw(PACKED[:30], close=True), AutoReconnect, CLOSED, id="closed in the compressed content"),
 ]
 SILENT: list[Any] = [
     pytest.param(Hang(), id="silent"),
@@ -100,6 +130,19 @@ async def test_a_read(answer: Answer, kind: type[PyMongoError], text: str) -> No
             await driver.run(find())
         check(caught.value, kind, text)
         assert caught.value.attempts == 1
+        await check_health(driver)
+
+
+@pytest.mark.parametrize(("answer", "kind", "text"), COMPRESSED)
+async def test_a_compressed_read(answer: Answer, kind: type[PyMongoError], text: str) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].compressors = ["zlib"]
+    async with client(deployment, retryReads=False, compressors=["zlib", "snappy"]) as driver:
+        await driver.run()
+        deployment["a:1"].on("find", answer)
+        with pytest.raises(PyMongoError) as caught:
+            await driver.run(find())
+        check(caught.value, kind, text)
         await check_health(driver)
 
 

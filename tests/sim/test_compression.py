@@ -1,0 +1,180 @@
+"""Compression against a scripted server: what is negotiated, what is compressed, on which connections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from motorlite import AsyncMongoClient
+from motorlite._operations.run_command import RunCommand
+from motorlite._wire.compression import Snappy, Zlib
+from motorlite.concerns import WriteConcern
+from motorlite.errors import ProtocolError, PyMongoError
+from motorlite.testing.scripted import ScriptedDeployment
+from tests.support.core import FOUND, OVERLOADED, find, insert
+from tests.support.sdam import client, until
+
+if TYPE_CHECKING:
+    from motorlite.testing.scripted import ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+SECRETS = ["hello", "createUser", "updateUser", "saslStart", "saslContinue", "authenticate", "getnonce", "copydb"]
+
+
+@pytest.fixture
+def deployment() -> ScriptedDeployment:
+    found = ScriptedDeployment(["a:1"])
+    found["a:1"].compressors = ["snappy", "zlib"]
+    found["a:1"].on("find", FOUND)
+    return found
+
+
+def compressors_of(server: ScriptedServer, name: str) -> list[str | None]:
+    return [received.compressor for received in server.received if received.name == name]
+
+
+@pytest.mark.parametrize(
+    ("ours", "used"),
+    [
+        (["zlib"], "zlib"),
+        (["zstd", "zlib", "snappy"], "zlib"),
+        (["snappy", "zlib"], "snappy"),
+        (["zstd"], None),
+        ([], None),
+    ],
+    ids=lambda value: str(value),
+)
+async def test_negotiation(deployment: ScriptedDeployment, ours: list[str], used: str | None) -> None:
+    server = deployment["a:1"]
+    async with client(deployment, compressors=ours) as driver:
+        assert (await driver.run(find())).documents == [{"_id": 1}]
+        await driver.run(insert())
+        (connection,) = driver.server("a").pool.state.idle
+        assert (type(connection.stream).__name__ == "MemoryStream") is (used is None), "no cost where there is no use"
+    assert compressors_of(server, "find") == [used]
+    assert compressors_of(server, "insert") == [used]
+    offers = {received.connection: received.document["compression"] for received in server.hellos}
+    assert list(offers.values()) == [[], ours], "the monitor's connection, which came first, and the pool's"
+
+
+async def test_commands_with_secrets_are_never_compressed(deployment: ScriptedDeployment) -> None:
+    server = deployment["a:1"]
+    async with client(deployment, compressors=["zlib"]) as driver:
+        for name in [*SECRETS, "isMaster", "ping"]:
+            await driver.run(RunCommand("admin", {name: 1, "pwd": "secret"}))
+    by_name = {received.name: received.compressor for received in server.received + server.hellos}
+    assert by_name == {**dict.fromkeys([*SECRETS, "isMaster"]), "ping": "zlib", "endSessions": "zlib"}
+
+
+async def test_unacknowledged_writes_are_compressed(deployment: ScriptedDeployment) -> None:
+    server = deployment["a:1"]
+    async with client(deployment, compressors=["zlib"]) as driver:
+        await driver.run(insert(write_concern=WriteConcern(w=0)))
+        await driver.run(find())
+        await until(lambda: compressors_of(server, "insert") == ["zlib"])
+    assert compressors_of(server, "find") == ["zlib"]
+
+
+async def test_replies_may_be_compressed_or_not(deployment: ScriptedDeployment) -> None:
+    server = deployment["a:1"]
+    async with client(deployment, compressors=["zlib", "snappy"]) as driver:
+        await driver.run(find())
+        for compressor in (Snappy(), Zlib(), None):
+            server.reply_compressor = compressor
+            assert (await driver.run(find())).documents == [{"_id": 1}]
+        server.reply_compressor = Snappy()
+        # To a command that was not compressed as well.
+        assert await driver.run(RunCommand("admin", {"createUser": 1}))
+
+
+async def test_errors_in_compressed_replies_are_errors_as_any(deployment: ScriptedDeployment) -> None:
+    server = deployment["a:1"]
+    server.on("find", OVERLOADED, OVERLOADED, FOUND)
+    async with client(deployment, compressors=["zlib"]) as driver:
+        assert (await driver.run(find())).documents == [{"_id": 1}]
+    assert compressors_of(server, "find") == ["zlib"] * 3
+
+
+async def test_the_reply_to_hello_may_be_compressed(deployment: ScriptedDeployment) -> None:
+    """But not on a monitor's connection, which offers none."""
+    server = deployment["a:1"]
+    async with client(deployment, compressors=["zlib"]) as driver:
+        await driver.run(find())
+        server.reply_compressor = Zlib()
+        driver.server("a").pool.state.idle[0].stream.abort()
+        assert (await driver.run(find())).documents == [{"_id": 1}]
+        assert driver.types() == {"a": "Standalone"}
+        monitor = driver.server("a").monitor
+        assert monitor is not None
+        monitor.request_check()
+        await until(lambda: driver.types() == {"a": "Unknown"})
+        assert isinstance(driver.description("a").error, ProtocolError)
+        assert "opcode 2012" in str(driver.description("a").error)
+
+
+async def test_streaming_monitors_are_not_compressed() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs", streaming=True)
+    server = deployment["a:1"]
+    server.compressors = ["zlib"]
+    async with client(deployment, compressors=["zlib"]) as driver:
+        await driver.run(find())
+        awaited = len(server.hellos)
+        deployment.step_down(None)
+        server.announce()
+        await until(lambda: driver.types() == {"a": "RSOther"} or driver.types() == {"a": "RSSecondary"})
+        assert len(server.hellos) == awaited, "exhaust"
+    assert {received.compressor for received in server.hellos} == {None}
+    assert compressors_of(server, "find") == ["zlib"]
+
+
+async def test_a_compressed_reply_that_nobody_offered(deployment: ScriptedDeployment) -> None:
+    server = deployment["a:1"]
+    async with client(deployment, retryReads=False) as driver:
+        await driver.run(find())
+        server.reply_compressor = Zlib()
+        with pytest.raises(ProtocolError, match="opcode 2012"):
+            await driver.run(find())
+        server.reply_compressor = None
+        assert (await driver.run(find())).documents == [{"_id": 1}]
+
+
+async def test_a_compressor_that_was_not_offered(deployment: ScriptedDeployment) -> None:
+    server = deployment["a:1"]
+    async with client(deployment, compressors=["zlib"], retryReads=False) as driver:
+        await driver.run(find())
+        server.reply_compressor = Snappy()
+        with pytest.raises(PyMongoError, match="compressor 1, which was not offered") as caught:
+            await driver.run(find())
+        assert caught.value.address == ("a", 1)
+        server.reply_compressor = None
+        assert (await driver.run(find())).documents == [{"_id": 1}]
+
+
+@pytest.mark.parametrize("accepted", ["zlib", 5, {"zlib": 1}, [5, None, "zlib"], [["zlib"]]], ids=str)
+async def test_strange_answers_to_the_offer(deployment: ScriptedDeployment, accepted: Any) -> None:
+    server = deployment["a:1"]
+    server.compressors = []
+    server.hello = {"compression": accepted}
+    async with client(deployment, compressors=["zlib"]) as driver:
+        assert (await driver.run(find())).documents == [{"_id": 1}]
+    expected = "zlib" if accepted == [5, None, "zlib"] else None
+    assert compressors_of(server, "find") == [expected]
+
+
+def test_a_missing_library_is_told_and_the_compressor_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "snappy", None)
+    with pytest.warns(UserWarning, match=r"^compressor 'snappy' is ignored: it needs motorlite\[snappy\]$") as told:
+        found: AsyncMongoClient[Any] = AsyncMongoClient("mongodb://a/?compressors=snappy,zlib")
+    assert [warning.filename for warning in told] == [__file__]
+    core: Any = found._core
+    assert [compressor.name for compressor in core._compressors] == ["zlib"]
+
+
+def test_the_level_of_zlib_reaches_the_compressor() -> None:
+    found: AsyncMongoClient[Any] = AsyncMongoClient("mongodb://a/?zlibCompressionLevel=9", compressors="zlib")
+    core: Any = found._core
+    (compressor,) = core._compressors
+    assert isinstance(compressor, Zlib)
+    assert compressor._level == 9
