@@ -93,7 +93,7 @@ class Snappy:
         try:
             found: bytes = self._snappy.uncompress(data)
         except self._snappy.UncompressError as error:
-            raise _wrong(self, f"is damaged: {error.__cause__ or error}") from error
+            raise _wrong(self, f"is damaged: {error.__cause__ or error}") from None
         return found
 
 
@@ -124,7 +124,7 @@ class Zlib:
         try:
             found = stream.decompress(data, size + 1)
         except zlib.error as error:
-            raise _wrong(self, f"is damaged: {error}") from error
+            raise _wrong(self, f"is damaged: {error}") from None
         _check_whole(self, stream, len(found), size)
         return found
 
@@ -157,7 +157,7 @@ class Zstd:
             stream = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log})
             found: bytes = stream.decompress(data, size + 1)
         except zstd.ZstdError as error:
-            raise _wrong(self, f"is damaged: {error}") from error
+            raise _wrong(self, f"is damaged: {error}") from None
         _check_whole(self, stream, len(found), size)
         return found
 
