@@ -10,7 +10,8 @@ import pytest
 
 from motorlite._net.current import current_runtime
 from motorlite._wire.frames import FrameReader
-from motorlite.errors import AutoReconnect, NetworkTimeout
+from motorlite.errors import AutoReconnect, NetworkTimeout, ProxyError, ProxyTimeout
+from motorlite.options import ProxyOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,3 +95,16 @@ async def test_all_refuse(port: int, resolve: Callable[..., None]) -> None:
     resolve(BAD, BAD)
     with pytest.raises(AutoReconnect, match=r"db\.example"):
         await connect(port, 10)
+
+
+async def test_a_proxy_with_several_addresses(resolve: Callable[..., None], port: int) -> None:
+    """They are tried as those of a server are."""
+    resolve(BAD, GOOD)
+    runtime = current_runtime()
+    proxy = ProxyOptions("db.example", port)
+    # The listener never answers: that it was reached shows in the time that it takes.
+    with pytest.raises(ProxyTimeout, match="did not connect in time"):
+        await runtime.connect(("server.invalid", 1), FrameReader(), runtime.now() + 0.2, None, proxy)
+    resolve(BAD, BAD)
+    with pytest.raises(ProxyError, match=r"the SOCKS5 proxy db\.example:\d+ failed"):
+        await runtime.connect(("server.invalid", 1), FrameReader(), runtime.now() + 10, None, proxy)

@@ -1,0 +1,289 @@
+"""Opening a stream through a SOCKS5 proxy, and everything that can go wrong with it, on every event loop."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import threading
+from contextlib import contextmanager, suppress
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from motorlite._net.current import current_runtime
+from motorlite._net.tls import make_context
+from motorlite._wire.frames import FrameReader
+from motorlite.errors import AutoReconnect, CertificateError, NetworkTimeout, ProtocolError, ProxyError, ProxyTimeout
+from motorlite.options import ProxyOptions, TLSOptions
+from motorlite.testing.certificates import Certificates, make_certificates
+from tests.support.peers import PATIENCE, listening, message, server_context
+from tests.support.socks5_server import Socks5Server
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Iterator
+
+    from motorlite._net.runtime import FrameStream
+    from motorlite.values import Address
+
+pytestmark = pytest.mark.anyio
+
+BACKENDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "asyncio": ("asyncio", {}),
+    "uvloop": ("asyncio", {"use_uvloop": True}),
+    "trio": ("trio", {}),
+}
+LATE: Final = 5.0
+
+
+@pytest.fixture(params=BACKENDS.values(), ids=list(BACKENDS))
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    backend: tuple[str, dict[str, Any]] = request.param
+    return backend
+
+
+@pytest.fixture(autouse=True)
+async def nothing_is_left() -> AsyncIterator[None]:
+    yield
+    for _ in range(3):
+        await checkpoint()
+    gc.collect()  # tells of sockets that nobody closed
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def proxy() -> Iterator[Socks5Server]:
+    with Socks5Server() as server:
+        yield server
+
+
+@contextmanager
+def echo(tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    """A server that answers each connection's bytes with themselves; its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    accepted: list[socket.socket] = []
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                plain, _ = listener.accept()
+                plain.settimeout(PATIENCE)
+                accepted.append(plain.dup())
+                with (
+                    suppress(OSError),
+                    plain if tls is None else tls.wrap_socket(plain, server_side=True) as connection,
+                ):
+                    while data := connection.recv(65536):
+                        connection.sendall(data)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        # The client's loop does not run meanwhile, so it cannot close its side.
+        for sock in (listener, *accepted):
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+async def connect(
+    address: Address,
+    proxy: Socks5Server | ProxyOptions,
+    tls: ssl.SSLContext | None = None,
+    *,
+    seconds: float = 30.0,
+) -> FrameStream:
+    runtime = current_runtime()
+    options = proxy if isinstance(proxy, ProxyOptions) else ProxyOptions("127.0.0.1", proxy.port)
+    return await runtime.connect(address, FrameReader(), runtime.now() + seconds, tls, options)
+
+
+async def assert_works(stream: FrameStream) -> None:
+    try:
+        for length in (50, 300_000):
+            assert await stream.exchange(message(length), inf) == message(length)
+    finally:
+        stream.abort()
+
+
+async def failure(address: Address, proxy: Socks5Server | ProxyOptions, text: str, **arguments: Any) -> ProxyError:
+    with pytest.raises(ProxyError, match=text) as caught:
+        await connect(address, proxy, **arguments)
+    host, port = address
+    assert str(caught.value).startswith(f"{host}:{port}: the SOCKS5 proxy 127.0.0.")
+    assert isinstance(caught.value, AutoReconnect), "as any network error"
+    return caught.value
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_through_the_proxy(host: str, proxy: Socks5Server) -> None:
+    with echo() as port:
+        await assert_works(await connect((host, port), proxy))
+        assert proxy.requests == [(host, port)]
+        assert proxy.methods == [b"\0"]
+
+
+async def test_a_name_that_only_the_proxy_knows() -> None:
+    with echo() as port, Socks5Server(map_to={"db.internal.invalid:27017": ("127.0.0.1", port)}) as proxy:
+        await assert_works(await connect(("db.internal.invalid", 27017), proxy))
+
+
+async def test_the_proxys_own_name_is_looked_up(proxy: Socks5Server) -> None:
+    with echo() as port:
+        await assert_works(await connect(("127.0.0.1", port), ProxyOptions("localhost", proxy.port)))
+
+
+async def test_authentication() -> None:
+    with echo() as port, Socks5Server("üser", "p4ss" * 60) as proxy:
+        options = ProxyOptions("127.0.0.1", proxy.port, "üser", "p4ss" * 60)
+        await assert_works(await connect(("127.0.0.1", port), options))
+        assert proxy.methods == [b"\0\2"], "the proxy has the choice"
+        wrong = ProxyOptions("127.0.0.1", proxy.port, "üser", "hunter2")
+        error = await failure(("127.0.0.1", port), wrong, "it refused proxyUsername and proxyPassword")
+        assert "hunter2" not in repr([error, error.__cause__, error.__context__, wrong])
+        await failure(("127.0.0.1", port), proxy, "it demands authentication")
+
+
+async def test_credentials_that_the_proxy_does_not_ask_for(proxy: Socks5Server) -> None:
+    with echo() as port:
+        options = ProxyOptions("127.0.0.1", proxy.port, "nobody", "hunter2")
+        await assert_works(await connect(("127.0.0.1", port), options))
+
+
+async def test_answers_in_pieces(proxy: Socks5Server) -> None:
+    proxy.dribbles = True
+    proxy.name_in_reply = 200
+    with echo() as port:
+        await assert_works(await connect(("127.0.0.1", port), proxy))
+
+
+async def test_what_follows_the_reply_is_the_servers(proxy: Socks5Server) -> None:
+    with echo() as port:
+        proxy.trailing = message(70)
+        stream = await connect(("127.0.0.1", port), proxy)
+        assert await stream.receive(current_runtime().now() + PATIENCE) == message(70)
+        stream.abort()
+        proxy.trailing = b"\xff" * 20
+        stream = await connect(("127.0.0.1", port), proxy)
+        with pytest.raises(ProtocolError):
+            await stream.receive(current_runtime().now() + PATIENCE)
+        stream.abort()
+
+
+async def test_tls_is_for_the_server_and_its_name(proxy: Socks5Server, certificates: Certificates) -> None:
+    trusting = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
+    with echo(server_context(certificates)) as port:
+        await assert_works(await connect(("localhost", port), proxy, trusting))
+        with (
+            Socks5Server(map_to={"elsewhere.example:1": ("127.0.0.1", port)}) as other,
+            pytest.raises(CertificateError, match=r"^elsewhere\.example:1: TLS failed: .*mismatch"),
+        ):
+            await connect(("elsewhere.example", 1), other, trusting)
+
+
+async def test_unix_sockets_need_no_proxy() -> None:
+    nobody = ProxyOptions("127.0.0.1", 1)
+    async with listening("unix") as (listener, address):
+        stream = await connect(address, nobody)
+        listener.accept()[0].close()
+        stream.abort()
+
+
+async def test_the_server_refuses(proxy: Socks5Server) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        error = await failure(("127.0.0.1", unused.getsockname()[1]), proxy, "the server refused the connection")
+    assert not error.timeout
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_no_proxy_is_there(host: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        options = ProxyOptions(host, unused.getsockname()[1])
+        with pytest.raises(
+            ProxyError, match=rf"^db:1: the SOCKS5 proxy {host}:\d+ failed: .*(?i:refused|connect call failed)"
+        ):
+            await connect(("db", 1), options)
+
+
+async def test_a_proxy_whose_name_cannot_be_resolved() -> None:
+    with pytest.raises(ProxyError, match=r"^db:1: the SOCKS5 proxy no-such-host\.invalid:1080 failed"):
+        await connect(("db", 1), ProxyOptions("no-such-host.invalid"))
+
+
+@pytest.mark.parametrize("host", ["x" * 256, "ü" * 300], ids=["long", "long when encoded"])
+async def test_a_name_that_cannot_be_sent(host: str, proxy: Socks5Server) -> None:
+    with pytest.raises(ProxyError, match="the SOCKS5 proxy"):
+        await connect((host, 1), proxy)
+
+
+@pytest.mark.parametrize("stage", ["connection", "greeting", "request"])
+async def test_the_proxy_dies(stage: str, proxy: Socks5Server) -> None:
+    proxy.dies_at = stage
+    await failure(("db", 1), proxy, "did not connect: it closed the connection|failed: .*reset")
+
+
+@pytest.mark.parametrize("stage", ["greeting", "request"])
+async def test_the_proxy_hangs(stage: str, proxy: Socks5Server) -> None:
+    proxy.hangs_at = stage
+    started = current_runtime().now()
+    error = await failure(("db", 1), proxy, "did not connect in time", seconds=0.1)
+    assert 0.09 <= current_runtime().now() - started < LATE
+    assert isinstance(error, ProxyTimeout)
+    assert isinstance(error, NetworkTimeout)
+    assert error.timeout
+
+
+async def test_a_limit_in_the_past(proxy: Socks5Server) -> None:
+    error = await failure(("db", 1), proxy, "did not connect in time", seconds=-1)
+    assert isinstance(error, ProxyTimeout)
+
+
+async def test_a_server_that_hangs_behind_the_proxy_is_no_matter_of_the_proxy(
+    proxy: Socks5Server, certificates: Certificates
+) -> None:
+    trusting = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
+    async with listening("tcp") as (_, address):
+        with pytest.raises(NetworkTimeout, match="not established in time") as caught:
+            await connect(address, proxy, trusting, seconds=0.2)
+    assert not isinstance(caught.value, ProxyError)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak SOCKS5"), (b"\5\7", "demands authentication")],
+    ids=["http", "method"],
+)
+async def test_something_else_than_a_proxy(answer: bytes, text: str, proxy: Socks5Server) -> None:
+    proxy.greets_with = answer
+    await failure(("db", 1), proxy, text)
+
+
+async def test_a_refusal_without_an_address(proxy: Socks5Server) -> None:
+    proxy.replies_with = b"\5\2\0\0"
+    await failure(("db", 1), proxy, "the connection is not allowed")
+
+
+@pytest.mark.parametrize("stage", ["greeting", "request"])
+async def test_cancelled_in_the_conversation(stage: str, proxy: Socks5Server) -> None:
+    proxy.hangs_at = stage
+    with anyio.move_on_after(0.05) as scope:
+        await connect(("db", 1), proxy)
+    assert scope.cancelled_caught
+    # The proxy's threads end when the client's socket is closed: else its `__exit__` would have to drop it.
+    limit = current_runtime().now() + PATIENCE
+    while proxy._sockets:
+        assert current_runtime().now() < limit
+        await anyio.sleep(0.002)
