@@ -13,6 +13,13 @@ def talk(
     answers: bytes, host: str = "db.example", username: str | None = None, password: str | None = None
 ) -> list[bytes]:
     """What is written when the proxy sends `answers`, of which all must be read."""
+    written, rest = converse(answers, host, username, password)
+    assert rest == b""
+    return written
+
+
+def converse(answers: bytes, host: str, username: str | None, password: str | None) -> tuple[list[bytes], bytes]:
+    """What is written when the proxy sends `answers`, and what of them is left for the server's side."""
     talking = conversation(host, 27017, username, password)
     written = []
     request, wanted = next(talking)
@@ -26,8 +33,7 @@ def talk(
         try:
             request, wanted = talking.send(answer)
         except StopIteration:
-            assert answers == b""
-            return written
+            return written, answers
 
 
 CONNECTED = b"\5\0\0\1" + bytes(6)
@@ -54,7 +60,7 @@ def test_a_proxy_that_asks_for_none() -> None:
         ("localhost", b"\3\x09localhost"),
         ("under_score.example", b"\3\x13under_score.example"),
         ("two..dots", b"\3\x09two..dots"),
-        ("bücher.example", b"\3\x16xn--bcher-kva.example."[:-1].replace(b"\x16", b"\x15")),
+        ("bücher.example", b"\3\x15xn--bcher-kva.example"),
         ("127.0.0.1", b"\1\x7f\0\0\1"),
         ("::1", b"\4" + bytes(15) + b"\1"),
         ("x" * 255, b"\3\xff" + b"x" * 255),
@@ -123,8 +129,8 @@ def test_a_name_that_is_too_long(host: str) -> None:
 @given(st.binary(max_size=40))
 def test_garbage(answers: bytes) -> None:
     try:
-        talk(answers, username="u", password="p")
+        written, rest = converse(answers, "h", "u", "p")
     except (Socks5Error, EOFError):
         return
-    except AssertionError:
-        assert answers[:1] == b"\5", "whatever follows the conversation is not read"
+    assert answers.endswith(rest)
+    assert len(written) == (2 if answers[1] == 0 else 3)

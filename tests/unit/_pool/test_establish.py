@@ -23,6 +23,8 @@ from motorlite.errors import (
     NotPrimaryError,
     OperationFailure,
     ProtocolError,
+    ProxyError,
+    ProxyTimeout,
     PyMongoError,
 )
 from motorlite.server_api import ServerApi
@@ -157,8 +159,8 @@ async def test_network_errors_are_overload(
     assert not failed.error.reached_server, "no command was put on the connection"
 
 
-@pytest.mark.parametrize("kind", [NameResolutionError, CertificateError])
-async def test_names_and_certificates_are_not(deployment: ScriptedDeployment, kind: type[PyMongoError]) -> None:
+@pytest.mark.parametrize("kind", [NameResolutionError, CertificateError, ProxyError, ProxyTimeout])
+async def test_names_certificates_and_proxies_are_not(deployment: ScriptedDeployment, kind: type[PyMongoError]) -> None:
     deployment["a:1"].connect_error = lambda: kind("no")
     failed = await refusal(deployment)
     assert type(failed.error) is kind

@@ -1,0 +1,160 @@
+"""Compression with a real server, whose counters tell whether it happened."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bson import ObjectId
+
+import motorlite
+from motorlite import AsyncMongoClient, WriteConcern
+from motorlite.errors import DuplicateKeyError
+from tests.live.clients import make_client, numbered, until
+from tests.live.oracle import outcome
+from tests.live.test_crud import CASES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from motorlite.testing import LocalServer
+    from tests.live.oracle import Oracle
+
+pytestmark = pytest.mark.anyio
+
+NAMES = ("snappy", "zlib", "zstd")
+EACH = pytest.mark.parametrize("name", NAMES)
+TEXT = "a text that can be compressed, " * 100
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[LocalServer]:
+    """A server that wants authentication."""
+    with motorlite.testing.LocalServer.start(auth=True) as server:
+        yield server
+
+
+def counters(server: LocalServer, name: str) -> dict[str, int]:
+    """What the server has decompressed and compressed, in bytes of the messages as they were on the wire and are."""
+    found = server.command({"serverStatus": 1})["network"]["compression"][name]
+    received, sent = found["decompressor"], found["compressor"]
+    return {
+        "received": received["bytesIn"],
+        "received unpacked": received["bytesOut"],
+        "sent": sent["bytesOut"],
+        "sent unpacked": sent["bytesIn"],
+    }
+
+
+def growth(server: LocalServer, before: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    return {name: {key: value - before[name][key] for key, value in counters(server, name).items()} for name in NAMES}
+
+
+def all_counters(server: LocalServer) -> dict[str, dict[str, int]]:
+    return {name: counters(server, name) for name in NAMES}
+
+
+@EACH
+async def test_the_first_that_the_server_knows_is_used(name: str, standalone: LocalServer, database_name: str) -> None:
+    before = all_counters(standalone)
+    others = [other for other in NAMES if other != name]
+    async with make_client(standalone, compressors=[name, *others]) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(500, text=TEXT))
+        assert [document["text"] for document in await collection.find().to_list()] == [TEXT] * 500
+    grown = growth(standalone, before)
+    size = 500 * len(TEXT)
+    assert grown[name]["received unpacked"] > size
+    assert grown[name]["received"] < size / 5
+    assert grown[name]["sent unpacked"] > size
+    assert grown[name]["sent"] < size / 5
+    for other in others:
+        assert not any(grown[other].values())
+
+
+async def test_without_compressors_nothing_is_compressed(standalone: LocalServer, database_name: str) -> None:
+    before = all_counters(standalone)
+    async with make_client(standalone) as client:
+        await client[database_name].c.insert_one({"text": TEXT})
+    with pytest.warns(UserWarning, match="compressors must be among .*, not 'snoopy'"):
+        async with make_client(standalone.uri + "?compressors=snoopy") as client:
+            assert await client.admin.command("ping")
+    assert not any(value for grown in growth(standalone, before).values() for value in grown.values())
+
+
+@EACH
+async def test_every_case_of_crud(name: str, deployment: LocalServer, oracle: Oracle) -> None:
+    """The same outcome as without compression in another driver."""
+    before = all_counters(deployment)
+    async with make_client(deployment, compressors=name) as client:
+        for title, case in CASES.items():
+            database = f"motorlite_test_{ObjectId()}"
+            assert await outcome(case, client[database], motorlite) == oracle.ask(case), title
+            if not deployment.started:
+                await client.drop_database(database)
+    assert growth(deployment, before)[name]["received"] > 100 * len(CASES)
+
+
+@EACH
+async def test_authentication_and_users(name: str, secure: LocalServer) -> None:
+    before = all_counters(secure)
+    user = f"user{ObjectId()}"
+    async with make_client(secure, compressors=name) as client:
+        reply = await client.admin.command("hello")
+        assert reply["ok"] == 1
+        await client.admin.command("createUser", user, pwd="secret", roles=["root"])
+        await client.admin.command("updateUser", user, pwd="other")
+    # Only the farewell.
+    assert growth(secure, before)[name]["received unpacked"] < 300
+    host, port = secure.addresses[0]
+    async with make_client(f"mongodb://{user}:other@{host}:{port}/", compressors=name) as client:
+        assert await client.admin.command("ping")
+        assert await client.admin.command("dropUser", user)
+
+
+@EACH
+async def test_errors_and_unacknowledged_writes(name: str, deployment: LocalServer, database_name: str) -> None:
+    before = all_counters(deployment)
+    async with make_client(deployment, compressors=name) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 0})
+        with pytest.raises(DuplicateKeyError):
+            await collection.insert_one({"_id": 0})
+        silent = collection.with_options(write_concern=WriteConcern(w=0))
+        await silent.insert_many([{"_id": number, "text": TEXT} for number in range(1, 10)])
+
+        def arrived() -> bool:
+            return bool(deployment.command({"count": "c"}, database_name)["n"] == 10)
+
+        await until(arrived)
+    assert growth(deployment, before)[name]["received unpacked"] > 9 * len(TEXT)
+
+
+@EACH
+async def test_large_messages_that_cannot_be_compressed(name: str, deployment: LocalServer, database_name: str) -> None:
+    """Batches are as large as the server accepts; compression makes such a one larger still."""
+    noise = random.Random(1)
+    documents: list[dict[str, Any]] = [{"_id": number, "data": noise.randbytes(15_999_900)} for number in range(3)]
+    async with make_client(deployment, compressors=name) as client:
+        collection = client[database_name].c
+        result = await collection.insert_many(documents)
+        assert result.inserted_ids == [0, 1, 2]
+        assert await collection.find({"_id": 1}).to_list() == documents[1:2]
+        await collection.drop()
+
+
+async def test_the_level_of_zlib(standalone: LocalServer, database_name: str) -> None:
+    random_words = random.Random(1)
+    words = ["".join(random_words.choices("abcdefgh", k=6)) for _ in range(300)]
+    text = " ".join(random_words.choices(words, k=20_000))
+    received = []
+    for level in (0, 1, 9):
+        before = all_counters(standalone)
+        client: AsyncMongoClient[dict[str, Any]] = make_client(
+            f"{standalone.uri}?compressors=zlib&zlibCompressionLevel={level}"
+        )
+        async with client:
+            await client[database_name].c.insert_one({"text": text})
+        received.append(growth(standalone, before)["zlib"]["received"])
+    assert received[0] > received[1] > received[2]

@@ -1,0 +1,142 @@
+"""SOCKS5 proxies in front of real servers: the connection strings of the specification's test plan, and others."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite.errors import PyMongoError, ServerSelectionTimeoutError
+from motorlite.testing import LocalServer
+from tests.live.clients import Record, make_client, numbered
+from tests.support.socks5_server import Socks5Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.anyio
+
+USER, PASSWORD = "username", "p4ssw0rd"
+RIGHT = {"proxyUsername": USER, "proxyPassword": PASSWORD}
+WRONG = {"proxyUsername": "nonexistentuser", "proxyPassword": "badauth"}
+# Resolved by the proxy alone.
+MAPPED = "mapped.invalid:12345"
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[LocalServer]:
+    """A replica set that wants TLS."""
+    with LocalServer.start("replicaset", tls=True) as server:
+        yield server
+
+
+@pytest.fixture(params=["plain", "tls"])
+def server(request: pytest.FixtureRequest) -> LocalServer:
+    found: LocalServer = request.getfixturevalue("replica_set" if request.param == "plain" else "secure")
+    return found
+
+
+def tls_of(server: LocalServer) -> dict[str, Any]:
+    if server.ca_file is None:
+        return {}
+    return {
+        "tls": True,
+        "tlsCAFile": str(server.ca_file),
+        "tlsCertificateKeyFile": str(server.client_certificate_file),
+        # The name is one that no certificate has.
+        "tlsAllowInvalidHostnames": True,
+    }
+
+
+@pytest.mark.parametrize("is_mapped", [True, False], ids=["direct", "replica set"])
+@pytest.mark.parametrize("as_keywords", [True, False], ids=["keywords", "uri"])
+@pytest.mark.parametrize(
+    ("demands_login", "login", "succeeds"),
+    [
+        (True, {}, False),
+        (False, {}, True),
+        (True, WRONG, False),
+        (False, WRONG, True),
+        (True, RIGHT, True),
+    ],
+    ids=["no login", "none needed", "wrong login", "wrong, none needed", "right login"],
+)
+async def test_the_test_plan(
+    is_mapped: bool,
+    as_keywords: bool,
+    demands_login: bool,
+    login: dict[str, str],
+    succeeds: bool,
+    server: LocalServer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "motorlite")
+    host, port = server.addresses[0]
+    assert port is not None
+    with Socks5Server(*((USER, PASSWORD) if demands_login else ()), map_to={MAPPED: (host, port)}) as proxy:
+        options: dict[str, Any] = {"proxyHost": "localhost", "proxyPort": proxy.port, **login}
+        query = {"directConnection": "true"} if is_mapped else {"replicaSet": server.replica_set}
+        if not as_keywords:
+            query, options = query | options, {}
+        options |= tls_of(server) | {"serverSelectionTimeoutMS": 10_000 if succeeds else 300}
+        name = MAPPED if is_mapped else f"{host}:{port}"
+        uri = f"mongodb://{name}/?" + "&".join(f"{key}={value}" for key, value in query.items())
+        record = Record()
+        async with make_client(uri, event_listeners=[record], **options) as client:
+            if succeeds:
+                assert (await client.admin.command("hello"))["ok"] == 1
+                expected = ("mapped.invalid", 12345) if is_mapped else (host, port)
+                assert {event.connection_id for event in record.started_events} == {expected}
+                assert set(proxy.requests) == {expected}, "monitors and operations, and nobody beside the proxy"
+                assert len(proxy.requests) >= 2
+            else:
+                with pytest.raises(ServerSelectionTimeoutError, match="SOCKS5 proxy localhost") as caught:
+                    await client.admin.command("hello")
+                seen = f"{caught.value!r} {caught.value} {client!r} {client.options!r} {caplog.text}"
+                for secret in login.values():
+                    assert secret not in seen
+                assert proxy.requests == []
+
+
+async def test_many_operations(replica_set: LocalServer, database_name: str) -> None:
+    with Socks5Server() as proxy:
+        async with make_client(replica_set, proxyHost="127.0.0.1", proxyPort=proxy.port) as client:
+            collection = client[database_name].c
+            await collection.insert_many(numbered(1000, text="x" * 2000))
+
+            async def read() -> None:
+                assert len(await collection.find().to_list()) == 1000
+
+            async with anyio.create_task_group() as group:
+                for _ in range(10):
+                    group.start_soon(read)
+
+
+async def test_a_proxy_that_dies_and_comes_back(replica_set: LocalServer, database_name: str) -> None:
+    with Socks5Server() as proxy:
+        async with make_client(replica_set, proxyHost="127.0.0.1", proxyPort=proxy.port) as client:
+            await client[database_name].c.insert_one({"_id": 1})
+            for _ in range(3):
+                proxy.drop_connections()
+                assert await client[database_name].c.find_one() == {"_id": 1}, "on a new connection"
+
+
+@pytest.mark.parametrize("stage", ["greeting", "request"])
+async def test_a_proxy_that_hangs_is_limited_by_connect_timeout(stage: str, replica_set: LocalServer) -> None:
+    with Socks5Server() as proxy:
+        async with make_client(
+            replica_set,
+            proxyHost="127.0.0.1",
+            proxyPort=proxy.port,
+            connectTimeoutMS=100,
+            serverSelectionTimeoutMS=500,
+        ) as client:
+            proxy.hangs_at = stage
+            started = anyio.current_time()
+            with pytest.raises(PyMongoError, match="did not connect in time"):
+                await client.admin.command("ping")
+            assert 0.4 < anyio.current_time() - started < 5
+            proxy.hangs_at = None
+            assert await client.admin.command("ping")
