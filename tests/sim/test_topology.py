@@ -21,6 +21,8 @@ from motorlite.errors import (
     InvalidOperation,
     NameResolutionError,
     NotPrimaryError,
+    ProxyError,
+    ProxyTimeout,
     PyMongoError,
     ServerSelectionTimeoutError,
     WriteConcernError,
@@ -434,13 +436,15 @@ async def test_an_overloaded_server_stays_known() -> None:
         assert not in_use.stream.is_closed
 
 
-async def test_a_name_that_does_not_resolve_any_more() -> None:
+@pytest.mark.parametrize("kind", [NameResolutionError, ProxyError, ProxyTimeout])
+async def test_a_failure_that_is_no_overload(kind: type[PyMongoError]) -> None:
+    """A name that does not resolve any more, a proxy that is gone."""
     deployment = replica_set("a")
     async with client(deployment, serverSelectionTimeoutMS=3000) as driver:
         await anyio.sleep(1)
         begun = driver.now
-        deployment["a:1"].connect_error = lambda: NameResolutionError("a:1: the host name cannot be resolved")
-        with pytest.raises(NameResolutionError):
+        deployment["a:1"].connect_error = lambda: kind("a:1: no way to it")
+        with pytest.raises(kind):
             await driver.run(run_command())
         assert driver.types() == {"a": "Unknown"}
         assert driver.pool_log.words("cleared|closed") == ["pool cleared", "closed 1 error"]
