@@ -1,13 +1,13 @@
 """Shell: a stream that compresses what is sent and decompresses what arrives.
 
 It is put around a connection's own stream only where the client has compressors, so that connections without any pay
-nothing for it. Compression is done on the event loop: it is the price that the option asks for, and a message that
-was taken to a thread could be cancelled half-way.
+nothing for it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._wire.compression import Noop, choose, compress, decompress, may_compress
 from motorlite._wire.frames import REPLY_HEADROOM
@@ -15,18 +15,26 @@ from motorlite._wire.frames import REPLY_HEADROOM
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from motorlite._net.runtime import FrameStream
+    from motorlite._net.runtime import FrameStream, Runtime
     from motorlite._wire.compression import Compressor
     from motorlite._wire.frames import FrameReader
+
+
+# Bytes. Larger requests are compressed in a thread: zlib may take a tenth of a second for a megabyte. (Decompressing is
+# as fast as decoding the BSON, and replies are not nearly as large as requests may be.)
+_LARGE: Final = 256 * 1024
 
 
 class CompressedStream:
     """A FrameStream around another one."""
 
-    __slots__ = ("_by_id", "_compressor", "_framer", "_offered", "_stream")
+    __slots__ = ("_by_id", "_compressor", "_framer", "_is_packing", "_offered", "_runtime", "_stream")
 
-    def __init__(self, stream: FrameStream, framer: FrameReader, offered: Sequence[Compressor]) -> None:
+    def __init__(
+        self, stream: FrameStream, framer: FrameReader, offered: Sequence[Compressor], runtime: Runtime
+    ) -> None:
         self._stream = stream
+        self._runtime = runtime
         # Knows how large a message of this server may be.
         self._framer = framer
         self._offered = offered
@@ -34,6 +42,8 @@ class CompressedStream:
         self._by_id: dict[int, Compressor] = {compressor.id: compressor for compressor in (Noop(), *offered)}
         # Of requests; None until hello told.
         self._compressor: Compressor | None = None
+        # While (and after it was interrupted) a request is compressed in a thread.
+        self._is_packing = False
 
     def agree(self, accepted: Iterable[Any]) -> FrameStream:
         """Hello told which compressors the server accepts. What to go on with: without any, the stream inside."""
@@ -46,16 +56,18 @@ class CompressedStream:
 
     @property
     def has_unsent(self) -> bool:
-        return self._stream.has_unsent
+        return self._is_packing or self._stream.has_unsent
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
-        return self._unpack(await self._stream.exchange(self._pack(data), until))
+        packed = self._pack(data) if len(data) < _LARGE else await self._pack_in_thread(data)
+        return self._unpack(await self._stream.exchange(packed, until))
 
     async def receive(self, until: float) -> bytes | bytearray:
         return self._unpack(await self._stream.receive(until))
 
     async def send(self, data: bytes, until: float) -> None:
-        await self._stream.send(self._pack(data), until)
+        packed = self._pack(data) if len(data) < _LARGE else await self._pack_in_thread(data)
+        await self._stream.send(packed, until)
 
     def is_healthy(self) -> bool:
         return self._stream.is_healthy()
@@ -70,6 +82,12 @@ class CompressedStream:
         packed = compress(message, compressor)
         # What cannot be compressed grows; a server refuses a message above its limit, whatever is in it.
         return packed if len(packed) <= self._framer.max_message_size else message
+
+    async def _pack_in_thread(self, message: bytes) -> bytes:
+        self._is_packing = True
+        packed = await self._runtime.run_in_thread(partial(self._pack, message))
+        self._is_packing = False
+        return packed
 
     def _unpack(self, frame: bytes | bytearray) -> bytes | bytearray:
         return decompress(frame, self._by_id, self._framer.max_message_size + REPLY_HEADROOM)

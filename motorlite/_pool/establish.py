@@ -161,7 +161,9 @@ class Establisher:
         )
         stream = None
         if settings.compressors and not is_monitor:
-            connection.stream = stream = CompressedStream(connection.stream, connection.framer, settings.compressors)
+            connection.stream = stream = CompressedStream(
+                connection.stream, connection.framer, settings.compressors, self._runtime
+            )
         reply = await connection.command("admin", document, until)
         handshake = parse_hello(connection.address, reply, settings.load_balanced, check_versions=not is_monitor)
         connection.learn(handshake)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from math import inf
 
 import bson
 import pytest
 
+from motorlite._net.current import current_runtime
 from motorlite._pool.compressed_stream import CompressedStream
 from motorlite._wire import op_msg
 from motorlite._wire.compression import Noop, Zlib, Zstd, compress, decompress
@@ -62,8 +64,8 @@ def framer() -> FrameReader:
 
 
 @pytest.fixture
-def stream(inner: Inner, framer: FrameReader) -> CompressedStream:
-    return CompressedStream(inner, framer, [Zstd(), Zlib()])
+async def stream(inner: Inner, framer: FrameReader) -> CompressedStream:
+    return CompressedStream(inner, framer, [Zstd(), Zlib()], current_runtime())
 
 
 async def test_before_hello_has_told_requests_are_plain_and_replies_may_be_compressed(
@@ -89,7 +91,7 @@ async def test_what_is_compressed_afterwards(stream: CompressedStream, inner: In
     assert await stream.receive(5.0) == FIND
 
 
-def test_without_an_agreement_the_inner_stream_goes_on(stream: CompressedStream, inner: Inner) -> None:
+async def test_without_an_agreement_the_inner_stream_goes_on(stream: CompressedStream, inner: Inner) -> None:
     assert stream.agree(["snappy"]) is inner
     assert stream.agree([]) is inner
 
@@ -119,7 +121,35 @@ async def test_a_message_that_compression_would_make_too_large(
     assert decompress(packed, BY_ID, len(ping)) == ping
 
 
-def test_everything_else_is_the_inner_streams(stream: CompressedStream, inner: Inner) -> None:
+@pytest.mark.real_time
+async def test_a_large_request_is_compressed_in_a_thread(
+    stream: CompressedStream, inner: Inner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.agree(["zlib"])
+    threads: list[int] = []
+    thread_of_the_loop = threading.get_ident()
+    unsent: list[bool] = []
+
+    class Watched(Zlib):
+        def compress(self, data: memoryview) -> bytes:
+            threads.append(threading.get_ident())
+            unsent.append(stream.has_unsent)
+            return super().compress(data)
+
+    monkeypatch.setattr(stream, "_compressor", Watched())
+    large = op_msg.encode(4, bson.encode({"insert": "c", "text": "x" * 256 * 1024, "$db": "d"}))
+    inner.answers.append(FIND)
+    assert await stream.exchange(large, 5.0) == FIND
+    await stream.send(large, 5.0)
+    assert inner.sent == [compress(large, Zlib())] * 2
+    assert thread_of_the_loop not in threads
+    assert unsent == [True, True], "until then nothing was written"
+    assert not stream.has_unsent
+    await stream.send(FIND, 5.0)
+    assert threads[2:] == [thread_of_the_loop]
+
+
+async def test_everything_else_is_the_inner_streams(stream: CompressedStream, inner: Inner) -> None:
     assert (stream.is_closed, stream.has_unsent, stream.is_healthy()) == (False, False, True)
     inner.has_unsent = True
     inner.is_sound = False
@@ -130,6 +160,6 @@ def test_everything_else_is_the_inner_streams(stream: CompressedStream, inner: I
 
 
 async def test_what_the_inner_stream_raises_passes(inner: Inner) -> None:
-    stream = CompressedStream(inner, FrameReader(), [Zlib()])
+    stream = CompressedStream(inner, FrameReader(), [Zlib()], current_runtime())
     with pytest.raises(AssertionError):
         await stream.exchange(FIND, inf)
