@@ -45,7 +45,7 @@ async def check(test: Mapping[str, Any]) -> None:
     try:
         with dns_server(public_zone()) as nameserver:
             world = World(
-                connector=lambda runtime, tls: _on_this_host(deployment, runtime, tls),
+                connector=lambda runtime, tls, _proxy: _on_this_host(deployment, runtime, tls),
                 resolver=lambda runtime: DNSResolver(runtime, [nameserver]),
             )
             await _check(test, world)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from motorlite._net.runtime import Connector, Framer, Runtime
     from motorlite._net.tls import TLSContext
+    from motorlite.options import ProxyOptions
     from motorlite.testing.scripted import Answer
     from motorlite.values import Address
 
@@ -56,7 +57,7 @@ class Discovery:
         self._doors: defaultdict[Address, anyio.Event] = defaultdict(anyio.Event)
         self._core = Core(options, World(connector=self._connector))
 
-    def _connector(self, runtime: Runtime, tls: TLSContext | None) -> Connector:
+    def _connector(self, runtime: Runtime, tls: TLSContext | None, _proxy: ProxyOptions | None) -> Connector:
         connect = self._deployment.connector(runtime, tls)
 
         async def connect_when_open(address: Address, framer: Framer, until: float) -> Any:
