@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 SUBJECT = "motorlite"
 BASELINE = "pymongo"
 RUNNER_UP = "mongojet"
+# motorlite as another checkout has it.
+EARLIER = "before"
+FLOOR = "bare"
 DECISIVE_TASKS = 50
 REQUIRED_RATIO = 2.5
+HIGHEST_GROWTH = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +112,13 @@ def summarise(rounds: Sequence[Round]) -> dict[tuple[str, int], Summary]:
 
 
 def conditions(summaries: Mapping[tuple[str, int], Summary]) -> list[Condition]:
-    """The two conditions of the project at 50 tasks; only the first cannot be left unmeasured."""
+    """The conditions of the project at 50 tasks; only the first cannot be left unmeasured."""
     subject = summaries.get((SUBJECT, DECISIVE_TASKS))
+    earlier = summaries.get((EARLIER, DECISIVE_TASKS))
+    floor = summaries.get((FLOOR, DECISIVE_TASKS))
+    grown = [] if earlier is None else [_growth(subject, earlier, floor)]
     return [
+        *grown,
         _ratio(subject, summaries.get((BASELINE, DECISIVE_TASKS)), BASELINE, REQUIRED_RATIO, required=True),
         _ratio(subject, summaries.get((RUNNER_UP, DECISIVE_TASKS)), RUNNER_UP, 1.0, required=False),
     ]
@@ -123,6 +131,18 @@ def _ratio(subject: Summary | None, peer: Summary | None, name: str, least: floa
         return Condition(f"{wanted} ({missing} was not measured)", None, required)
     ratio = subject.rate.median / peer.rate.median
     return Condition(f"{wanted} ({ratio:.2f} times)", ratio >= least, required)
+
+
+def _growth(subject: Summary | None, earlier: Summary, floor: Summary | None) -> Condition:
+    wanted = (
+        f"at {DECISIVE_TASKS} tasks the CPU of {SUBJECT}, as a ratio to {FLOOR}, is at most {HIGHEST_GROWTH:g} times "
+        f"what it was {EARLIER}"
+    )
+    if subject is None or floor is None:
+        return Condition(f"{wanted} (not all of them were measured)", None, required=True)
+    now, then = subject.cpu.median / floor.cpu.median, earlier.cpu.median / floor.cpu.median
+    text = f"{wanted} ({now:.2f}, was {then:.2f}: {now / then:.3f} times)"
+    return Condition(text, now <= HIGHEST_GROWTH * then, required=True)
 
 
 def exit_code(found: Sequence[Condition]) -> int:

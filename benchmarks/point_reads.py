@@ -17,7 +17,7 @@ import pymongo
 
 from benchmarks.arms import ARMS, DEFAULT_ARMS, POOL_SIZE, arm_uri
 from benchmarks.documents import COLLECTION, DATABASE, DOCUMENTS, document
-from benchmarks.figures import Round, conditions, exit_code, summarise
+from benchmarks.figures import EARLIER, SUBJECT, Round, conditions, exit_code, summarise
 from benchmarks.report import as_json, render, verdict
 from benchmarks.workers import ArmFailedError, Worker
 
@@ -31,8 +31,10 @@ GRACE = 60.0  # seconds that an arm may take beyond its round before it is kille
 class Run:
     """The processes of the arms and what they measured so far."""
 
-    def __init__(self, arms: Sequence[str], uri: str) -> None:
+    def __init__(self, arms: Sequence[str], uri: str, before: Path | None = None) -> None:
         self._workers = {arm: Worker(arm, uri) for arm in arms}
+        if before is not None:
+            self._workers[EARLIER] = Worker(SUBJECT, uri, before)
         self.rounds: list[Round] = []
         self.failures: dict[str, str] = {}
 
@@ -78,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     started = time.monotonic()
     busy = os.getloadavg()[0]
     with _server(arguments.uri) as uri, _documents(uri) as server:
-        measured = Run(arms, arm_uri(uri))
+        measured = Run(arms, arm_uri(uri), arguments.before)
         try:
             _say(f"warming up {', '.join(arms)} with {WARM_UP_OPERATIONS:,} operations each")
             measured.warm_up(max(arguments.tasks))
@@ -162,6 +164,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=_positive, default=5, help="default: 5, the least for a verdict")
     parser.add_argument("--seconds-per-round", dest="seconds", type=float, default=1.5, help="default: 1.5")
     parser.add_argument("--arms", type=_arms, default=list(DEFAULT_ARMS), help=f"of {', '.join(ARMS)}")
+    parser.add_argument(
+        "--before",
+        type=_checkout,
+        metavar="PATH",
+        help="another checkout, whose motorlite is measured beside it",
+    )
     parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
     parser.add_argument("--json", metavar="FILE", help="write every round to this file")
 
@@ -171,6 +179,13 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return value
+
+
+def _checkout(text: str) -> Path:
+    path = Path(text).resolve()
+    if not (path / "benchmarks" / "worker.py").is_file():
+        raise argparse.ArgumentTypeError(f"{text} is no checkout of motorlite")
+    return path
 
 
 def _counts(text: str) -> list[int]:

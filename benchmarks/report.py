@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.figures import BASELINE, conditions, summarise
+from benchmarks.figures import BASELINE, FLOOR, conditions, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.figures import Round, Spread, Summary
 
-FLOOR = "bare"
 COLUMNS = ("", "ops/s", "(min-max)", "x pymongo", "x bare", "CPU us/op", "(min-max)", "x pymongo", "x bare")
 HEAD = (*COLUMNS, "p50 ms", "p99 ms")
 

@@ -17,16 +17,16 @@ class ArmFailedError(Exception):
 
 
 class Worker:
-    """One arm in its own process."""
+    """One arm in its own process; `root` is the checkout whose benchmarks and motorlite it runs."""
 
-    def __init__(self, arm: str, uri: str) -> None:
+    def __init__(self, arm: str, uri: str, root: Path = ROOT) -> None:
         self.arm = arm
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", arm, uri],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=ROOT,
+            cwd=root,
         )
 
     def run(self, *, limit: float, **request: Any) -> dict[str, Any]:

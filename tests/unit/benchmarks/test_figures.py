@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -72,3 +73,14 @@ def test_a_condition_says_what_was_found_and_what_is_missing() -> None:
     assert "(2.00 times)" in first.line
     assert second.line.startswith("not measured: ")
     assert "(mongojet was not measured)" in second.line
+
+
+@pytest.mark.parametrize(("cpu", "expected"), [(1.05, True), (1.06, False)])
+def test_the_cpu_may_not_grow(cpu: float, expected: bool) -> None:
+    mine = [replace(one, cpu_seconds=one.cpu_seconds * cpu) for one in rounds("motorlite", [2500])]
+    others = rounds("before", [9000]) + rounds("bare", [9000])
+    (first, *_) = conditions(summarise(mine + others))
+    assert first.met is expected
+    assert f"({cpu:.2f}, was 1.00: {cpu:.3f} times)" in first.line
+    (first, *_) = conditions(summarise(mine + rounds("before", [9000])))
+    assert (first.met, first.required) == (None, True)

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from benchmarks import point_reads
 from benchmarks.arms import ARMS, Arm
-from benchmarks.workers import ArmFailedError
+from benchmarks.workers import ROOT, ArmFailedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def arguments(*words: str) -> argparse.Namespace:
@@ -20,9 +23,11 @@ class Worker:
     """Notes the requests of all arms; one arm fails in its third round."""
 
     log: list[tuple[str, dict[str, Any]]]
+    roots: list[Path | None]
 
-    def __init__(self, arm: str, _uri: str) -> None:
+    def __init__(self, arm: str, _uri: str, root: Path | None = None) -> None:
         self.arm = arm
+        Worker.roots.append(root)
 
     def run(self, *, limit: float, **request: Any) -> dict[str, Any]:
         assert limit > request.get("seconds", 0)
@@ -38,7 +43,7 @@ class Worker:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     monkeypatch.setattr(point_reads, "Worker", Worker)
-    Worker.log = []
+    Worker.log, Worker.roots = [], []
     return Worker.log
 
 
@@ -86,3 +91,15 @@ def test_with_nothing_to_measure_no_server_is_started(
     monkeypatch.setitem(ARMS, "gone", lacking)
     assert point_reads.run(argparse.Namespace(arms=["gone"], uri=None)) == 1
     assert "gone is not measured: no_such_module cannot be imported" in capsys.readouterr().err
+
+
+def test_an_earlier_checkout_is_one_more_arm(log: list[Any], tmp_path: Path) -> None:
+    point_reads.Run(["bare"], "uri", tmp_path).measure([50], rounds=1, seconds=0.5)
+    assert [arm for arm, _ in log] == ["bare", "motorlite"]
+    assert Worker.roots == [None, tmp_path]
+
+
+def test_what_is_no_checkout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(argparse.ArgumentError, match="no checkout"):
+        arguments("--before", str(tmp_path))
+    assert arguments("--before", str(ROOT)).before == ROOT
