@@ -112,11 +112,11 @@ class Executor:
         *,
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
-        server_selection_timeout: float = 30.0,
-        socket_timeout: float | None = None,
-        api_declaration: Mapping[str, Any] | None = None,
-        publish_command: Callable[[Any], None] | None = None,
-        publish_retry: Callable[[RetryEvent], None] | None = None,
+        server_selection_timeout: float,
+        socket_timeout: float | None,
+        api_declaration: Mapping[str, Any] | None,
+        publish_command: Callable[[Any], None] | None,
+        publish_retry: Callable[[RetryEvent], None] | None,
     ) -> None:
         self._topology = topology
         self._sessions = sessions
