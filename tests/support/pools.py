@@ -123,7 +123,7 @@ async def pool_on(
     log = Log()
     host = runtime.host("test", lambda: None)
     connector = deployment.connector(runtime, None)
-    establisher = Establisher(runtime, connector, settings or HandshakeSettings(dict))
+    establisher = Establisher(connector, settings or HandshakeSettings(dict))
     address = deployment.addresses[0]
     failed: list[Callable[[EstablishmentError, int], None]] = []
     pool = Pool(
