@@ -1,4 +1,4 @@
-"""Shell: authenticates connections: performs the conversations of `auth`, and repeats them when a server asks for it."""
+"""Shell: authenticates connections: performs the conversations of `auth`, and repeats them when a server asks."""
 
 from __future__ import annotations
 
