@@ -70,8 +70,9 @@ class OIDCCallback(abc.ABC):
 
         Write it with ``async def``, and it runs on the client's event loop, in a background task with an empty
         context; with ``def`` it runs in a thread. The driver keeps tokens and calls it only when it needs another
-        one, never twice at a time, and at most ten times per second. It waits for one minute (five for
-        `OIDC_HUMAN_CALLBACK`), then it cancels an asynchronous callback and no longer listens to a synchronous one.
+        one, one call at a time, and at most ten times per second. It waits for one minute (five for
+        `OIDC_HUMAN_CALLBACK`). Then it cancels an asynchronous callback; a synchronous one cannot be cancelled, so
+        the next call does not wait for it.
 
         Args:
             context: Who asks, and how long it may take.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -42,7 +43,7 @@ class OIDCServer:
             server.on("saslStart", self.answer)
             server.on("saslContinue", self.answer)
             if speculates:
-                server.on("isMaster", lambda document, server=server: self._hello(deployment, server, document))
+                server.on("isMaster", partial(self._hello, deployment, server))
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
         if "saslStart" in command:

@@ -34,7 +34,7 @@ from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable
 
     from motorlite._execution.operation import Operation
     from motorlite._execution.session import Session
@@ -153,12 +153,12 @@ async def driver(
     *,
     jitter: float = 1.0,
     connect: bool = True,
-    world: Mapping[str, Any] | None = None,
+    world: Any = None,
     **options: Any,
 ) -> AsyncIterator[Driver]:
     """A client on `deployment`, with a connection to the primary unless `connect` is false.
 
-    `world` has further parts of its `World`.
+    `world` is a mapping with further parts of its `World`.
     """
     recorder = Recorder()
     chosen = client_options(deployment.uri, event_listeners=[recorder], **options)

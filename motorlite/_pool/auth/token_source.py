@@ -48,11 +48,13 @@ class Limits:
 class _Call:
     """One call of the callback."""
 
-    __slots__ = ("task", "until", "waiters")
+    __slots__ = ("ended", "task", "until", "waiters")
 
-    def __init__(self, until: float) -> None:
+    def __init__(self, until: float, ended: Waiter) -> None:
         # Nobody waits for it any longer than this.
         self.until = until
+        # Where the next call waits, should this one be cancelled.
+        self.ended = ended
         self.waiters: list[Waiter] = []
         self.task: BackgroundTask | None = None
 
@@ -79,6 +81,8 @@ class TokenSource:
         self._is_human = is_human
         # The one that is going on.
         self._call: _Call | None = None
+        # The newest that was cancelled; the next one begins when it has ended.
+        self._cancelled: _Call | None = None
 
     async def get(self, request: NeedToken, limits: Limits) -> tuple[str, bool]:
         """An access token, and whether the client had it already (or somebody else was getting it).
@@ -126,7 +130,7 @@ class TokenSource:
             self._end()
         now, last = self._runtime.now(), self._cache.last_call
         starts = now if last is None else max(now, last + CALL_INTERVAL)
-        call = self._call = _Call(starts + self._timeout)
+        call = self._call = _Call(starts + self._timeout, self._runtime.waiter())
         self._cache.last_call = starts
         context = OIDCCallbackContext(
             self._seconds(starts, limits), self._username, CALLBACK_VERSION, request.refresh_token, request.idp_info
@@ -145,10 +149,14 @@ class TokenSource:
         call, self._call = self._call, None
         if call is not None and call.task is not None:
             call.task.cancel()
+            self._cancelled = call
 
     async def _run(self, call: _Call, context: OIDCCallbackContext, starts: float) -> None:
         outcome: object = violation(MONGODB_OIDC, "the client was closed before the callback returned")
+        previous, self._cancelled = self._cancelled, None
         try:
+            if previous is not None:
+                await previous.ended.wait(call.until)
             if starts > self._runtime.now():
                 await self._runtime.sleep(starts - self._runtime.now())
             result = check_result(await self._fetch(context))
@@ -161,7 +169,7 @@ class TokenSource:
         finally:
             if call is self._call:
                 self._call = None
-            for waiter in call.waiters:
+            for waiter in (*call.waiters, call.ended):
                 waiter.offer(outcome)
 
     async def _fetch(self, context: OIDCCallbackContext) -> object:

@@ -1,4 +1,4 @@
-"""The conversations of MONGODB-OIDC; those of the specification's prose tests are in tests/sim/prose/test_auth_oidc.py."""
+"""The conversations of MONGODB-OIDC; the prose tests are in tests/sim/prose/test_auth_oidc.py."""
 
 from __future__ import annotations
 
@@ -197,8 +197,17 @@ def test_results_that_are() -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["a.mongodb.net", "A.B.MongoDB.net", "x.mongodb-qa.net", "x.mongodb-dev.net", "x.mongodbgov.net", "x.mongo.com"]
-    + ["localhost", "127.0.0.1", "::1"],
+    [
+        "a.mongodb.net",
+        "A.B.MongoDB.net",
+        "x.mongodb-qa.net",
+        "x.mongodb-dev.net",
+        "x.mongodbgov.net",
+        "x.mongo.com",
+        "localhost",
+        "127.0.0.1",
+        "::1",
+    ],
 )
 def test_hosts_that_are_allowed_by_default(host: str) -> None:
     check_host((host, 27017), DEFAULT_ALLOWED_HOSTS)
