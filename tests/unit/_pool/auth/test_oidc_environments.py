@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
+from motorlite._net.current import current_runtime
 from motorlite._net.memory import MemoryStream
 from motorlite._pool.auth import oidc_environments
 from motorlite._pool.auth.oidc_environments import AZURE, GCP, environment_callback
@@ -175,3 +178,33 @@ async def test_an_answer_of_azure_that_holds_no_token(body: str) -> None:
         await fetch(Service(ok(body)), ENVIRONMENT="azure", TOKEN_RESOURCE="x")
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("version", ["HTTP/1.0", "HTTP/1.1"])
+async def test_on_a_real_socket(version: str) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = version
+
+        def do_GET(self) -> None:  # the name is the library's
+            assert self.headers["Metadata-Flavor"] == "Google"
+            self.send_response(200)
+            if version == "HTTP/1.1":
+                self.send_header("Content-Length", "5")
+            self.end_headers()
+            self.wfile.write(b"token")
+
+        def log_message(self, *args: Any) -> None:
+            """Not to the terminal."""
+
+    runtime = current_runtime()
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+
+        async def connect(_: Address, framer: Any, until: float) -> Any:
+            return await runtime.connect(("127.0.0.1", server.server_port), framer, until, None)
+
+        callback: Any = environment_callback({"ENVIRONMENT": "gcp", "TOKEN_RESOURCE": "x"}, runtime, connect)
+        assert await callback.fetch(OIDCCallbackContext(20.0, "", 1)) == OIDCCallbackResult("token")
+        thread.join()
