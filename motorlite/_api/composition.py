@@ -219,7 +219,7 @@ class Core:
             backpressure=self.policy.handshake,
             server_api=options.server_api,
         )
-        authenticator = self._authenticator(runtime, host)
+        authenticator = self._authenticator(runtime, host, options)
         establisher = Establisher(connector, settings, authenticator)
         pool_options = _pool_options(options)
 
@@ -258,8 +258,8 @@ class Core:
             publish=publishers.topology,
         )
 
-    def _authenticator(self, runtime: Runtime, host: Host) -> Authenticator | None:
-        options, world = self.options, self._world
+    def _authenticator(self, runtime: Runtime, host: Host, options: ClientOptions) -> Authenticator | None:
+        world = self._world
         if options.credentials is None:
             return None
         return Authenticator(

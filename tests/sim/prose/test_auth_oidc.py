@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import bson
 import pytest
 
 from motorlite._execution.session import Session
@@ -15,6 +16,7 @@ from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
 from tests.support.auth_servers import (
     IDP,
     REAUTHENTICATE,
+    REFUSED,
     Callback,
     OIDCServer,
     authenticating_driver,
@@ -41,6 +43,24 @@ def deployment() -> ScriptedDeployment:
 @pytest.fixture
 def server(deployment: ScriptedDeployment) -> OIDCServer:
     oidc = OIDCServer("token", "second")
+    oidc.attach(deployment)
+    return oidc
+
+
+@pytest.fixture
+def several(deployment: ScriptedDeployment) -> OIDCServer:
+    """A server with one identity provider for each user, so that it has to be told which."""
+
+    class Server(OIDCServer):
+        def answer(self, command: dict[str, Any]) -> dict[str, Any]:
+            name = bson.decode(command["payload"]).get("n")
+            if name is not None:
+                self.idp = {"issuer": f"https://{name.partition('@')[0]}", "clientId": "abcd"}
+            elif "saslStart" in command:
+                return REFUSED
+            return super().answer(command)
+
+    oidc = Server("test_user1's token", "test_user2's token")
     oidc.attach(deployment)
     return oidc
 
@@ -257,6 +277,28 @@ async def test_human_1_2_single_principal_explicit_username(deployment: Scripted
     async with authenticating_driver(deployment, username="test_user1@example.com", **options) as client:
         await client.run(find())
     assert (server.names, server.shown) == (["test_user1@example.com"], ["token"])
+
+
+@pytest.mark.parametrize("user", ["test_user1", "test_user2"])
+async def test_human_1_3_and_1_4_multiple_principals(
+    deployment: ScriptedDeployment, several: OIDCServer, user: str
+) -> None:
+    callback = Callback(f"{user}'s token")
+    options = oidc_options(callback, human=True)
+    async with authenticating_driver(deployment, username=f"{user}@example.com", **options) as client:
+        await client.run(find())
+    assert several.shown == [f"{user}'s token"]
+    idp_info = callback.contexts[0].idp_info
+    assert idp_info is not None
+    assert idp_info.issuer == f"https://{user}"
+
+
+async def test_human_1_5_multiple_principals_and_no_user(deployment: ScriptedDeployment, several: OIDCServer) -> None:
+    callback = Callback("test_user1's token")
+    async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
+        error = await fails(client, find())
+    assert isinstance(error, OperationFailure)
+    assert callback.contexts == []
 
 
 async def test_human_1_6_allowed_hosts_blocked(deployment: ScriptedDeployment, server: OIDCServer) -> None:
