@@ -50,13 +50,14 @@ class _Call:
 
     __slots__ = ("ended", "task", "until", "waiters")
 
+    task: BackgroundTask
+
     def __init__(self, until: float, ended: Waiter) -> None:
         # Nobody waits for it any longer than this.
         self.until = until
         # Where the next call waits, should this one be cancelled.
         self.ended = ended
         self.waiters: list[Waiter] = []
-        self.task: BackgroundTask | None = None
 
 
 class TokenSource:
@@ -121,13 +122,13 @@ class TokenSource:
             outcome: OIDCCallbackResult | BaseException = await waiter.wait(until)
         except WaitTimeout:
             if until == call.until and call is self._call:
-                self._end()
+                self._end(call)
             raise ExecutionTimeout(f"{MONGODB_OIDC}: the callback returned no token in time") from None
         return outcome
 
     def _begin(self, request: NeedToken, limits: Limits) -> _Call:
         if self._call is not None:
-            self._end()
+            self._end(self._call)
         now, last = self._runtime.now(), self._cache.last_call
         starts = now if last is None else max(now, last + CALL_INTERVAL)
         call = self._call = _Call(starts + self._timeout, self._runtime.waiter())
@@ -145,11 +146,9 @@ class TokenSource:
         remaining = min(limits.until, limits.operation_until) - starts
         return self._timeout if remaining == inf else max(remaining, 0.0)
 
-    def _end(self) -> None:
-        call, self._call = self._call, None
-        if call is not None and call.task is not None:
-            call.task.cancel()
-            self._cancelled = call
+    def _end(self, call: _Call) -> None:
+        self._call, self._cancelled = None, call
+        call.task.cancel()
 
     async def _run(self, call: _Call, context: OIDCCallbackContext, starts: float) -> None:
         outcome: object = violation(MONGODB_OIDC, "the client was closed before the callback returned")
@@ -160,7 +159,7 @@ class TokenSource:
             if starts > self._runtime.now():
                 await self._runtime.sleep(starts - self._runtime.now())
             result = check_result(await self._fetch(context))
-            if call is self._call:
+            if call is self._call:  # not one that heard of its cancellation and returned all the same
                 self._cache.store(result, context.idp_info)
             outcome = result
         except Exception as error:

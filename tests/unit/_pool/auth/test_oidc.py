@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import bson
 import pytest
 
+from motorlite._pool.auth.conversation import NeedToken
 from motorlite._pool.auth.oidc import (
     DEFAULT_ALLOWED_HOSTS,
     Held,
@@ -20,9 +21,6 @@ from motorlite._pool.auth.oidc import (
 from motorlite.auth_oidc import OIDCCallbackResult, OIDCIdPInfo
 from motorlite.errors import ConfigurationError, OperationFailure, ProtocolError
 from tests.support.auth_servers import DONE, REFUSED, OIDCServer, play
-
-if TYPE_CHECKING:
-    from motorlite._pool.auth.conversation import NeedToken
 
 
 class Client:
@@ -147,6 +145,29 @@ def test_a_person_is_asked_again_from_the_beginning() -> None:
     assert server.names == ["me"]
 
 
+def test_a_cached_token_is_enough_for_a_person_too() -> None:
+    client = Client(cached="t", human=True)
+    server = OIDCServer("t")
+    client.converse(server)
+    assert (server.shown, server.names, client.requests) == (["t"], [], [])
+
+
+def test_a_refresh_token_that_is_newer_than_the_refused_one_is_kept() -> None:
+    client = Client(OIDCCallbackResult("bad", refresh_token="r2"), OIDCCallbackResult("good"), human=True)
+    client.cache.refresh_token = "r1"
+    server = OIDCServer("good")
+
+    def answer(command: dict[str, Any]) -> dict[str, Any]:
+        if client.cache.access_token == "bad":
+            # Meanwhile, on another connection.
+            client.cache.refresh_token = "r3"
+        return server.answer(command)
+
+    client.converse(answer)
+    assert [request.refresh_token for request in client.requests] == ["r1", "r3"]
+    assert server.names == []
+
+
 def test_a_refresh_that_fails_for_another_reason_is_an_error() -> None:
     client = Client("new", human=True)
     client.cache.refresh_token, client.cache.idp_info = "r", OIDCIdPInfo("x")
@@ -225,4 +246,5 @@ def test_hosts_that_are_not(host: str) -> None:
 def test_the_reprs_are_redacted() -> None:
     client = Client(cached="secret")
     client.held.access_token = "secret"
-    assert "secret" not in repr(client.cache) + repr(client.held)
+    request = NeedToken(refresh_token="secret")
+    assert "secret" not in repr(client.cache) + repr(client.held) + repr(request)

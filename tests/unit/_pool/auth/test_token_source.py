@@ -247,6 +247,24 @@ async def test_a_call_whose_time_is_up_is_replaced() -> None:
         assert callback.most_running == 1
 
 
+async def test_a_result_that_comes_after_the_cancellation_is_not_kept() -> None:
+    class Stubborn(Callback):
+        async def fetch(self, context: OIDCCallbackContext) -> Any:
+            try:
+                return await super().fetch(context)
+            except BaseException:
+                return OIDCCallbackResult("stale")
+
+    callback = Stubborn("t", seconds=1000)
+    async with client(callback) as source:
+        with pytest.raises(ExecutionTimeout):
+            await source.get()
+        await source.runtime.sleep(1)
+        assert source.cache.access_token is None
+        callback.seconds = 0
+        assert await source.get() == ("t", False)
+
+
 async def test_the_end_of_the_client_ends_the_wait() -> None:
     callback = Callback("t", seconds=100)
     async with client(callback) as source, anyio.create_task_group() as group:
