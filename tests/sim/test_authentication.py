@@ -240,6 +240,24 @@ async def test_an_operation_that_is_out_of_time_leaves_the_token_to_others(deplo
     assert context.timeout_seconds == pytest.approx(4)
 
 
+async def test_a_person_who_is_asked_again_does_not_hold_up_the_operation(deployment: ScriptedDeployment) -> None:
+    OIDCServer("t").attach(deployment)
+    callback = Callback("t")
+    async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
+        await client.run(find())
+        callback.seconds = 30
+        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+        begin = client.now
+        with pytest.raises(ExecutionTimeout) as caught:
+            await client.run(find(), timeout=3)
+        assert client.now - begin == pytest.approx(3)
+        assert caught.value.timeout
+        # The login page stays open, and the next operation gets what comes of it.
+        await client.run(find())
+        assert client.now - begin == pytest.approx(30.1), "calls begin a tenth of a second apart"
+    assert len(callback.contexts) == 2
+
+
 async def test_a_callback_that_never_returns(deployment: ScriptedDeployment) -> None:
     OIDCServer("t").attach(deployment)
     async with authenticating_driver(deployment, **oidc_options(Callback("t", seconds=1000))) as client:

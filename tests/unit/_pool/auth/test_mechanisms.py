@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -121,6 +122,23 @@ def test_plain_has_no_speculative_message() -> None:
     assert authentication.speculative_document() is None
     assert authentication.sasl_supported_mechs() is None
     assert first_command(authentication, handshake())["payload"] == b"\0user\0pencil"
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-1", "SCRAM-SHA-256"])
+def test_another_conversation_has_another_nonce(mechanism: str) -> None:
+    authentication = begin(mechanism)
+    first = first_command(authentication, handshake())["payload"]
+    assert first.endswith(b64encode(NONCE))
+    request = next(authentication.again(NONCE[::-1]))
+    assert isinstance(request, RunCommand)
+    assert request.document["payload"].endswith(b64encode(NONCE[::-1]))
+    assert request.document["mechanism"] == mechanism
+
+
+def test_aws_has_no_speculative_message() -> None:
+    authentication = begin("MONGODB-AWS", username=None, password=None, source="$external")
+    assert authentication.speculative_document() is None
+    assert authentication.sasl_supported_mechs() is None
 
 
 def test_arbiters_know_no_users() -> None:

@@ -90,6 +90,15 @@ def test_speculative_authentication_that_fails_says_nothing_of_the_token(reply: 
     assert client.requests == []
 
 
+def test_a_token_that_was_not_accepted_in_the_handshake_is_not_the_connections() -> None:
+    client = Client(cached="t")
+    speculative_document(client.cache, client.held)
+    client.cache.invalidate("t")
+    with pytest.raises(IndexError):  # of the callback, which has nothing to return
+        client.converse(OIDCServer("t"))
+    assert client.held.access_token is None
+
+
 def test_without_a_token_there_is_nothing_to_speculate_with() -> None:
     held = Held()
     held.access_token = "old"

@@ -247,6 +247,30 @@ async def test_a_call_whose_time_is_up_is_replaced() -> None:
         assert callback.most_running == 1
 
 
+async def test_the_next_call_waits_for_one_that_ends_slowly() -> None:
+    class Slow(Callback):
+        async def fetch(self, context: OIDCCallbackContext) -> Any:
+            self.running += 1
+            self.most_running = max(self.running, self.most_running)
+            try:
+                return await super().fetch(context)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(2)
+                self.running -= 1
+
+    callback = Slow("t", seconds=1000)
+    async with client(callback) as source:
+        with pytest.raises(ExecutionTimeout):
+            await source.get()
+        callback.seconds = 0
+        begin = source.now
+        assert await source.get() == ("t", False)
+        assert source.now - begin == pytest.approx(4), "two seconds for the end of each"
+        # Each counts itself twice.
+        assert callback.most_running == 2
+
+
 async def test_a_result_that_comes_after_the_cancellation_is_not_kept() -> None:
     class Stubborn(Callback):
         async def fetch(self, context: OIDCCallbackContext) -> Any:
