@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from motorlite import concerns, errors, monitoring, read_preferences, requests, results, retry
+from motorlite import auth_oidc, concerns, errors, monitoring, read_preferences, requests, results, retry
 from motorlite._api.command_cursor import AsyncCommandCursor
 from motorlite._api.constants import (
     ASCENDING,
@@ -70,6 +70,7 @@ __all__ = [
     "UpdateOne",
     "WriteConcern",
     "__version__",
+    "auth_oidc",
     "concerns",
     "errors",
     "monitoring",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from motorlite.auth_oidc import OIDCCallback
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def build_credentials(
     rules = _RULES[name]
     properties = dict(options.get("authMechanismProperties") or {})
     for what, rule, value in (("username", rules.username, username), ("password", rules.password, password)):
-        if rule == "required" and value is None:
+        # A username is not empty; a password may be.
+        if rule == "required" and (value is None or (what == "username" and not value)):
             raise ConfigurationError(f"{name} authentication needs a {what}")
         if rule == "forbidden" and value is not None:
             raise ConfigurationError(f"{name} authentication takes no {what}")
@@ -115,6 +117,10 @@ def build_credentials(
         properties.setdefault("SERVICE_NAME", "mongodb")
     elif mechanism == "MONGODB-OIDC":
         _check_oidc(username, properties)
+    elif mechanism == "MONGODB-AWS":
+        provider = properties.get("AWS_CREDENTIAL_PROVIDER")
+        if provider is not None and not callable(getattr(provider, "load", provider)):
+            raise ConfigurationError("AWS_CREDENTIAL_PROVIDER must be a provider of botocore (with load) or a function")
     return Credentials(username, password, _source(name, rules, database, options), mechanism, properties)
 
 
@@ -144,5 +150,8 @@ def _check_oidc(username: str | None, properties: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"TOKEN_RESOURCE goes with ENVIRONMENT {' and '.join(_OIDC_WITH_RESOURCE)}, and they need it"
         )
+    for name in ("OIDC_CALLBACK", "OIDC_HUMAN_CALLBACK"):
+        if name in properties and not isinstance(properties[name], OIDCCallback):
+            raise ConfigurationError(f"{name} must be a motorlite.auth_oidc.OIDCCallback")
     if "ALLOWED_HOSTS" in properties and "OIDC_HUMAN_CALLBACK" not in properties:
         raise ConfigurationError("ALLOWED_HOSTS is only for OIDC_HUMAN_CALLBACK")

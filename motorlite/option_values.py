@@ -234,6 +234,9 @@ def mechanism_properties(value: object) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for name, item in items:
         key = any_text(name).upper()
+        if key == "ALLOWED_HOSTS" and key not in allowed:
+            # Whoever writes the connection string may not say who else may see a person's token.
+            raise ConfigurationError("ALLOWED_HOSTS must be given as an argument, not in the connection string")
         if key not in allowed:
             raise ValueError
         if key == "CANONICALIZE_HOST_NAME":

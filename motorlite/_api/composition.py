@@ -18,10 +18,11 @@ from motorlite._execution.session import SessionPool
 from motorlite._execution.token_bucket import TokenBucket
 from motorlite._net import current, randomness
 from motorlite._net.dns import DNSResolver
+from motorlite._net.host_files import utc_date
 from motorlite._net.platform_facts import read_environment, read_platform_facts
 from motorlite._net.tls import make_context
 from motorlite._operations.end_sessions import EndSessions, session_batches
-from motorlite._pool.auth.scram import KeyCache
+from motorlite._pool.authenticate import Authenticator
 from motorlite._pool.establish import Establisher, HandshakeSettings
 from motorlite._pool.handshake import server_api_fields
 from motorlite._pool.metadata import ENVIRONMENT_VARIABLES, client_metadata, faas_provider, with_info
@@ -59,6 +60,10 @@ def _connector(runtime: Runtime, tls: TLSContext | None, proxy: ProxyOptions | N
     return partial(runtime.connect, tls=tls, proxy=proxy)
 
 
+def _plain_connector(runtime: Runtime) -> Connector:
+    return partial(runtime.connect, tls=None)
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """Where a client gets its event loop, its connections, its SRV records and its randomness from."""
@@ -69,6 +74,9 @@ class World:
     jitter: Callable[[], float] = randomness.jitter
     below: Callable[[int], int] = randomness.below
     nonce: Callable[[], bytes] = randomness.nonce
+    # Plain connections to the metadata services of clouds, and UTC, for authentication.
+    http: Callable[[Runtime], Connector] = _plain_connector
+    date: Callable[[], str] = utc_date
     min_heartbeat_interval: float = 0.5
 
 
@@ -217,11 +225,9 @@ class Core:
             compressors=self._compressors,
             backpressure=self.policy.handshake,
             server_api=options.server_api,
-            credentials=options.credentials,
-            key_cache=KeyCache(),
-            nonce=world.nonce,
         )
-        establisher = Establisher(runtime, connector, settings)
+        authenticator = self._authenticator(runtime, host, options)
+        establisher = Establisher(runtime, connector, settings, authenticator)
         pool_options = _pool_options(options)
 
         def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
@@ -257,6 +263,20 @@ class Core:
             make_pool=make_pool,
             below=world.below,
             publish=publishers.topology,
+        )
+
+    def _authenticator(self, runtime: Runtime, host: Host, options: ClientOptions) -> Authenticator | None:
+        world = self._world
+        if options.credentials is None:
+            return None
+        return Authenticator(
+            options.credentials,
+            world.nonce,
+            runtime=runtime,
+            host=host,
+            http=world.http(runtime),
+            server_api=options.server_api,
+            date=world.date,
         )
 
     def _executor(self, runtime: Runtime) -> Executor:

@@ -20,8 +20,10 @@ from motorlite._pool.connection import encode_command, next_request_id
 from motorlite._topology.topology_type import TopologyType
 from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import (
+    REAUTHENTICATION_REQUIRED,
     ConfigurationError,
     InvalidOperation,
+    OperationFailure,
     ProtocolError,
     PyMongoError,
     error_from_reply,
@@ -218,6 +220,12 @@ class Executor:
             if connection is None:
                 connection = await server.pool.check_out(deadline, self._check_out_limit(run))
             try:
+                try:
+                    return await self._send(run, server, connection)
+                except OperationFailure as error:
+                    if error.code != REAUTHENTICATION_REQUIRED or connection.renew is None:
+                        raise
+                await self._reauthenticate(run, server, connection)
                 return await self._send(run, server, connection)
             finally:
                 server.pool.check_in(connection)
@@ -231,6 +239,22 @@ class Executor:
         if run.selection_until != inf:
             return run.selection_until
         return self._now() + self._server_selection_timeout
+
+    async def _reauthenticate(self, run: _Run, server: Server, connection: Connection) -> None:
+        """The server executed nothing and wants the connection authenticated anew (authentication specification).
+
+        The command is then sent once more, whether it may be retried or not, and no retry is counted.
+        """
+        deadline = run.deadline
+        until, operation_until = self._now() + self._socket_timeout, None
+        if deadline.is_set:
+            until = operation_until = deadline.expires_at
+        assert connection.renew is not None
+        try:
+            await connection.renew(connection, until, operation_until)
+        except BaseException as error:
+            self._failed(run, server, connection, error)
+            raise
 
     async def _send(self, run: _Run, server: Server, connection: Connection) -> Document | None:
         operation, deadline = run.operation, run.deadline

@@ -23,7 +23,7 @@ def below(limit: int) -> int:
 
 def nonce() -> bytes:
     """Fresh random bytes for one authentication."""
-    return secrets.token_bytes(24)
+    return secrets.token_bytes(32)
 
 
 def session_id() -> Binary:

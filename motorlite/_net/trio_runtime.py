@@ -217,7 +217,8 @@ class TrioRuntime:
         return TrioStream(address, framer, stream.socket, secured)
 
     async def run_in_thread(self, function: Callable[[], T]) -> T:
-        return await trio.to_thread.run_sync(function)
+        # As on asyncio, who is cancelled does not wait for the thread.
+        return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
 
 
 def _cause(error: trio.BrokenResourceError) -> OSError:

@@ -12,7 +12,7 @@ from motorlite._wire.documents import decode_reply, encode
 from motorlite.errors import DocumentTooLarge, ProtocolError, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from bson.codec_options import CodecOptions
 
@@ -91,6 +91,7 @@ class Connection:
         "id",
         "idle_since",
         "interruption",
+        "renew",
         "stream",
     )
 
@@ -111,6 +112,8 @@ class Connection:
         self.idle_since = 0.0
         # Why the pool interrupted the operation that uses this connection, or None.
         self.interruption: PyMongoError | None = None
+        # Authenticates it again: the connection, until when, and when the operation's timeoutMS is used up.
+        self.renew: Callable[[Connection, float, float | None], Awaitable[None]] | None = None
 
     def learn(self, handshake: Handshake) -> None:
         """Take over what the server said of itself."""

@@ -6,13 +6,12 @@ SystemOverloadedError and RetryableError; name resolution, certificates, proxies
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from motorlite._pool.auth import mechanisms
-from motorlite._pool.auth.conversation import RunCommand
+from motorlite._pool.auth.token_source import Limits
 from motorlite._pool.compressed_stream import CompressedStream
 from motorlite._pool.connection import Connection
-from motorlite._pool.handshake import hello_document, parse_hello, server_api_fields
+from motorlite._pool.handshake import hello_document, parse_hello
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import (
     RETRYABLE,
@@ -30,9 +29,8 @@ if TYPE_CHECKING:
 
     from motorlite._net.runtime import Connector, Runtime
     from motorlite._pool.auth.mechanisms import Authentication
-    from motorlite._pool.auth.scram import KeyCache
+    from motorlite._pool.authenticate import Authenticator
     from motorlite._wire.compression import Compressor
-    from motorlite.options import Credentials
     from motorlite.server_api import ServerApi
     from motorlite.values import Address, Document
 
@@ -43,11 +41,8 @@ class HandshakeSettings:
     __slots__ = (
         "backpressure",
         "compressors",
-        "credentials",
-        "key_cache",
         "load_balanced",
         "metadata",
-        "nonce",
         "server_api",
     )
 
@@ -59,9 +54,6 @@ class HandshakeSettings:
         compressors: Sequence[Compressor] = (),
         backpressure: bool | str = True,
         server_api: ServerApi | None = None,
-        credentials: Credentials | None = None,
-        key_cache: KeyCache | None = None,
-        nonce: Callable[[], bytes] | None = None,
     ) -> None:
         # Called for each handshake, since applications may append to it.
         self.metadata = metadata
@@ -71,10 +63,6 @@ class HandshakeSettings:
         # True, or "2" for the preset of the later revision (client backpressure, "Handshake changes").
         self.backpressure = backpressure
         self.server_api = server_api
-        self.credentials = credentials
-        self.key_cache = key_cache
-        # Fresh random bytes for one authentication; needed with credentials.
-        self.nonce = nonce
 
 
 class EstablishmentError(Exception):
@@ -90,15 +78,33 @@ class EstablishmentError(Exception):
 class Establisher:
     """Opens the connections of one client."""
 
-    def __init__(self, runtime: Runtime, connect: Connector, settings: HandshakeSettings) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        connect: Connector,
+        settings: HandshakeSettings,
+        authenticator: Authenticator | None = None,
+    ) -> None:
         self._runtime = runtime
         self._connect = connect
         self._settings = settings
+        # None: the client has no credentials.
+        self._authenticator = authenticator
 
     async def open(
-        self, address: Address, connection_id: int, generation: int, until: float, *, authenticate: bool
+        self,
+        address: Address,
+        connection_id: int,
+        generation: int,
+        until: float,
+        *,
+        authenticate: bool,
+        operation_until: float | None = None,
     ) -> Connection:
         """A connection that is ready for commands, or for a monitor when `authenticate` is False.
+
+        `operation_until` is when the timeoutMS of the operation that wants it is used up; None: none was set. It does
+        not bound anything here, but is what an OIDC callback is told.
 
         Raises:
             EstablishmentError: with the error that the operation which wanted the connection gets.
@@ -106,9 +112,10 @@ class Establisher:
         framer = FrameReader()
         connection: Connection | None = None
         authentication: Authentication | None = None
+        authenticator = self._authenticator if authenticate else None
         try:
-            if authenticate:
-                authentication = self._authentication()
+            if authenticator is not None:
+                authentication = authenticator.begin(address)
             stream = await self._connect(address, framer, until)
             connection = Connection(address, connection_id, generation, stream, framer)
             await self._hello(connection, authentication, until, is_monitor=not authenticate)
@@ -125,8 +132,8 @@ class Establisher:
             _close(connection)
             raise
         try:
-            if authentication is not None:
-                await self._authenticate(connection, authentication, until)
+            if authenticator is not None and authentication is not None:
+                await authenticator.authenticate(connection, authentication, Limits(until, operation_until))
         except PyMongoError as error:
             connection.close()
             error.address = address
@@ -139,12 +146,6 @@ class Establisher:
             connection.close()
             raise
         return connection
-
-    def _authentication(self) -> Authentication | None:
-        settings = self._settings
-        if settings.credentials is None or settings.key_cache is None or settings.nonce is None:
-            return None
-        return mechanisms.start(settings.credentials, settings.nonce(), settings.key_cache)
 
     async def _hello(
         self, connection: Connection, authentication: Authentication | None, until: float, *, is_monitor: bool
@@ -169,22 +170,6 @@ class Establisher:
         connection.learn(handshake)
         if stream is not None:
             connection.stream = stream.agree(handshake.compression)
-
-    async def _authenticate(self, connection: Connection, authentication: Authentication, until: float) -> None:
-        conversation = authentication.conversation(connection.handshake)
-        if conversation is None:
-            return
-        answer: Any = None
-        while True:
-            try:
-                request = conversation.send(answer)
-            except StopIteration:
-                return
-            if isinstance(request, RunCommand):
-                document = {**request.document, **server_api_fields(self._settings.server_api)}
-                answer = await connection.command(request.database, document, until)
-            else:
-                answer = await self._runtime.run_in_thread(request.function)
 
 
 def _is_network_error(error: PyMongoError) -> bool:

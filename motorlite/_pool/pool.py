@@ -90,7 +90,7 @@ class Pool:
         started = self._runtime.now()
         if self._publish is not None:
             self._publish(events.ConnectionCheckOutStartedEvent(self.address))
-        request = Request(self._runtime.waiter())
+        request = Request(self._runtime.waiter(), deadline.expires_at if deadline.is_set else None)
         self.state.enqueue(request, started)
         self._perform()
         try:
@@ -252,9 +252,15 @@ class Pool:
         started = self._runtime.now()
         connect_timeout = self._options.connect_timeout
         until = started + connect_timeout if connect_timeout else inf
+        sponsor = establishment.request
         try:
             connection = await self._establisher.open(
-                self.address, establishment.connection_id, establishment.generation, until, authenticate=True
+                self.address,
+                establishment.connection_id,
+                establishment.generation,
+                until,
+                authenticate=True,
+                operation_until=None if sponsor is None else sponsor.operation_until,
             )
         except EstablishmentError as failure:
             self._not_established(establishment, failure.error, failure)

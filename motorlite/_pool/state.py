@@ -88,10 +88,12 @@ class Waiter(Protocol):
 class Request:
     """One operation that waits for a connection."""
 
-    __slots__ = ("establishment", "waiter")
+    __slots__ = ("establishment", "operation_until", "waiter")
 
-    def __init__(self, waiter: Waiter) -> None:
+    def __init__(self, waiter: Waiter, operation_until: float | None = None) -> None:
         self.waiter = waiter
+        # When the timeoutMS of the operation is used up; None: none was set.
+        self.operation_until = operation_until
         # The connection that is being established because of this request, or None.
         self.establishment: Establishment | None = None
 

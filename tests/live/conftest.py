@@ -54,6 +54,13 @@ def replica_set3() -> Iterator[LocalServer]:
 
 
 @pytest.fixture(scope="session")
+def secured() -> Iterator[LocalServer]:
+    """A standalone server of our own that demands TLS and authentication."""
+    with LocalServer.start("standalone", auth=True, tls=True, own=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def deployment(request: pytest.FixtureRequest) -> Iterator[LocalServer]:
     """The deployment of MONGODB_URI, or else the same server as `replica_set`."""
     if os.environ.get("MONGODB_URI"):

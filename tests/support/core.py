@@ -149,13 +149,21 @@ class Driver:
 
 @asynccontextmanager
 async def driver(
-    deployment: ScriptedDeployment, *, jitter: float = 1.0, connect: bool = True, **options: Any
+    deployment: ScriptedDeployment,
+    *,
+    jitter: float = 1.0,
+    connect: bool = True,
+    world: Any = None,
+    **options: Any,
 ) -> AsyncIterator[Driver]:
-    """A client on `deployment`, with a connection to the primary unless `connect` is false."""
+    """A client on `deployment`, with a connection to the primary unless `connect` is false.
+
+    `world` is a mapping with further parts of its `World`.
+    """
     recorder = Recorder()
     chosen = client_options(deployment.uri, event_listeners=[recorder], **options)
-    world = World(connector=deployment.connector, jitter=lambda: jitter, below=lambda _: 0)
-    core = Core(chosen, world)
+    parts: dict[str, Any] = {"connector": deployment.connector, "jitter": lambda: jitter, "below": lambda _: 0}
+    core = Core(chosen, World(**{**parts, **(world or {})}))
     core.enter()
     client = Driver(core, deployment, recorder)
     try:

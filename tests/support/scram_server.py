@@ -7,7 +7,7 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Any
 
-from motorlite._pool.auth.conversation import Compute
+from motorlite._pool.auth.conversation import Compute, RunCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,6 +114,7 @@ def drive(conversation: Conversation, answer: Callable[[dict[str, Any]], Reply],
             value = request.function()
             computed += 1
         else:
+            assert isinstance(request, RunCommand)
             assert request.database == database
             value = answer(request.document)
 

@@ -6,12 +6,19 @@ from typing import Any
 
 import pytest
 
+from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
 from motorlite.credentials import Credentials, build_credentials
 from motorlite.errors import ConfigurationError
 
 
-def callback() -> None:
-    """Stands for a callback; it is never called here."""
+class Callback(OIDCCallback):
+    """Never called here."""
+
+    def fetch(self, context: OIDCCallbackContext) -> OIDCCallbackResult:
+        raise NotImplementedError
+
+
+callback = Callback()
 
 
 def build(username: str | None = None, password: str | None = None, **options: Any) -> Credentials | None:
@@ -35,7 +42,7 @@ def test_objects_are_kept() -> None:
     credentials = build(authMechanism="MONGODB-OIDC", authMechanismProperties=properties)
     assert credentials is not None
     assert credentials.mechanism_properties == properties
-    provider = object()
+    provider = build
     aws = build(authMechanism="MONGODB-AWS", authMechanismProperties={"AWS_CREDENTIAL_PROVIDER": provider})
     assert aws is not None
     assert aws.mechanism_properties == {"AWS_CREDENTIAL_PROVIDER": provider}
@@ -49,6 +56,10 @@ def test_objects_are_kept() -> None:
         ("u", None, "SCRAM-SHA-1", {}, "SCRAM-SHA-1 authentication needs a password"),
         ("u", "p", "MONGODB-X509", {}, "MONGODB-X509 authentication takes no password"),
         ("u", "p", None, {"SERVICE_NAME": "x"}, "mechanism properties SERVICE_NAME; allowed are: none"),
+        ("", "p", None, {}, "SCRAM authentication needs a username"),
+        ("", "p", "PLAIN", {}, "PLAIN authentication needs a username"),
+        (None, None, "MONGODB-OIDC", {"OIDC_CALLBACK": build}, "OIDC_CALLBACK must be a motorlite.auth_oidc"),
+        (None, None, "MONGODB-AWS", {"AWS_CREDENTIAL_PROVIDER": "me"}, "must be a provider of botocore"),
         ("u", "p", "GSSAPI", {"ENVIRONMENT": "x"}, "allowed are: SERVICE_NAME"),
         (None, None, "MONGODB-OIDC", {}, "got none of them"),
         (

@@ -11,6 +11,7 @@ from bson import SON
 from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions, DatetimeConversion, TypeRegistry
 
+from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
 from motorlite.concerns import ReadConcern, WriteConcern
 from motorlite.driver_info import DriverInfo
 from motorlite.errors import ConfigurationError, InvalidURI
@@ -328,11 +329,16 @@ def test_empty_proxy_credentials_are_none() -> None:
 
 
 def test_mechanism_properties() -> None:
-    properties = {"oidc_human_callback": print, "ALLOWED_HOSTS": ["a", "*.b"]}
+    class Callback(OIDCCallback):
+        def fetch(self, context: OIDCCallbackContext) -> OIDCCallbackResult:
+            raise NotImplementedError
+
+    callback = Callback()
+    properties = {"oidc_human_callback": callback, "ALLOWED_HOSTS": ["a", "*.b"]}
     options = client_options(authMechanism="MONGODB-OIDC", authMechanismProperties=properties)
     assert options.credentials is not None
     assert options.credentials.mechanism_properties == {
-        "OIDC_HUMAN_CALLBACK": print,
+        "OIDC_HUMAN_CALLBACK": callback,
         "ALLOWED_HOSTS": ("a", "*.b"),
     }
     options = client_options(

@@ -157,7 +157,7 @@ def test_srv_max_hosts(other: str) -> None:
         (f"appname={'ü' * 65}", "appname must be a string of 1 to 128 bytes"),
         ("authMechanism=MONGODB-CR", "authMechanism must be one of"),
         ("authMechanismProperties=NAME", "authMechanismProperties must be"),
-        ("authMechanismProperties=ALLOWED_HOSTS:a", "authMechanismProperties must be"),
+        ("authMechanismProperties=OIDC_CALLBACK:a", "authMechanismProperties must be"),
         ("readPreference=Primary", "readPreference must be"),
         ("uuidRepresentation=new", "uuidRepresentation must be one of"),
         ("datetime_conversion=9", "datetime_conversion must be"),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from motorlite.errors import ConfigurationError, OperationFailure, ProtocolError, error_from_reply
 
 if TYPE_CHECKING:
+    from motorlite.auth_oidc import OIDCIdPInfo
     from motorlite.values import Document
+
+# The "database" of users that another system knows.
+EXTERNAL: Final = "$external"
 
 
 class RunCommand:
@@ -40,7 +44,32 @@ class Compute:
         return "<Compute>"
 
 
-Request: TypeAlias = RunCommand | Compute
+class NeedToken:
+    """Answer with an access token and whether the client had it already; with neither, ask the callback for one."""
+
+    __slots__ = ("idp_info", "refresh_token")
+
+    def __init__(self, idp_info: OIDCIdPInfo | None = None, refresh_token: str | None = None) -> None:
+        self.idp_info = idp_info
+        self.refresh_token = refresh_token
+
+    def __repr__(self) -> str:
+        return "<NeedToken>"
+
+
+class NeedAwsCredentials:
+    """Answer with `aws.AwsCredentials`."""
+
+    __slots__ = ()
+
+
+class NeedDate:
+    """Answer with the time in UTC as ``YYYYMMDDTHHMMSSZ``."""
+
+    __slots__ = ()
+
+
+Request: TypeAlias = RunCommand | Compute | NeedToken | NeedAwsCredentials | NeedDate
 Conversation: TypeAlias = Generator[Request, Any, None]
 """Ends when the connection is authenticated; otherwise raises what the attempt failed with."""
 

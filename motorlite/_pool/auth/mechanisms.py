@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._pool.auth import plain, scram, x509
+from motorlite._pool.auth import aws, oidc, plain, scram, x509
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from motorlite._pool.auth.conversation import Conversation
     from motorlite._pool.auth.scram import KeyCache
     from motorlite._pool.handshake import Handshake
-    from motorlite.options import Credentials
-    from motorlite.values import Document
+    from motorlite.credentials import Credentials
+    from motorlite.values import Address, Document
 
-# RFC 5802 leaves the length open; RFC 7677's example has this many bytes. Less is a mistake of the caller.
-MIN_NONCE_BYTES: Final = 15
-SUPPORTED: Final = (scram.SCRAM_SHA_256, scram.SCRAM_SHA_1, x509.MONGODB_X509, plain.PLAIN)
+# What MONGODB-AWS prescribes; RFC 7677's example for SCRAM has less than half of it.
+NONCE_BYTES: Final = aws.NONCE_BYTES
+_SCRAM: Final = (scram.SCRAM_SHA_256, scram.SCRAM_SHA_1)
+SUPPORTED: Final = (*_SCRAM, x509.MONGODB_X509, plain.PLAIN, aws.MONGODB_AWS, oidc.MONGODB_OIDC)
 
 
 class Authentication:
-    """One connection's authentication: what its handshake carries, and the conversation after it."""
+    """One connection's authentication: what its handshake carries, and the conversations after it."""
 
-    __slots__ = ("_cache", "_mechanism", "_user")
+    __slots__ = ("_credentials", "_held", "_keys", "_mechanism", "_nonce", "_tokens")
 
-    def __init__(self, mechanism: str | None, user: scram.ScramUser, cache: KeyCache) -> None:
-        self._mechanism = mechanism
-        self._user = user
-        self._cache = cache
+    def __init__(self, credentials: Credentials, nonce: bytes, keys: KeyCache, tokens: oidc.TokenCache) -> None:
+        self._credentials = credentials
+        # None until it is negotiated.
+        self._mechanism = credentials.mechanism
+        # Serves one conversation.
+        self._nonce = nonce
+        self._keys = keys
+        self._tokens = tokens
+        self._held = oidc.Held()
 
     def __repr__(self) -> str:
         return f"<Authentication {self._mechanism or 'by negotiation'}>"
@@ -37,16 +45,19 @@ class Authentication:
         if self._mechanism is not None:
             return None
         # The username exactly as given: the server looks for conflicts in the raw form.
-        return f"{self._user.source}.{self._user.username}"
+        return f"{self._credentials.source}.{self._credentials.username}"
 
     def speculative_document(self) -> Document | None:
         """The conversation's first message, for the handshake to carry; None when the mechanism has none."""
-        if self._mechanism == plain.PLAIN:
+        mechanism = self._mechanism
+        if mechanism == x509.MONGODB_X509:
+            return x509.start_command(self._credentials.username)
+        if mechanism == oidc.MONGODB_OIDC:
+            return oidc.speculative_document(self._tokens, self._held)
+        if mechanism is not None and mechanism not in _SCRAM:
             return None
-        if self._mechanism == x509.MONGODB_X509:
-            return x509.start_command(self._user.username)
-        command = scram.start_command(self._mechanism or scram.SCRAM_SHA_256, self._user)
-        command["db"] = self._user.source
+        command = scram.start_command(mechanism or scram.SCRAM_SHA_256, self._user())
+        command["db"] = self._credentials.source
         return command
 
     def conversation(self, handshake: Handshake) -> Conversation | None:
@@ -56,43 +67,64 @@ class Authentication:
         """
         if handshake.is_arbiter:
             return None
-        user, reply = self._user, handshake.speculative_reply
-        if self._mechanism == plain.PLAIN:
-            return plain.converse(user.username, user.password, user.source)
-        if self._mechanism == x509.MONGODB_X509:
-            return x509.converse(user.username, reply)
-        mechanism = self._mechanism
-        if mechanism is None:
+        reply = handshake.speculative_reply
+        if self._mechanism is None:
             # A server that answers the speculative message has agreed to its mechanism.
             is_agreed = reply is not None or scram.SCRAM_SHA_256 in (handshake.sasl_supported_mechs or ())
-            mechanism = scram.SCRAM_SHA_256 if is_agreed else scram.SCRAM_SHA_1
-        return scram.converse(mechanism, user, self._cache, reply)
+            self._mechanism = scram.SCRAM_SHA_256 if is_agreed else scram.SCRAM_SHA_1
+        return self._converse(reply)
+
+    def again(self, nonce: bytes) -> Conversation:
+        """The whole conversation once more, because the server no longer takes the connection for authenticated."""
+        self._nonce = nonce
+        self._tokens.invalidate(self._held.access_token)
+        return self._converse(None)
+
+    def _converse(self, reply: Mapping[str, Any] | None) -> Conversation:
+        credentials, mechanism = self._credentials, self._mechanism
+        if mechanism == plain.PLAIN:
+            return plain.converse(credentials.username or "", credentials.password or "", credentials.source)
+        if mechanism == x509.MONGODB_X509:
+            return x509.converse(credentials.username, reply)
+        if mechanism == aws.MONGODB_AWS:
+            return aws.converse(self._nonce)
+        if mechanism == oidc.MONGODB_OIDC:
+            is_human = "OIDC_HUMAN_CALLBACK" in credentials.mechanism_properties
+            return oidc.converse(
+                self._tokens, self._held, credentials.username, is_human=is_human, speculative_reply=reply
+            )
+        assert mechanism is not None
+        return scram.converse(mechanism, self._user(), self._keys, reply)
+
+    def _user(self) -> scram.ScramUser:
+        credentials = self._credentials
+        return scram.ScramUser(credentials.username or "", credentials.password or "", credentials.source, self._nonce)
 
 
-def start(credentials: Credentials, nonce: bytes, key_cache: KeyCache) -> Authentication:
-    """Prepare to authenticate one connection.
+def start(
+    credentials: Credentials, address: Address, nonce: bytes, keys: KeyCache, tokens: oidc.TokenCache
+) -> Authentication:
+    """Prepare to authenticate one connection to `address`.
 
-    `nonce` is at least 15 fresh random bytes; `key_cache` belongs to the client.
+    `nonce` is 32 fresh random bytes; `keys` and `tokens` belong to the client.
 
     Raises:
-        ValueError: The nonce is too short to be one.
-        ConfigurationError: The mechanism is unknown or unsupported, or the credentials do not fit it.
+        ValueError: The nonce does not have its length.
+        ConfigurationError: The mechanism is not supported, the credentials do not fit it, or the address may not see
+            the token.
     """
-    if len(nonce) < MIN_NONCE_BYTES:
-        raise ValueError(f"a nonce needs at least {MIN_NONCE_BYTES} bytes, got {len(nonce)}")
-    mechanism = credentials.mechanism
+    if len(nonce) != NONCE_BYTES:
+        raise ValueError(f"a nonce has {NONCE_BYTES} bytes, not {len(nonce)}")
+    mechanism, properties = credentials.mechanism, credentials.mechanism_properties
     if mechanism is not None and mechanism not in SUPPORTED:
         raise ConfigurationError(
             f"authentication mechanism {mechanism!r} is not supported by this version of motorlite; "
             f"supported are {', '.join(SUPPORTED)}"
         )
-    name = mechanism or "SCRAM"
-    if credentials.mechanism_properties:
-        raise ConfigurationError(f"{name} takes no mechanism properties")
-    if mechanism == x509.MONGODB_X509:
-        if credentials.password is not None:
-            raise ConfigurationError(f"{name} takes no password")
-    elif not credentials.username or credentials.password is None:
-        raise ConfigurationError(f"{name} needs a username and a password")
-    user = scram.ScramUser(credentials.username or "", credentials.password or "", credentials.source, nonce)
-    return Authentication(mechanism, user, key_cache)
+    if "OIDC_HUMAN_CALLBACK" in properties:
+        oidc.check_host(address, properties.get("ALLOWED_HOSTS", oidc.DEFAULT_ALLOWED_HOSTS))
+    if (mechanism in (None, plain.PLAIN) or mechanism in _SCRAM) and (
+        not credentials.username or credentials.password is None
+    ):
+        raise ConfigurationError(f"{mechanism or 'SCRAM'} needs a username and a password")
+    return Authentication(credentials, nonce, keys, tokens)

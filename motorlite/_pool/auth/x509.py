@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._pool.auth.conversation import run
+from motorlite._pool.auth.conversation import EXTERNAL, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from motorlite.values import Document
 
 MONGODB_X509: Final = "MONGODB-X509"
-EXTERNAL: Final = "$external"
 
 
 def start_command(username: str | None) -> Document:

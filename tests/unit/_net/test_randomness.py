@@ -18,7 +18,7 @@ def test_below() -> None:
 
 
 def test_nonce() -> None:
-    assert len(randomness.nonce()) == 24
+    assert len(randomness.nonce()) == 32
     assert randomness.nonce() != randomness.nonce()
 
 

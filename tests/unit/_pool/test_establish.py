@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import pytest
 
 from motorlite._net.current import current_runtime
-from motorlite._pool.auth.scram import KeyCache
+from motorlite._pool.authenticate import Authenticator
 from motorlite._pool.establish import Establisher, EstablishmentError, HandshakeSettings
 from motorlite._wire.compression import Zlib
 from motorlite.credentials import Credentials
@@ -50,14 +51,21 @@ def deployment() -> ScriptedDeployment:
     return ScriptedDeployment(["a:1"])
 
 
-def authenticating(mechanism: str | None = "SCRAM-SHA-256", **fields: Any) -> HandshakeSettings:
-    credentials = Credentials("user", "pencil", "admin", mechanism)
-    return HandshakeSettings(dict, credentials=credentials, key_cache=KeyCache(), nonce=lambda: b"n" * 24, **fields)
+@dataclass(frozen=True)
+class Setup:
+    """What a client is configured with; no mechanism is authenticated with while `credentials` are None."""
+
+    settings: HandshakeSettings = field(default_factory=lambda: HandshakeSettings(dict))
+    credentials: Credentials | None = None
+
+
+def authenticating(mechanism: str | None = "SCRAM-SHA-256", **fields: Any) -> Setup:
+    return Setup(HandshakeSettings(dict, **fields), Credentials("user", "pencil", "admin", mechanism))
 
 
 async def establish(
     deployment: ScriptedDeployment,
-    settings: HandshakeSettings | None = None,
+    setup: Setup | None = None,
     *,
     authenticate: bool = True,
     in_thread: Any = None,
@@ -70,16 +78,27 @@ async def establish(
     # In virtual time, nothing may wait for a thread.
     runtime.run_in_thread = in_thread or at_once
     connect = deployment.connector(runtime, None)
-    establisher = Establisher(runtime, connect, settings or HandshakeSettings(dict))
+    setup = setup or Setup()
+    authenticator = None
+    if setup.credentials is not None:
+        authenticator = Authenticator(
+            setup.credentials,
+            lambda: b"n" * 32,
+            runtime=runtime,
+            host=deployment._host,  # type: ignore[arg-type]  # `connector` has made it
+            http=connect,
+            server_api=setup.settings.server_api,
+        )
+    establisher = Establisher(runtime, connect, setup.settings, authenticator)
     try:
         return await establisher.open(ADDRESS, 3, 5, runtime.now() + 10, authenticate=authenticate)
     finally:
         await deployment.close()
 
 
-async def refusal(deployment: ScriptedDeployment, settings: HandshakeSettings | None = None) -> EstablishmentError:
+async def refusal(deployment: ScriptedDeployment, setup: Setup | None = None) -> EstablishmentError:
     with pytest.raises(EstablishmentError) as caught:
-        await establish(deployment, settings)
+        await establish(deployment, setup)
     await settle()
     assert not deployment["a:1"].open_connections, "closed at once"
     assert caught.value.error.address == ADDRESS
@@ -116,7 +135,7 @@ async def test_what_a_client_tells_of_itself(deployment: ScriptedDeployment) -> 
         metadata, load_balanced=True, compressors=[Zlib()], backpressure="2", server_api=ServerApi("1")
     )
     for _ in range(2):
-        connection = await establish(deployment, settings)
+        connection = await establish(deployment, Setup(settings))
         assert connection.facts.is_load_balanced
     first, second = (hello.document for hello in deployment["a:1"].hellos)
     assert first == {
@@ -220,7 +239,7 @@ async def test_a_bug_closes_the_socket(deployment: ScriptedDeployment) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await establish(deployment, HandshakeSettings(bug))
+        await establish(deployment, Setup(HandshakeSettings(bug)))
     scram = ScramServer("SCRAM-SHA-256", b"pencil")
     deployment["a:1"].on("saslStart", scram.answer)
     with pytest.raises(ZeroDivisionError):

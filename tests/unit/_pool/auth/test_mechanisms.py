@@ -1,17 +1,20 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
+from base64 import b64encode
 from typing import Any
 
 import pytest
 
 from motorlite._pool.auth.conversation import RunCommand
 from motorlite._pool.auth.mechanisms import Authentication, start
+from motorlite._pool.auth.oidc import TokenCache
 from motorlite._pool.auth.scram import KeyCache
 from motorlite._pool.handshake import Handshake, parse_hello
+from motorlite.credentials import Credentials
 from motorlite.errors import ConfigurationError
 from tests.support.scram_server import ScramServer, drive
 
+NONCE = b"12345678901234567890123456789012"
 SHA_1_USER_PENCIL = b"1c33006ec1ffd90f9cadcbcc0e118200"
 
 
@@ -22,18 +25,12 @@ def credentials(
     password: str | None = "pencil",
     source: str = "admin",
     **properties: str,
-) -> Any:
-    return SimpleNamespace(
-        username=username,
-        password=password,
-        source=source,
-        mechanism=mechanism,
-        mechanism_properties=properties,
-    )
+) -> Credentials:
+    return Credentials(username, password, source, mechanism, properties)
 
 
 def begin(mechanism: str | None = None, **fields: Any) -> Authentication:
-    return start(credentials(mechanism, **fields), b"123456789012345678", KeyCache())
+    return start(credentials(mechanism, **fields), ("a", 1), NONCE, KeyCache(), TokenCache())
 
 
 def handshake(**fields: Any) -> Handshake:
@@ -127,13 +124,31 @@ def test_plain_has_no_speculative_message() -> None:
     assert first_command(authentication, handshake())["payload"] == b"\0user\0pencil"
 
 
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-1", "SCRAM-SHA-256"])
+def test_another_conversation_has_another_nonce(mechanism: str) -> None:
+    authentication = begin(mechanism)
+    first = first_command(authentication, handshake())["payload"]
+    assert first.endswith(b64encode(NONCE))
+    request = next(authentication.again(NONCE[::-1]))
+    assert isinstance(request, RunCommand)
+    assert request.document["payload"].endswith(b64encode(NONCE[::-1]))
+    assert request.document["mechanism"] == mechanism
+
+
+def test_aws_has_no_speculative_message() -> None:
+    authentication = begin("MONGODB-AWS", username=None, password=None, source="$external")
+    assert authentication.speculative_document() is None
+    assert authentication.sasl_supported_mechs() is None
+
+
 def test_arbiters_know_no_users() -> None:
     assert begin().conversation(handshake(arbiterOnly=True)) is None
 
 
-@pytest.mark.parametrize("mechanism", ["MONGODB-AWS", "MONGODB-OIDC", "GSSAPI", "MONGODB-CR"])
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "MONGODB-CR"])
 def test_unsupported_mechanisms_name_the_supported(mechanism: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"'{mechanism}'.*SCRAM-SHA-256, SCRAM-SHA-1, MONGODB-X509, PLAIN"):
+    supported = "SCRAM-SHA-256, SCRAM-SHA-1, MONGODB-X509, PLAIN, MONGODB-AWS, MONGODB-OIDC"
+    with pytest.raises(ConfigurationError, match=f"'{mechanism}'.*{supported}"):
         begin(mechanism)
 
 
@@ -144,16 +159,10 @@ def test_incomplete_credentials(mechanism: str | None, lacking: dict[str, Any]) 
         begin(mechanism, **lacking)
 
 
-def test_superfluous_credentials() -> None:
-    with pytest.raises(ConfigurationError, match="MONGODB-X509 takes no password"):
-        begin("MONGODB-X509")
-    with pytest.raises(ConfigurationError, match="PLAIN takes no mechanism properties"):
-        begin("PLAIN", SERVICE_NAME="x")
-
-
-def test_short_nonces_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 15 bytes, got 14"):
-        start(credentials(), b"x" * 14, KeyCache())
+@pytest.mark.parametrize("length", [31, 33])
+def test_nonces_have_their_length(length: int) -> None:
+    with pytest.raises(ValueError, match=f"32 bytes, not {length}"):
+        start(credentials(), ("a", 1), b"x" * length, KeyCache(), TokenCache())
 
 
 def test_an_empty_password_is_a_password() -> None:

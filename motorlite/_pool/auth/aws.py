@@ -1,0 +1,120 @@
+"""Pure: MONGODB-AWS: proves to the server that AWS would take a request of ours for who the caller is.
+
+The request (GetCallerIdentity) is never sent by the client. It is signed with Signature Version 4, and the server asks
+AWS with it whose signature that is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import bson
+from bson.binary import Binary
+from bson.errors import BSONError
+
+from motorlite._pool.auth.conversation import EXTERNAL, NeedAwsCredentials, NeedDate, SaslReply, run, violation
+
+if TYPE_CHECKING:
+    from motorlite._pool.auth.conversation import Conversation
+
+MONGODB_AWS: Final = "MONGODB-AWS"
+NONCE_BYTES: Final = 32
+DEFAULT_REGION: Final = "us-east-1"
+_GLOBAL_HOSTS: Final = ("sts.amazonaws.com", "aws.amazonaws.com")
+# RFC 1035.
+_MAX_HOST_BYTES: Final = 255
+_ALGORITHM: Final = "AWS4-HMAC-SHA256"
+_BODY: Final = b"Action=GetCallerIdentity&Version=2011-06-15"
+
+
+class AwsCredentials(NamedTuple):
+    """What a request to AWS is signed with."""
+
+    access_key: str
+    secret_key: str
+    # Of temporary credentials.
+    token: str | None = None
+
+    def __repr__(self) -> str:
+        return "<AwsCredentials>"
+
+
+def converse(nonce: bytes) -> Conversation:
+    """Authenticate with `nonce`, 32 fresh random bytes."""
+    credentials: AwsCredentials = yield NeedAwsCredentials()
+    # 110 is "n": no channel binding; the server does not know any.
+    first = Binary(bson.encode({"r": Binary(nonce), "p": ord("n")}))
+    reply = yield from run(EXTERNAL, {"saslStart": 1, "mechanism": MONGODB_AWS, "payload": first})
+    server_first = SaslReply(MONGODB_AWS, reply)
+    if server_first.is_done:
+        raise violation(MONGODB_AWS, "the server ended the conversation before it got a signature")
+    server_nonce, host = parse_server_first(server_first.payload, nonce)
+    date: str = yield NeedDate()
+    second: dict[str, Any] = {"a": authorization(credentials, host, server_nonce, date), "d": date}
+    if credentials.token is not None:
+        second["t"] = credentials.token
+    command = {
+        "saslContinue": 1,
+        "conversationId": server_first.conversation_id,
+        "payload": Binary(bson.encode(second)),
+    }
+    if not SaslReply(MONGODB_AWS, (yield from run(EXTERNAL, command))).is_done:
+        raise violation(MONGODB_AWS, "the server does not end the conversation")
+
+
+def parse_server_first(payload: bytes, nonce: bytes) -> tuple[bytes, str]:
+    """The server's nonce and the host of AWS's Security Token Service."""
+    try:
+        document: dict[str, Any] = bson.decode(payload)
+    except BSONError:
+        document = {}
+    server_nonce, host = document.get("s"), document.get("h")
+    if not isinstance(server_nonce, bytes) or not isinstance(host, str):
+        raise violation(MONGODB_AWS, "the server's first message is malformed")
+    if len(server_nonce) != 2 * NONCE_BYTES or not hmac.compare_digest(server_nonce[:NONCE_BYTES], nonce):
+        raise violation(MONGODB_AWS, "the server's nonce does not extend the client's to 64 bytes")
+    if not host or len(host.encode()) > _MAX_HOST_BYTES or "" in host.split("."):
+        raise violation(MONGODB_AWS, f"the server names {host[:100]!r} as the STS host, which is no host name")
+    return bytes(server_nonce), host
+
+
+def region(host: str) -> str:
+    """The region in a valid name of an STS host ("Region Calculation")."""
+    if host in _GLOBAL_HOSTS or "." not in host:
+        return DEFAULT_REGION
+    return host.split(".")[1]
+
+
+def authorization(credentials: AwsCredentials, host: str, server_nonce: bytes, date: str) -> str:
+    """The header `Authorization`; `date` is UTC as ``YYYYMMDDTHHMMSSZ``."""
+    headers = {
+        "content-length": str(len(_BODY)),
+        "content-type": "application/x-www-form-urlencoded",
+        "host": host,
+        "x-amz-date": date,
+        "x-mongodb-gs2-cb-flag": "n",
+        "x-mongodb-server-nonce": b64encode(server_nonce).decode(),
+    }
+    if credentials.token is not None:
+        headers["x-amz-security-token"] = credentials.token
+    names = ";".join(sorted(headers))
+    lines = "".join(f"{name}:{headers[name].strip()}\n" for name in sorted(headers))
+    # Method, path, an empty query, headers, their names, and the body.
+    canonical = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(_BODY).hexdigest()}"
+    day, where = date[:8], region(host)
+    scope = f"{day}/{where}/sts/aws4_request"
+    to_sign = f"{_ALGORITHM}\n{date}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+    key = signing_key(credentials.secret_key, day, where, "sts")
+    signature = hmac.new(key, to_sign.encode(), "sha256").hexdigest()
+    return f"{_ALGORITHM} Credential={credentials.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
+
+
+def signing_key(secret_key: str, day: str, where: str, service: str) -> bytes:
+    """The key of one day, region and service."""
+    key = f"AWS4{secret_key}".encode()
+    for part in (day, where, service, "aws4_request"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return key

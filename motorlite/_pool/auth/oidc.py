@@ -1,0 +1,208 @@
+"""Pure: MONGODB-OIDC: the token cache of a client, and the conversations of the machine and the human flow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import bson
+from bson.binary import Binary
+from bson.errors import BSONError
+
+from motorlite._pool.auth.conversation import EXTERNAL, NeedToken, SaslReply, run, violation
+from motorlite.auth_oidc import OIDCCallbackResult, OIDCIdPInfo
+from motorlite.errors import ConfigurationError, OperationFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping
+
+    from motorlite._pool.auth.conversation import Conversation, Request
+    from motorlite.values import Address, Document
+
+MONGODB_OIDC: Final = "MONGODB-OIDC"
+CALLBACK_VERSION: Final = 1
+MACHINE_TIMEOUT: Final = 60.0
+HUMAN_TIMEOUT: Final = 300.0
+# Between the beginnings of two calls.
+CALL_INTERVAL: Final = 0.1
+AUTHENTICATION_FAILED: Final = 18
+
+DEFAULT_ALLOWED_HOSTS: Final = (
+    "*.mongodb.net",
+    "*.mongodb-qa.net",
+    "*.mongodb-dev.net",
+    "*.mongodbgov.net",
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "*.mongo.com",
+)
+
+
+class TokenCache:
+    """The newest tokens of one client ("Client Cache")."""
+
+    __slots__ = ("access_token", "idp_info", "last_call", "refresh_token")
+
+    def __init__(self) -> None:
+        self.access_token: str | None = None
+        # Of the human flow.
+        self.refresh_token: str | None = None
+        self.idp_info: OIDCIdPInfo | None = None
+        # Loop time at which the callback was called last.
+        self.last_call: float | None = None
+
+    def __repr__(self) -> str:
+        return "<TokenCache>"
+
+    def store(self, result: OIDCCallbackResult, idp_info: OIDCIdPInfo | None) -> None:
+        """Keep what the callback returned, who was told of `idp_info`."""
+        self.idp_info = idp_info
+        self.access_token = result.access_token
+        self.refresh_token = result.refresh_token
+
+    def invalidate(self, access_token: str | None) -> None:
+        """Forget `access_token`, unless another one has taken its place."""
+        if access_token is not None and self.access_token == access_token:
+            self.access_token = None
+
+
+class Held:
+    """The token that a connection was authenticated with ("Connection Cache")."""
+
+    __slots__ = ("access_token",)
+
+    def __init__(self) -> None:
+        self.access_token: str | None = None
+
+    def __repr__(self) -> str:
+        return "<Held>"
+
+
+def check_host(address: Address, allowed: Iterable[str]) -> None:
+    """Refuse to show a person's token to a server that is none of `allowed` (``ALLOWED_HOSTS``)."""
+    host = address[0].casefold()
+    for pattern in map(str.casefold, allowed):
+        # "*.example.com" stands for everything below example.com.
+        if host == pattern or (pattern.startswith("*.") and host.endswith(pattern[1:])):
+            return
+    raise ConfigurationError(f"{MONGODB_OIDC}: {address[0]} is not one of ALLOWED_HOSTS, so no token is asked for")
+
+
+def check_result(result: object) -> OIDCCallbackResult:
+    """What a callback returned, if it is of use. The error does not show it."""
+    if not isinstance(result, OIDCCallbackResult):
+        raise violation(MONGODB_OIDC, f"the callback must return an OIDCCallbackResult, not {type(result).__name__}")
+    # Of the application, whatever the annotations say.
+    token: object = result.access_token
+    refresh_token: object = result.refresh_token
+    expires_in: object = result.expires_in_seconds
+    if not isinstance(token, str) or not token:
+        raise violation(MONGODB_OIDC, "the callback returned no access_token, which must be a string")
+    if not isinstance(refresh_token, str | None):
+        raise violation(MONGODB_OIDC, "the callback returned a refresh_token that is not a string")
+    if expires_in is not None and not (isinstance(expires_in, int | float) and expires_in >= 0):
+        raise violation(MONGODB_OIDC, "the callback returned expires_in_seconds that are no number of at least 0")
+    return result
+
+
+def start_command(payload: Mapping[str, Any]) -> Document:
+    return {"saslStart": 1, "mechanism": MONGODB_OIDC, "payload": Binary(bson.encode(payload))}
+
+
+def speculative_document(cache: TokenCache, held: Held) -> Document | None:
+    """The one-step conversation with the token that there is; None when there is none."""
+    held.access_token = cache.access_token
+    if held.access_token is None:
+        return None
+    return {**start_command({"jwt": held.access_token}), "db": EXTERNAL}
+
+
+def converse(
+    cache: TokenCache,
+    held: Held,
+    username: str | None,
+    *,
+    is_human: bool,
+    speculative_reply: Mapping[str, Any] | None = None,
+) -> Conversation:
+    """Authenticate, unless the server already did so during the handshake."""
+    if speculative_reply is not None and speculative_reply.get("done") is True:
+        return
+    held.access_token = None
+    if is_human:
+        yield from _human(cache, held, username)
+    else:
+        yield from _machine(cache, held)
+
+
+def _machine(cache: TokenCache, held: Held) -> Conversation:
+    token, is_cached = yield NeedToken()
+    if is_cached:
+        if (yield from _is_accepted(cache, held, token)):
+            return
+        token, _ = yield NeedToken()
+    yield from _one_step(held, token)
+
+
+def _human(cache: TokenCache, held: Held, username: str | None) -> Conversation:
+    while True:
+        token, refresh_token = cache.access_token, cache.refresh_token
+        if token is not None:
+            if (yield from _is_accepted(cache, held, token)):
+                return
+        elif refresh_token is not None:
+            token, _ = yield NeedToken(cache.idp_info, refresh_token)
+            newest = cache.refresh_token
+            if (yield from _is_accepted(cache, held, token)):
+                return
+            if cache.refresh_token == newest:
+                cache.refresh_token = None
+        else:
+            return (yield from _two_steps(held, username))
+
+
+def _two_steps(held: Held, username: str | None) -> Conversation:
+    """The server names the identity provider, and then gets its token."""
+    first = SaslReply(MONGODB_OIDC, (yield from run(EXTERNAL, start_command({"n": username} if username else {}))))
+    if first.is_done:
+        raise violation(MONGODB_OIDC, "the server ended the conversation before it got a token")
+    idp_info = _idp_info(first.payload)
+    token, _ = yield NeedToken(idp_info)
+    held.access_token = token
+    payload = Binary(bson.encode({"jwt": token}))
+    command = {"saslContinue": 1, "conversationId": first.conversation_id, "payload": payload}
+    _check_end((yield from run(EXTERNAL, command)))
+
+
+def _one_step(held: Held, token: str) -> Conversation:
+    held.access_token = token
+    _check_end((yield from run(EXTERNAL, start_command({"jwt": token}))))
+
+
+def _is_accepted(cache: TokenCache, held: Held, token: str) -> Generator[Request, Any, bool]:
+    """Whether the server takes the token. One that it refuses is forgotten; another error is raised."""
+    try:
+        yield from _one_step(held, token)
+    except OperationFailure as error:
+        if error.code != AUTHENTICATION_FAILED:
+            raise
+        cache.invalidate(token)
+        held.access_token = None
+        return False
+    return True
+
+
+def _check_end(reply: Mapping[str, Any]) -> None:
+    if not SaslReply(MONGODB_OIDC, reply).is_done:
+        raise violation(MONGODB_OIDC, "the server does not end the conversation")
+
+
+def _idp_info(payload: bytes) -> OIDCIdPInfo:
+    try:
+        document: dict[str, Any] = bson.decode(payload)
+    except BSONError:
+        document = {}
+    issuer, client_id, scopes = (document.get(name) for name in ("issuer", "clientId", "requestScopes"))
+    if not isinstance(issuer, str):
+        raise violation(MONGODB_OIDC, "the server does not say who the identity provider is")
+    return OIDCIdPInfo(issuer, client_id, scopes)

@@ -1,0 +1,167 @@
+"""Shell: authenticates connections: performs the conversations of `auth`, and repeats them when a server asks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from motorlite._net import aws_sdk
+from motorlite._net.host_files import utc_date
+from motorlite._net.platform_facts import read_environment
+from motorlite._net.runtime import WaitTimeout
+from motorlite._pool.auth import aws_provider, mechanisms, oidc
+from motorlite._pool.auth.aws import MONGODB_AWS
+from motorlite._pool.auth.conversation import Compute, NeedAwsCredentials, NeedDate, NeedToken, RunCommand
+from motorlite._pool.auth.oidc_environments import environment_callback
+from motorlite._pool.auth.scram import KeyCache
+from motorlite._pool.auth.token_source import Limits, TokenSource
+from motorlite._pool.handshake import server_api_fields
+from motorlite.errors import ExecutionTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._net.runtime import Connector, Host, Runtime
+    from motorlite._pool.auth.conversation import Conversation, Request
+    from motorlite._pool.auth.mechanisms import Authentication
+    from motorlite._pool.connection import Connection
+    from motorlite.credentials import Credentials
+    from motorlite.server_api import ServerApi
+    from motorlite.values import Address
+
+
+class Authenticator:
+    """Authenticates the connections of one client, and keeps what they share: derived keys, tokens, credentials.
+
+    `http` opens plain connections to the metadata services of clouds; `nonce` makes 32 fresh random bytes.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        nonce: Callable[[], bytes],
+        *,
+        runtime: Runtime,
+        host: Host,
+        http: Connector,
+        server_api: ServerApi | None = None,
+        date: Callable[[], str] = utc_date,
+    ) -> None:
+        self._credentials = credentials
+        self._nonce = nonce
+        self._runtime = runtime
+        self._host = host
+        self._server_api = server_api
+        self._date = date
+        properties = credentials.mechanism_properties
+        self.keys = KeyCache()
+        self.tokens = oidc.TokenCache()
+        self._token_source: TokenSource | None = None
+        if credentials.mechanism == oidc.MONGODB_OIDC:
+            is_human = "OIDC_HUMAN_CALLBACK" in properties
+            callback = properties.get("OIDC_CALLBACK") or properties.get("OIDC_HUMAN_CALLBACK")
+            self._token_source = TokenSource(
+                runtime,
+                host,
+                self.tokens,
+                callback or environment_callback(properties, runtime, http),
+                credentials.username,
+                is_human=is_human,
+            )
+        self._aws: aws_provider.AwsProvider | None = None
+        if credentials.mechanism == MONGODB_AWS:
+            self._aws = aws_provider.AwsProvider(
+                properties.get("AWS_CREDENTIAL_PROVIDER"),
+                partial(read_environment, aws_provider.VARIABLES),
+                aws_sdk.find_credentials,
+            )
+
+    def begin(self, address: Address) -> Authentication:
+        """Prepare to authenticate a connection to `address`.
+
+        Raises:
+            ConfigurationError: the mechanism is not supported, or the address is none that may see the token.
+        """
+        return mechanisms.start(self._credentials, address, self._nonce(), self.keys, self.tokens)
+
+    async def authenticate(self, connection: Connection, authentication: Authentication, limits: Limits) -> None:
+        """Say what is left to say after the handshake.
+
+        Raises:
+            PyMongoError: why the server, or the client, refuses.
+        """
+        conversation = authentication.conversation(connection.handshake)
+        if conversation is not None:
+            await self._perform(connection, conversation, limits)
+            connection.renew = partial(self.reauthenticate, authentication)
+
+    async def reauthenticate(
+        self, authentication: Authentication, connection: Connection, until: float, operation_until: float | None
+    ) -> None:
+        """Authenticate a connection again, inside of an operation, because the server wants it.
+
+        Raises:
+            PyMongoError: why the server, or the client, refuses; the connection is closed then.
+        """
+        limits = Limits(until, operation_until, is_operation=True)
+        try:
+            await self._perform(connection, authentication.again(self._nonce()), limits)
+        except BaseException:
+            # Nobody can say as whom it is authenticated now.
+            connection.close()
+            raise
+
+    async def _perform(self, connection: Connection, conversation: Conversation, limits: Limits) -> None:
+        answer: Any = None
+        try:
+            while True:
+                try:
+                    request = conversation.send(answer)
+                except StopIteration:
+                    return
+                answer = await self._answer(connection, request, limits)
+        except BaseException:
+            if self._aws is not None:
+                self._aws.forget()
+            raise
+        finally:
+            conversation.close()
+
+    async def _answer(self, connection: Connection, request: Request, limits: Limits) -> Any:
+        if isinstance(request, RunCommand):
+            document = {**request.document, **server_api_fields(self._server_api)}
+            return await connection.command(request.database, document, limits.until)
+        if isinstance(request, Compute):
+            return await self._runtime.run_in_thread(request.function)
+        if isinstance(request, NeedDate):
+            return self._date()
+        if isinstance(request, NeedToken):
+            assert self._token_source is not None
+            return await self._token_source.get(request, limits)
+        assert isinstance(request, NeedAwsCredentials)
+        assert self._aws is not None
+        return await self._look_up(self._aws, limits)
+
+    async def _look_up(self, provider: aws_provider.AwsProvider, limits: Limits) -> Any:
+        """Ask in a thread, and wait no longer than the time that there is."""
+        waiter = self._runtime.waiter()
+
+        async def look_up() -> None:
+            outcome: Any = None
+            try:
+                outcome = await self._runtime.run_in_thread(provider.look_up)
+            except Exception as error:
+                outcome = error
+            finally:
+                waiter.offer(outcome)
+
+        task = self._host.spawn(look_up)
+        try:
+            outcome = await waiter.wait(limits.until)
+        except WaitTimeout:
+            raise ExecutionTimeout(f"{MONGODB_AWS}: no credentials were found in time") from None
+        finally:
+            task.cancel()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome

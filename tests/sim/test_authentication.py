@@ -1,0 +1,526 @@
+"""Authentication as a client does it, on a scripted server: reauthentication, deadlines, and what nobody may see."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import traceback
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import bson
+import pytest
+
+from motorlite import AsyncMongoClient
+from motorlite._api.composition import REAL, Core
+from motorlite._operations.run_command import RunCommand
+from motorlite._pool.auth import aws
+from motorlite.auth_oidc import OIDCCallbackResult
+from motorlite.errors import (
+    AutoReconnect,
+    ConfigurationError,
+    ExecutionTimeout,
+    OperationFailure,
+    PyMongoError,
+    WaitQueueTimeoutError,
+)
+from motorlite.monitoring import CommandStartedEvent, CommandSucceededEvent
+from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
+from tests.support.auth_servers import (
+    DONE,
+    REAUTHENTICATE,
+    REFUSED,
+    Callback,
+    OIDCServer,
+    authenticating_driver,
+    oidc_options,
+    threadless,
+)
+from tests.support.core import EVERY_KIND, FOUND, Recorder, find, insert
+from tests.support.scram_server import ScramServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._execution.operation import Operation
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "hunter2-unmistakable"
+
+
+@pytest.fixture
+def deployment() -> ScriptedDeployment:
+    return ScriptedDeployment(["a:1"], replica_set="rs")
+
+
+class Scram:
+    """A server that knows one user with one password."""
+
+    def __init__(self, deployment: ScriptedDeployment, mechanism: str = "SCRAM-SHA-256", password: bytes = b"pencil"):
+        self.mechanism, self.password, self.username = mechanism, password, b"user"
+        self.current = ScramServer(mechanism, password)
+        self.conversations = 0
+        deployment["a:1"].on("saslStart", self._start)
+        deployment["a:1"].on("saslContinue", lambda command: self.current.answer(command))
+
+    def _start(self, command: dict[str, Any]) -> dict[str, Any]:
+        self.conversations += 1
+        self.current = ScramServer(self.mechanism, self.password, username=self.username)
+        return self.current.answer(command)
+
+
+SCRAM: dict[str, Any] = {"username": "user", "password": "pencil", "authMechanism": "SCRAM-SHA-256"}
+
+
+# --- reauthentication ---
+
+
+@EVERY_KIND
+async def test_every_operation_reauthenticates(
+    deployment: ScriptedDeployment, name: str, make: Callable[[], Operation], success: dict[str, Any]
+) -> None:
+    scram = Scram(deployment)
+    deployment["a:1"].on(name, REAUTHENTICATE, success)
+    async with authenticating_driver(deployment, **SCRAM) as client:
+        await client.run(find())
+        before, hellos = scram.conversations, len(deployment["a:1"].hellos)
+        deployment["a:1"].received.clear()
+        client.recorder.commands.clear()
+        deployment["a:1"].on(name, REAUTHENTICATE, success)
+        await client.run(make())
+        assert scram.conversations == before + 1
+        assert len(deployment["a:1"].hellos) == hellos, "no hello"
+        assert [item.name for item in deployment["a:1"].received] == [name, "saslStart", "saslContinue", name]
+        assert {item.connection for item in deployment["a:1"].received} == {2}
+        assert client.recorder.names == [f"started {name}", f"failed {name}", f"started {name}", f"succeeded {name}"]
+        assert client.recorder.retries == []
+        assert client.core.executor.retries == {}
+        assert client.recorder.cleared == []
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "reply"),
+    [
+        ({"authMechanism": "MONGODB-X509"}, "authenticate", {"ok": 1}),
+        ({"authMechanism": "PLAIN", "username": "u", "password": "p"}, "saslStart", DONE),
+    ],
+    ids=["X509", "PLAIN"],
+)
+async def test_other_mechanisms(
+    deployment: ScriptedDeployment, options: dict[str, Any], command: str, reply: dict[str, Any]
+) -> None:
+    deployment["a:1"].on(command, reply)
+    deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+    async with authenticating_driver(deployment, **options) as client:
+        await client.run(find())
+    assert [item.name for item in deployment["a:1"].received][:4] == [command, "find", command, "find"]
+
+
+async def test_the_negotiated_mechanism_is_kept(deployment: ScriptedDeployment) -> None:
+    scram = Scram(deployment, "SCRAM-SHA-1", b"1c33006ec1ffd90f9cadcbcc0e118200")
+    deployment["a:1"].hello = {"saslSupportedMechs": ["SCRAM-SHA-1"]}
+    deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+    async with authenticating_driver(deployment, username="user", password="pencil") as client:
+        await client.run(find())
+    assert scram.conversations == 2
+
+
+async def test_a_second_refusal_is_raised(deployment: ScriptedDeployment) -> None:
+    scram = Scram(deployment)
+    deployment["a:1"].on("find", REAUTHENTICATE)
+    async with authenticating_driver(deployment, **SCRAM, retryReads=True) as client:
+        with pytest.raises(OperationFailure) as caught:
+            await client.run(find())
+    assert caught.value.code == 391
+    assert scram.conversations == 2
+    assert len(deployment["a:1"].commands("find")) == 2
+
+
+async def test_without_credentials_it_is_an_error_like_others(deployment: ScriptedDeployment) -> None:
+    deployment["a:1"].on("find", REAUTHENTICATE)
+    async with authenticating_driver(deployment) as client:
+        with pytest.raises(OperationFailure) as caught:
+            await client.run(find())
+    assert caught.value.code == 391
+    assert len(deployment["a:1"].commands("find")) == 1
+
+
+async def test_a_retryable_write_keeps_its_number(deployment: ScriptedDeployment) -> None:
+    Scram(deployment)
+    deployment["a:1"].on("insert", REAUTHENTICATE, {"n": 1})
+    async with authenticating_driver(deployment, **SCRAM, retryWrites=True) as client:
+        await client.run(insert())
+    first, second = deployment["a:1"].commands("insert")
+    assert (first["lsid"], first["txnNumber"]) == (second["lsid"], second["txnNumber"])
+
+
+async def test_a_retry_after_reauthentication(deployment: ScriptedDeployment) -> None:
+    """What the second attempt fails with is judged as ever."""
+    Scram(deployment)
+    deployment["a:1"].on("find", REAUTHENTICATE, failure(6), FOUND)
+    async with authenticating_driver(deployment, **SCRAM, retryReads=True) as client:
+        await client.run(find())
+        assert sum(client.core.executor.retries.values()) == 1
+    assert len(deployment["a:1"].commands("find")) == 3
+
+
+async def test_a_connection_that_fails_to_reauthenticate_is_closed(deployment: ScriptedDeployment) -> None:
+    scram = Scram(deployment)
+    async with authenticating_driver(deployment, **SCRAM) as client:
+        await client.run(find())
+        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+        scram.password = b"changed"
+        with pytest.raises(OperationFailure) as caught:
+            await client.run(find())
+        assert caught.value.code == 18
+        assert len(client.server().pool.state.idle) == 0
+        scram.password = b"pencil"
+        await client.run(find())
+    assert deployment["a:1"].connections_made == 3
+
+
+async def test_the_network_fails_while_reauthenticating(deployment: ScriptedDeployment) -> None:
+    Scram(deployment)
+    async with authenticating_driver(deployment, **SCRAM) as client:
+        await client.run(find())
+        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+        deployment["a:1"].on("saslStart", Close())
+        with pytest.raises(AutoReconnect):
+            await client.run(find())
+        assert len(client.recorder.cleared) == 1
+
+
+async def test_the_deadline_holds_while_reauthenticating(deployment: ScriptedDeployment) -> None:
+    Scram(deployment)
+    async with authenticating_driver(deployment, **SCRAM) as client:
+        await client.run(find())
+        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+        deployment["a:1"].on("saslStart", Hang())
+        begin = client.now
+        with pytest.raises(PyMongoError) as caught:
+            await client.run(find(), timeout=3)
+        assert caught.value.timeout
+        assert client.now - begin == pytest.approx(3)
+
+
+async def test_cancelled_while_reauthenticating(deployment: ScriptedDeployment) -> None:
+    Scram(deployment)
+    async with authenticating_driver(deployment, **SCRAM) as client:
+        await client.run(find())
+        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+        deployment["a:1"].on("saslStart", Hang())
+        with anyio.move_on_after(1) as scope:
+            await client.run(find())
+        assert scope.cancelled_caught
+        assert len(client.server().pool.state.idle) == len(client.server().pool.state.in_use) == 0
+
+
+# --- MONGODB-OIDC with deadlines ---
+
+
+async def test_a_callback_may_take_longer_than_connecting(deployment: ScriptedDeployment) -> None:
+    OIDCServer("t").attach(deployment)
+    async with authenticating_driver(
+        deployment, **oidc_options(Callback("t", seconds=50)), connectTimeoutMS=2000
+    ) as client:
+        await client.run(find())
+
+
+async def test_an_operation_that_is_out_of_time_leaves_the_token_to_others(deployment: ScriptedDeployment) -> None:
+    OIDCServer("t").attach(deployment)
+    callback = Callback("t", seconds=10)
+    async with authenticating_driver(deployment, **oidc_options(callback)) as client:
+        with pytest.raises(WaitQueueTimeoutError):
+            await client.run(find(), timeout=4)
+        await client.run(find())
+    (context,) = callback.contexts
+    assert context.timeout_seconds == pytest.approx(4)
+
+
+async def test_a_person_who_is_asked_again_does_not_hold_up_the_operation(deployment: ScriptedDeployment) -> None:
+    OIDCServer("t").attach(deployment)
+    callback = Callback("t")
+    async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
+        await client.run(find())
+        callback.seconds = 30
+        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+        begin = client.now
+        with pytest.raises(ExecutionTimeout) as caught:
+            await client.run(find(), timeout=3)
+        assert client.now - begin == pytest.approx(3)
+        assert caught.value.timeout
+        # The login page stays open, and the next operation gets what comes of it.
+        await client.run(find())
+        assert client.now - begin == pytest.approx(30.1), "calls begin a tenth of a second apart"
+    assert len(callback.contexts) == 2
+
+
+async def test_a_callback_that_never_returns(deployment: ScriptedDeployment) -> None:
+    OIDCServer("t").attach(deployment)
+    async with authenticating_driver(deployment, **oidc_options(Callback("t", seconds=1000))) as client:
+        begin = client.now
+        with pytest.raises(ExecutionTimeout, match="no token in time"):
+            await client.run(find())
+        assert client.now - begin == pytest.approx(60)
+
+
+async def test_one_call_for_two_servers() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+    oidc = OIDCServer("t")
+    oidc.attach(deployment)
+    callback = Callback("t", seconds=3)
+    async with authenticating_driver(deployment, **oidc_options(callback), minPoolSize=3) as client:
+        await client.run(find())
+        await anyio.sleep(5)
+    assert len(callback.contexts) == 1
+
+
+# --- MONGODB-AWS ---
+
+
+class AwsServer:
+    def __init__(self, deployment: ScriptedDeployment, *, host: str = "sts.amazonaws.com") -> None:
+        self.host = host
+        self.second: list[dict[str, Any]] = []
+        self.refuses = False
+        deployment["a:1"].on("saslStart", self._start)
+        deployment["a:1"].on("saslContinue", self._continue)
+
+    def _start(self, command: dict[str, Any]) -> dict[str, Any]:
+        assert (command["mechanism"], command["$db"]) == ("MONGODB-AWS", "$external")
+        first = bson.decode(command["payload"])
+        assert (len(first["r"]), first["p"]) == (32, 110)
+        self.nonce = first["r"] + b"s" * 32
+        return {"conversationId": 1, "done": False, "payload": bson.encode({"s": self.nonce, "h": self.host})}
+
+    def _continue(self, command: dict[str, Any]) -> dict[str, Any]:
+        self.second.append(bson.decode(command["payload"]))
+        return REFUSED if self.refuses else DONE
+
+    def signed_by(self, access_key: str, secret_key: str, token: str | None = None) -> bool:
+        second = self.second[-1]
+        credentials = aws.AwsCredentials(access_key, secret_key, token)
+        expected = aws.authorization(credentials, self.host, self.nonce, second["d"])
+        return (second["a"], second.get("t")) == (expected, token)
+
+
+AWS: dict[str, Any] = {"authMechanism": "MONGODB-AWS"}
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("token", [None, "session"])
+async def test_aws_credentials_of_the_environment(
+    deployment: ScriptedDeployment, environment: pytest.MonkeyPatch, token: str | None
+) -> None:
+    environment.setenv("AWS_ACCESS_KEY_ID", "id")
+    environment.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    if token is not None:
+        environment.setenv("AWS_SESSION_TOKEN", token)
+    server = AwsServer(deployment)
+    async with authenticating_driver(deployment, **AWS, world={"date": lambda: "20191107T002607Z"}) as client:
+        await client.run(find())
+        assert server.signed_by("id", "secret", token)
+        assert server.second[0]["d"] == "20191107T002607Z"
+        # They are read anew for every connection.
+        environment.setenv("AWS_ACCESS_KEY_ID", "new")
+        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+        await client.run(find())
+        assert server.signed_by("new", "secret", token)
+    assert "speculativeAuthenticate" not in deployment["a:1"].hellos[-1].document
+
+
+async def test_an_aws_provider(deployment: ScriptedDeployment, environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("AWS_ACCESS_KEY_ID", "unused")
+    environment.setenv("AWS_SECRET_ACCESS_KEY", "unused")
+    calls = 0
+
+    def provider() -> Any:
+        nonlocal calls
+        calls += 1
+        return SimpleNamespace(access_key="id", secret_key=SECRET, token="t")
+
+    server = AwsServer(deployment)
+    options = {**AWS, "authMechanismProperties": {"AWS_CREDENTIAL_PROVIDER": provider}}
+    async with authenticating_driver(deployment, **options) as client:
+        await client.run(find())
+    assert calls == 1
+    assert server.signed_by("id", SECRET, "t")
+
+
+async def test_aws_authentication_that_fails_clears_the_cache(deployment: ScriptedDeployment) -> None:
+    class Refreshable:
+        loads = 0
+
+        def load(self) -> Any:
+            self.loads += 1
+            return self
+
+        def get_frozen_credentials(self) -> Any:
+            return SimpleNamespace(access_key="id", secret_key="secret", token=None)
+
+    provider, server = Refreshable(), AwsServer(deployment)
+    options = {**AWS, "authMechanismProperties": {"AWS_CREDENTIAL_PROVIDER": provider}}
+    async with authenticating_driver(deployment, **options) as client:
+        await client.run(find())
+        for _ in range(2):
+            client.server().pool.clear(None)
+            client.server().pool.ready()
+            await client.run(find())
+        assert provider.loads == 1
+        server.refuses = True
+        client.server().pool.clear(None)
+        client.server().pool.ready()
+        with pytest.raises(OperationFailure, match="Authentication failed"):
+            await client.run(find())
+        server.refuses = False
+        await client.run(find())
+        assert provider.loads == 2
+
+
+async def test_no_aws_credentials(deployment: ScriptedDeployment) -> None:
+    options = {**AWS, "authMechanismProperties": {"AWS_CREDENTIAL_PROVIDER": lambda: None}}
+    async with authenticating_driver(deployment, **options) as client:
+        with pytest.raises(ConfigurationError, match="no AWS credentials were found"):
+            await client.run(find())
+
+
+async def test_aws_credentials_that_take_too_long(deployment: ScriptedDeployment) -> None:
+    def slow() -> Any:
+        runtime: Any = threadless()
+
+        async def never(_: Any) -> Any:
+            await runtime.sleep(1000)
+
+        runtime.run_in_thread = never
+        return runtime
+
+    options = {**AWS, "authMechanismProperties": {"AWS_CREDENTIAL_PROVIDER": lambda: None}}
+    async with authenticating_driver(deployment, **options, world={"runtime": slow}) as client:
+        begin = client.now
+        with pytest.raises(ExecutionTimeout, match="no credentials were found in time"):
+            await client.run(find())
+        assert client.now - begin == pytest.approx(20)
+
+
+# --- what nobody may see ---
+
+
+def chain(error: BaseException) -> str:
+    """Everything that a traceback of `error` shows, source lines left out."""
+    texts: list[str] = []
+    left: list[BaseException | None] = [error]
+    while left:
+        each = left.pop()
+        if each is not None:
+            texts += [str(each), repr(each), *traceback.format_exception_only(each), repr(vars(each))]
+            left += [each.__cause__, each.__context__]
+    return "\n".join(texts)
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "SCRAM": {"username": f"user-{SECRET}", "password": SECRET},
+    "SCRAM-SHA-1": {"username": f"user-{SECRET}", "password": SECRET, "authMechanism": "SCRAM-SHA-1"},
+    "PLAIN": {"username": f"user-{SECRET}", "password": SECRET, "authMechanism": "PLAIN"},
+    "MONGODB-X509": {"username": f"CN={SECRET}", "authMechanism": "MONGODB-X509"},
+    "MONGODB-OIDC": {
+        **oidc_options(Callback(OIDCCallbackResult(SECRET, refresh_token=SECRET))),
+        "username": f"user-{SECRET}",
+    },
+    "human": {
+        **oidc_options(Callback(OIDCCallbackResult(SECRET, refresh_token=SECRET)), human=True),
+        "username": f"user-{SECRET}",
+    },
+    "MONGODB-AWS": {
+        "authMechanism": "MONGODB-AWS",
+        "authMechanismProperties": {
+            "AWS_CREDENTIAL_PROVIDER": lambda: SimpleNamespace(access_key=SECRET, secret_key=SECRET, token=SECRET)
+        },
+    },
+}
+
+
+def prepare(deployment: ScriptedDeployment, way: str, options: dict[str, Any], where: str) -> None:
+    """Let the server refuse the first message, the last one, or those of the first operation's reauthentication."""
+    server = deployment["a:1"]
+    refuse_last = where == "last message"
+    answer: Any = DONE
+    if way.startswith("SCRAM"):
+        scram = Scram(deployment, "SCRAM-SHA-1" if way == "SCRAM-SHA-1" else "SCRAM-SHA-256", SECRET.encode())
+        scram.username = options["username"].encode()
+        if way == "SCRAM-SHA-1":
+            scram.password = hashlib.md5(f"{options['username']}:mongo:{SECRET}".encode()).hexdigest().encode()
+        if refuse_last:
+            scram.password = b"another"
+        server.hello = {"saslSupportedMechs": ["SCRAM-SHA-256"]}
+        answer = scram._start
+    elif way == "MONGODB-AWS":
+        aws_server = AwsServer(deployment)
+        aws_server.refuses = refuse_last
+        answer = aws_server._start
+    elif way in ("MONGODB-OIDC", "human"):
+        oidc = OIDCServer(*([] if refuse_last else [SECRET]))
+        oidc.attach(deployment, speculates=False)
+        answer = oidc.answer
+    if where == "first message":
+        server.on("saslStart", REFUSED)
+        server.on("authenticate", REFUSED)
+    elif where == "again":
+        server.on("find", REAUTHENTICATE)
+        # The second conversation fails.
+        server.on("saslStart", answer, REFUSED)
+        server.on("authenticate", {"ok": 1}, REFUSED)
+    elif way in ("PLAIN", "MONGODB-X509"):
+        server.on("saslStart", {**DONE, "done": False})
+        server.on("authenticate", REFUSED)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("where", ["first message", "last message", "again"])
+async def test_secrets_stay_secret(
+    deployment: ScriptedDeployment, caplog: pytest.LogCaptureFixture, way: str, where: str
+) -> None:
+    options = WAYS[way]
+    prepare(deployment, way, options, where)
+    listener = Recorder()
+    with caplog.at_level(logging.DEBUG):
+        async with _client(deployment, [listener], options) as client:
+            with pytest.raises(OperationFailure, match="uthentication failed") as caught:
+                await client["db"]["coll"].find_one()
+            shown = [repr(item) for item in (client, client.stats(), client["db"]["coll"], client.options)]
+    await deployment.close()
+    if where == "again":
+        assert listener.names == ["started find", "failed find"]
+    assert "Checkout started" in caplog.text, "the logs are looked at"
+    shown += [chain(caught.value), caplog.text, *(repr(vars(record)) for record in caplog.records)]
+    shown += [repr(event) for event in (*listener.commands, *listener.retries, *listener.cleared)]
+    visible = "\n".join(shown)
+    # Only the configuration names the user, and only in the repr of the options.
+    assert visible.count(SECRET) == ("username" in options)
+    assert f"username='{options['username']}'" in visible if "username" in options else True
+
+
+def _client(deployment: ScriptedDeployment, listeners: list[Any], options: dict[str, Any]) -> Any:
+    client: AsyncMongoClient[Any] = AsyncMongoClient(
+        deployment.uri, event_listeners=listeners, retryReads=False, **options
+    )
+    client._core = Core(client.options, replace(REAL, connector=deployment.connector, runtime=threadless))
+    return client
+
+
+async def test_a_hello_of_the_application_that_authenticates_is_redacted(deployment: ScriptedDeployment) -> None:
+    command = {"isMaster": 1, "speculativeAuthenticate": {"saslStart": 1, "payload": SECRET.encode()}}
+    async with authenticating_driver(deployment) as client:
+        await client.run(RunCommand("admin", command))
+        started, succeeded = client.recorder.commands
+    assert isinstance(started, CommandStartedEvent)
+    assert isinstance(succeeded, CommandSucceededEvent)
+    assert (started.command, succeeded.reply) == ({}, {})
