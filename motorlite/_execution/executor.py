@@ -154,7 +154,7 @@ class Executor:
         Raises:
             PyMongoError: the error that `classify.to_raise` picks of those that the attempts met.
         """
-        run = _Run(operation, session, deadline, operation_id or next(_operation_ids))
+        run = _Run(operation, session, deadline, next(_operation_ids) if operation_id is None else operation_id)
         retry: Retry | None = None
         if deadline.scope_expires_at == -inf:
             # The caller's cancel scope has been cancelled already: be cancelled before a connection is spent on it.

@@ -50,6 +50,7 @@ RETRYABLE = {
     "ListCollections",
     "ListDatabases",
     "ListIndexes",
+    "ListSearchIndexes",
 }
 # Each instance decides: several documents or no acknowledgement, and it is not retryable.
 DECIDE_THEMSELVES = {"Delete", "DeleteBatch", "FindAndModify", "Insert", "InsertBatch", "Update", "UpdateBatch"}
@@ -74,6 +75,7 @@ def test_what_opens_cursors() -> None:
         "Find",
         "ListCollections",
         "ListIndexes",
+        "ListSearchIndexes",
         "RunCursorCommand",
     }
 
@@ -92,7 +94,17 @@ def test_what_counts_as_a_read_and_what_as_a_write() -> None:
     }
     assert kinds == {
         Kind.READ: {"GetMore", "KillCursors"},
-        Kind.WRITE: {"AggregateWrite", "Create", "CreateIndexes", "Drop", "DropDatabase", "DropIndexes"},
+        Kind.WRITE: {
+            "AggregateWrite",
+            "Create",
+            "CreateIndexes",
+            "CreateSearchIndexes",
+            "Drop",
+            "DropDatabase",
+            "DropIndexes",
+            "DropSearchIndex",
+            "UpdateSearchIndex",
+        },
         Kind.COMMAND: {"EndSessions", "RunCommand", "RunCursorCommand"},
     }
 
