@@ -358,6 +358,53 @@ class ConnectionCheckedInEvent(ConnectionEvent):
     __slots__ = ()
 
 
+class PendingReplyEvent(ConnectionEvent):
+    """What the events about a late reply have in common: the connection, and the request that was abandoned.
+
+    An operation that is cancelled, or whose time is up, after its request was sent does not cost the connection: the
+    driver waits for the reply in the background, for a limited time, and uses the connection again.
+    """
+
+    __slots__ = ("request_id",)
+
+    def __init__(self, address: Address, connection_id: int, request_id: int) -> None:
+        super().__init__(address, connection_id)
+        self.request_id: int = request_id
+
+
+class PendingReplyStartedEvent(PendingReplyEvent):
+    """A request was abandoned; its reply is awaited in the background."""
+
+    __slots__ = ()
+
+
+class PendingReplySucceededEvent(PendingReplyEvent):
+    """The reply arrived after `duration` seconds; the connection can be used again."""
+
+    __slots__ = ("duration",)
+
+    def __init__(self, address: Address, connection_id: int, request_id: int, duration: float) -> None:
+        super().__init__(address, connection_id, request_id)
+        self.duration: float = duration
+
+
+class PendingReplyFailedEvent(PendingReplyEvent):
+    """The reply was given up after `duration` seconds and the connection is closed.
+
+    `error` says why: the time that such a reply is given was up, or the connection broke; None: the pool was closed or
+    cleared, or somebody else needed a connection and the pool was full.
+    """
+
+    __slots__ = ("duration", "error")
+
+    def __init__(
+        self, address: Address, connection_id: int, request_id: int, duration: float, error: BaseException | None
+    ) -> None:
+        super().__init__(address, connection_id, request_id)
+        self.duration: float = duration
+        self.error: BaseException | None = error
+
+
 class ConnectionPoolListener:
     """Subclass it, override what you need, and pass it to the client as ``event_listeners=[...]``."""
 
@@ -393,6 +440,15 @@ class ConnectionPoolListener:
 
     def connection_checked_in(self, event: ConnectionCheckedInEvent) -> None:
         """A connection was checked in."""
+
+    def pending_reply_started(self, event: PendingReplyStartedEvent) -> None:
+        """A request was abandoned; its reply is awaited in the background."""
+
+    def pending_reply_succeeded(self, event: PendingReplySucceededEvent) -> None:
+        """The reply of an abandoned request arrived."""
+
+    def pending_reply_failed(self, event: PendingReplyFailedEvent) -> None:
+        """The reply of an abandoned request was given up."""
 
 
 # --- topology (server discovery and monitoring: logging and monitoring) ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -12,6 +13,7 @@ from bson.objectid import ObjectId
 from motorlite._api.log_documents import LENGTH_VARIABLES, max_document_length
 from motorlite._api.publishing import Publishers, make_publishers
 from motorlite._execution.executor import Executor, new_operation_id
+from motorlite._execution.late_reply import open_cursor
 from motorlite._execution.retry import RetrySettings
 from motorlite._execution.session import SessionPool
 from motorlite._execution.token_bucket import TokenBucket
@@ -19,6 +21,7 @@ from motorlite._net import current, randomness
 from motorlite._net.platform_facts import read_environment, read_platform_facts
 from motorlite._net.tls import make_context
 from motorlite._operations.end_sessions import EndSessions, session_batches
+from motorlite._operations.kill_cursors import KillCursors
 from motorlite._pool.auth.scram import KeyCache
 from motorlite._pool.establish import Establisher, HandshakeSettings
 from motorlite._pool.handshake import server_api_fields
@@ -28,14 +31,14 @@ from motorlite._pool.state import PoolOptions
 from motorlite._topology.monitor import MonitorSettings
 from motorlite._topology.topology import Topology, TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
-from motorlite.deadline import Deadline
+from motorlite.deadline import NO_DEADLINE, Deadline
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.read_preferences import ReadPreference
 from motorlite.retry import OverloadRetry
 from motorlite.stats import ClientStats, ServerStats
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from motorlite._net.runtime import Connector, Host, Runtime
     from motorlite._net.tls import TLSContext
@@ -160,6 +163,7 @@ class Core:
                 host=host,
                 establisher=establisher,
                 on_error=on_error,
+                on_late_reply=self._learn_late,
                 publish=publishers.pool,
             )
 
@@ -275,6 +279,18 @@ class Core:
             except PyMongoError:
                 return  # the sessions time out on the server by themselves
 
+    def _learn_late(self, address: Address, reply: Mapping[str, Any]) -> None:
+        """Of a reply whose caller had stopped waiting, the cluster time counts, and a cursor in it is nobody's."""
+        self.executor.gossip(reply)
+        cursor = open_cursor(reply)
+        if cursor is not None:
+            self.spawn(self._kill, KillCursors(cursor.database, cursor.collection, [cursor.cursor_id], address=address))
+
+    async def _kill(self, operation: KillCursors) -> None:
+        # Best effort: the server closes an abandoned cursor by itself, later.
+        with suppress(PyMongoError):
+            await self.executor.execute(operation, None, NO_DEADLINE)
+
     def _host_ended(self) -> None:
         """The client was closed, or its event loop is ending: leave no socket open."""
         self._has_lost_loop = not self._is_closed
@@ -306,8 +322,11 @@ def _server_stats(server: Any) -> ServerStats:
         in_use=len(state.in_use),
         idle=len(state.idle),
         connecting=len(state.connecting),
+        pending=len(state.pending),
         waiting=len(state.queue),
         connections_created=state.created,
+        replies_drained=server.pool.replies_drained,
+        replies_given_up=server.pool.replies_given_up,
         generation=state.generation,
         operations=server.operation_count,
     )

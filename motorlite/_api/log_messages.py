@@ -110,6 +110,21 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
         ", duration={durationMS} ms",
     ),
     "Connection checked in": ("Connection checked in: address={server}, driver-generated ID={driverConnectionId}",),
+    "Pending reply started": (
+        "Request {requestId} was abandoned, its reply is awaited: address={server}",
+        ", driver-generated ID={driverConnectionId}",
+    ),
+    "Pending reply succeeded": (
+        "Reply to abandoned request {requestId} arrived: address={server}",
+        ", driver-generated ID={driverConnectionId}",
+        ", duration={durationMS} ms",
+    ),
+    "Pending reply failed": (
+        "Reply to abandoned request {requestId} given up: address={server}",
+        ", driver-generated ID={driverConnectionId}",
+        ", duration={durationMS} ms",
+        ". Error: {error}",
+    ),
     "Starting topology monitoring": ("Starting monitoring for topology with ID {topologyId}",),
     "Stopped topology monitoring": ("Stopped monitoring for topology with ID {topologyId}",),
     "Topology description changed": (
@@ -268,6 +283,22 @@ def _connection_closed(event: events.ConnectionClosedEvent, limit: int) -> Field
     }
 
 
+def _pending_reply(event: events.PendingReplyEvent, limit: int) -> Fields:
+    return {**_connection(event, limit), "requestId": event.request_id}
+
+
+def _pending_reply_timed(event: events.PendingReplySucceededEvent, limit: int) -> Fields:
+    return {**_pending_reply(event, limit), "durationMS": _milliseconds(event.duration)}
+
+
+def _pending_reply_failed(event: events.PendingReplyFailedEvent, limit: int) -> Fields:
+    return {
+        **_pending_reply(event, limit),
+        "durationMS": _milliseconds(event.duration),
+        "error": None if event.error is None else error_text(event.error, limit),
+    }
+
+
 def _check_out_failed(event: events.ConnectionCheckOutFailedEvent, limit: int) -> Fields:
     return {
         **_server(event.address),
@@ -332,6 +363,9 @@ _DESCRIPTIONS: Final[Mapping[type, tuple[str, Callable[[Any, int], Fields]]]] = 
     events.ConnectionCheckOutFailedEvent: ("Connection checkout failed", _check_out_failed),
     events.ConnectionCheckedOutEvent: ("Connection checked out", _connection_timed),
     events.ConnectionCheckedInEvent: ("Connection checked in", _connection),
+    events.PendingReplyStartedEvent: ("Pending reply started", _pending_reply),
+    events.PendingReplySucceededEvent: ("Pending reply succeeded", _pending_reply_timed),
+    events.PendingReplyFailedEvent: ("Pending reply failed", _pending_reply_failed),
     events.TopologyOpenedEvent: ("Starting topology monitoring", _topology),
     events.TopologyClosedEvent: ("Stopped topology monitoring", _topology),
     events.TopologyDescriptionChangedEvent: ("Topology description changed", _topology_changed),

@@ -57,6 +57,9 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
         ),
         events.ConnectionCheckedOutEvent: (events.ConnectionPoolListener, "connection_checked_out"),
         events.ConnectionCheckedInEvent: (events.ConnectionPoolListener, "connection_checked_in"),
+        events.PendingReplyStartedEvent: (events.ConnectionPoolListener, "pending_reply_started"),
+        events.PendingReplySucceededEvent: (events.ConnectionPoolListener, "pending_reply_succeeded"),
+        events.PendingReplyFailedEvent: (events.ConnectionPoolListener, "pending_reply_failed"),
     },
     TOPOLOGY: {
         events.TopologyOpenedEvent: (events.TopologyListener, "opened"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite._execution import classify, decorate
 from motorlite._execution.command_events import CommandEvents
+from motorlite._execution.late_reply import worth_waiting_until
 from motorlite._execution.operation import Kind
 from motorlite._execution.retry import Again, Retry
 from motorlite._execution.session import Session, newest_cluster_time
@@ -252,6 +253,8 @@ class Executor:
             if reply.get("ok") != 1:
                 raise self._server_error(reply, run, connection)
         except BaseException as error:
+            if connection.owed is not None:
+                self._abandon(operation, connection, command.document, now)
             self._failed(run, server, connection, error)
             if events is not None and self._publish_command is not None:
                 self._publish_command(events.failed(self._now() - now, error))
@@ -350,9 +353,20 @@ class Executor:
         error.address = connection.address
         return error
 
+    def _abandon(self, operation: Operation, connection: Connection, sent: Document, sent_at: float) -> None:
+        """The caller waits no longer; the pool may wait for the reply in its stead."""
+        if operation.is_await_data:
+            connection.close()
+        else:
+            connection.owed_until = worth_waiting_until(sent, sent_at, self._now())
+
+    def gossip(self, reply: Mapping[str, Any]) -> None:
+        """Learn the cluster time from a reply that came late."""
+        self.cluster_time = newest_cluster_time(self.cluster_time, reply.get("$clusterTime"))
+
     def _failed(self, run: _Run, server: Server, connection: Connection, error: BaseException) -> None:
         """Let session and topology learn from a failed attempt; `error` may be a cancellation."""
-        if connection.stream.is_closed and run.server_session is not None:
+        if run.server_session is not None and (connection.stream.is_closed or connection.owed is not None):
             # The server may still be busy with the session's command (driver sessions: "dirty").
             run.server_session.is_dirty = True
         if not isinstance(error, PyMongoError):

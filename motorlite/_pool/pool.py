@@ -13,12 +13,12 @@ from motorlite import monitoring as events
 from motorlite._net.runtime import WaitTimeout
 from motorlite._pool.connection import Connection
 from motorlite._pool.establish import EstablishmentError
-from motorlite._pool.state import Abandon, Close, Establish, PoolClosedError, PoolState, Request
+from motorlite._pool.state import Abandon, Close, Drain, Establish, PoolClosedError, PoolState, Request
 from motorlite.errors import PoolClearedError, PyMongoError, WaitQueueTimeoutError
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
     from motorlite._pool.establish import Establisher
@@ -39,6 +39,7 @@ class Pool:
         host: Host,
         establisher: Establisher,
         on_error: Callable[[EstablishmentError, int], None],
+        on_late_reply: Callable[[Address, Mapping[str, Any]], None],
         publish: Callable[[events.PoolEvent], None] | None,
     ) -> None:
         self.address = address
@@ -49,10 +50,17 @@ class Pool:
         self._establisher = establisher
         # Told of every connection that could not be established, with the generation it was meant for.
         self._on_error = on_error
+        # Told of every reply whose caller had stopped waiting.
+        self._on_late_reply = on_late_reply
         # None: nobody listens and nothing is logged.
         self._publish = publish
         # The background tasks by what they establish.
         self._establishing: dict[Establishment, BackgroundTask] = {}
+        # The background tasks by the connection whose late reply they wait for, and when they began.
+        self._draining: dict[Connection, tuple[BackgroundTask, float]] = {}
+        # How many late replies arrived, and how many were given up.
+        self.replies_drained = 0
+        self.replies_given_up = 0
         self._maintenance: BackgroundTask | None = None
         if publish is not None:
             publish(events.PoolCreatedEvent(address, _changed(options)))
@@ -229,6 +237,8 @@ class Pool:
                 self._start_establishing(effect.establishment)
             elif isinstance(effect, Abandon):
                 self._abandon(effect.establishment, effect.reason)
+            elif isinstance(effect, Drain):
+                self._start_draining(effect.connection)
             else:
                 where = format_address(self.address)
                 message = f"Connection to {where} interrupted due to server monitor timeout"
@@ -236,7 +246,52 @@ class Pool:
 
     def _close_connection(self, connection: Connection, reason: str) -> None:
         connection.close()
+        draining = self._draining.pop(connection, None)
+        if draining is not None:
+            task, started = draining
+            task.cancel()
+            self._tell_given_up(connection, started, None)
         self._tell_closed(connection.id, reason)
+
+    # --- replies that nobody waits for ---
+
+    def _start_draining(self, connection: Connection) -> None:
+        if self._publish is not None:
+            self._publish(events.PendingReplyStartedEvent(self.address, connection.id, connection.owed or 0))
+        self._draining[connection] = self._host.spawn(self._drain, connection), self._runtime.now()
+
+    async def _drain(self, connection: Connection) -> None:
+        request_id = connection.owed or 0
+        try:
+            reply = await connection.receive_owed()
+        except PyMongoError as error:
+            draining = self._draining.pop(connection, None)
+            if draining is None:
+                return  # given up in the moment in which it failed
+            self._tell_given_up(connection, draining[1], error)
+            self.state.drain_failed(connection, self._runtime.now())
+            self._perform()
+            return
+        draining = self._draining.pop(connection, None)
+        if draining is None:
+            return  # given up in the moment in which it was done
+        now = self._runtime.now()
+        self.replies_drained += 1
+        if self._publish is not None:
+            duration = now - draining[1]
+            self._publish(events.PendingReplySucceededEvent(self.address, connection.id, request_id, duration))
+        self.state.drained(connection, now)
+        self._perform()
+        self._on_late_reply(self.address, reply)
+
+    def _tell_given_up(self, connection: Connection, started: float, error: PyMongoError | None) -> None:
+        self.replies_given_up += 1
+        if self._publish is not None:
+            duration = self._runtime.now() - started
+            request_id = connection.owed or 0
+            self._publish(events.PendingReplyFailedEvent(self.address, connection.id, request_id, duration, error))
+
+    # --- connections that are being established ---
 
     def _start_establishing(self, establishment: Establishment) -> None:
         if self._publish is not None:

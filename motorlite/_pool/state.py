@@ -2,20 +2,24 @@
 
 Theory of operation. Every change of state happens in one of the methods below, between two awaits of the shell, so no
 lock is needed. What must be done outside (establish a connection, close one, interrupt one) is appended to `effects`,
-which the shell performs afterwards. A connection is in exactly one place: `idle`, `in_use`, or not in the pool; a
-connection that is being established is an `Establishment` in `connecting`. The sum of the three is what maxPoolSize
-limits.
+which the shell performs afterwards. A connection is in exactly one place: `idle`, `in_use`, `pending`, or not in the
+pool; a connection that is being established is an `Establishment` in `connecting`. The sum of the four is what
+maxPoolSize limits.
 
 Connections are established in the background, on behalf of the oldest request that has none under way: the request
 gets the first connection that becomes free, wherever it comes from, and a request that gives up does not waste the
 connection that it made the pool open. Should establishing fail, the request on whose behalf it was done gets the error.
 A clear abandons what is under way: it would be stale when it is done, and would keep others waiting until then.
+
+A connection whose last caller did not wait for the reply is `pending` until that reply has arrived: closing one for
+every timeout would burden a server that is slow already with new connections. Whoever needs a connection while the pool
+is full of them has the oldest one closed.
 """
 
 from __future__ import annotations
 
 import enum
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from motorlite._pool.queue import WaitQueue
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 # A connection that was idle for longer is asked whether its peer is still there; seconds.
 _ASK_AFTER: Final = 1.0
+# How many replies that nobody waits for a pool may wait for; one more, and the oldest is given up.
+MAX_PENDING: Final = 100
 
 
 class Phase(enum.Enum):
@@ -128,13 +134,19 @@ class Close(NamedTuple):
     reason: str
 
 
+class Drain(NamedTuple):
+    """Effect: receive the reply that is owed, and tell with `drained` or `drain_failed`."""
+
+    connection: Connection
+
+
 class Interrupt(NamedTuple):
     """Effect: make the operation that is using this connection fail."""
 
     connection: Connection
 
 
-Effect: TypeAlias = Establish | Abandon | Close | Interrupt
+Effect: TypeAlias = Establish | Abandon | Close | Drain | Interrupt
 
 
 class PoolState:
@@ -151,6 +163,7 @@ class PoolState:
         "idle",
         "in_use",
         "is_server_gone",
+        "pending",
         "phase",
         "queue",
     )
@@ -168,6 +181,8 @@ class PoolState:
         # The last one checked in is at the right end and is taken first, so that surplus connections become idle.
         self.idle: deque[Connection] = deque()
         self.in_use: set[Connection] = set()
+        # The reply of an abandoned request is awaited; the oldest first.
+        self.pending: OrderedDict[Connection, None] = OrderedDict()
         # In the order in which they were started.
         self.connecting: dict[Establishment, None] = {}
         self.queue: WaitQueue[Request] = WaitQueue()
@@ -183,7 +198,7 @@ class PoolState:
     @property
     def total(self) -> int:
         """How many connections there are, those under way included."""
-        return len(self.idle) + len(self.in_use) + len(self.connecting)
+        return len(self.idle) + len(self.in_use) + len(self.pending) + len(self.connecting)
 
     # --- check-out and check-in ---
 
@@ -211,18 +226,51 @@ class PoolState:
         self.serve(now)
 
     def put(self, connection: Connection, now: float) -> None:
-        """An operation is done with `connection`."""
+        """An operation is done with `connection`, or does not wait for its reply any more."""
         if connection not in self.in_use:
             raise InvalidOperation(f"connection {connection.id} was not checked out of this pool")
         self.in_use.discard(connection)
+        self._keep(connection, now)
+
+    def _keep(self, connection: Connection, now: float) -> None:
         connection.idle_since = now
         reason = self._perished(connection, now)
         if reason is not None:
             self.effects.append(Close(connection, reason))
+        elif connection.owed is not None:
+            self._await_reply(connection, now)
         else:
             self.idle.append(connection)
         if self.queue:
             self.serve(now)
+
+    # --- replies that nobody waits for ---
+
+    def _await_reply(self, connection: Connection, now: float) -> None:
+        if connection.owed_until <= now:
+            self.effects.append(Close(connection, ConnectionClosedReason.ERROR))
+            return
+        if len(self.pending) >= MAX_PENDING:
+            self._give_up_oldest_reply()
+        self.pending[connection] = None
+        self.effects.append(Drain(connection))
+
+    def _give_up_oldest_reply(self) -> None:
+        connection, _ = self.pending.popitem(last=False)
+        self.effects.append(Close(connection, ConnectionClosedReason.ERROR))
+
+    def drained(self, connection: Connection, now: float) -> None:
+        """The reply that a pending connection was waiting for has arrived."""
+        del self.pending[connection]
+        self._keep(connection, now)
+
+    def drain_failed(self, connection: Connection, now: float) -> None:
+        """It did not arrive in time, or the connection broke."""
+        del self.pending[connection]
+        self.effects.append(Close(connection, ConnectionClosedReason.ERROR))
+        self.serve(now)
+
+    # --- waiting ---
 
     def _next_idle(self, now: float) -> Connection | None:
         idle = self.idle
@@ -279,19 +327,23 @@ class PoolState:
             if orphans:
                 establishment = orphans.popleft()
                 establishment.request = request
-            elif self._may_establish():
+            elif self._may_establish(makes_room=True):
                 establishment = self._new_establishment(request)
             else:
                 return
             request.establishment = establishment
 
-    def _may_establish(self) -> bool:
+    def _may_establish(self, *, makes_room: bool = False) -> bool:
+        """`makes_room`: by giving up a pending connection where the pool is full."""
         options = self._options
-        return (
-            self.phase is Phase.READY
-            and len(self.connecting) < options.max_connecting
-            and (options.max_size == 0 or self.total < options.max_size)
-        )
+        if self.phase is not Phase.READY or len(self.connecting) >= options.max_connecting:
+            return False
+        if options.max_size == 0 or self.total < options.max_size:
+            return True
+        if makes_room and self.pending:
+            self._give_up_oldest_reply()
+            return True
+        return False
 
     def _new_establishment(self, request: Request | None) -> Establishment:
         self._last_id += 1
@@ -368,6 +420,7 @@ class PoolState:
         self._discard_all(ConnectionClosedReason.STALE)
         if interrupt_in_use:
             self.effects += [Interrupt(connection) for connection in self.in_use]
+            self._give_up_replies(ConnectionClosedReason.STALE)
         return was_ready
 
     def close(self, *, is_server_gone: bool = False) -> bool:
@@ -380,10 +433,15 @@ class PoolState:
         self.phase = Phase.CLOSED
         self.is_server_gone = is_server_gone
         self._discard_all(ConnectionClosedReason.POOL_CLOSED)
+        self._give_up_replies(ConnectionClosedReason.POOL_CLOSED)
         return True
 
+    def _give_up_replies(self, reason: str) -> None:
+        self.effects += [Close(connection, reason) for connection in self.pending]
+        self.pending.clear()
+
     def _discard_all(self, reason: str) -> None:
-        """Let go of everything but the connections that are in use."""
+        """Let go of everything but the connections that are in use or pending."""
         while self.queue:
             request = self.queue.pop()
             self._release(request)

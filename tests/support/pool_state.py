@@ -31,6 +31,8 @@ class FakeConnection:
         self.id = establishment.connection_id
         self.generation = establishment.generation
         self.idle_since = -1.0
+        self.owed: int | None = None
+        self.owed_until = -float("inf")
         self.stream = FakeStream()
 
     def __repr__(self) -> str:

@@ -59,6 +59,9 @@ FULL: tuple[Any, ...] = (
     events.ConnectionCheckOutFailedEvent(ADDRESS, "connectionError", 0.5, NetworkTimeout("late")),
     events.ConnectionCheckedOutEvent(ADDRESS, 3, 0.0),
     events.ConnectionCheckedInEvent(ADDRESS, 3),
+    events.PendingReplyStartedEvent(ADDRESS, 3, 17),
+    events.PendingReplySucceededEvent(ADDRESS, 3, 17, 0.25),
+    events.PendingReplyFailedEvent(ADDRESS, 3, 17, 0.25, NetworkTimeout("late")),
     events.TopologyOpenedEvent(TOPOLOGY),
     events.TopologyDescriptionChangedEvent(TOPOLOGY, "before", "after"),
     events.TopologyClosedEvent(TOPOLOGY),
@@ -76,6 +79,7 @@ BARE: tuple[Any, ...] = (
     events.PoolClearedEvent(_SOCKET),
     events.ConnectionClosedEvent(_SOCKET, 1, "idle"),
     events.ConnectionCheckOutFailedEvent(_SOCKET, "timeout", 0.5),
+    events.PendingReplyFailedEvent(_SOCKET, 1, 17, 0.25, None),
     events.ServerHeartbeatSucceededEvent(_SOCKET, False, 0.01, {"ok": 1}),
     retry(permitted=False, refusal="not retryable", reason="none", delay=0.0, tokens=inf, address=None),
 )

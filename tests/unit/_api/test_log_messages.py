@@ -83,7 +83,8 @@ def test_the_fields_are_those_of_the_public_suites() -> None:
     assert not wrong, "\n".join(wrong)
     # All that there is, but the messages that no suite expects.
     seen = {message["data"]["message"] for _, message in expected}
-    assert samples.keys() - seen == {"Retry permitted"}
+    ours = {"Retry permitted", "Pending reply started", "Pending reply succeeded", "Pending reply failed"}
+    assert samples.keys() - seen == ours
 
 
 def test_no_public_suite_expects_less_than_the_disagreement_finds() -> None:
@@ -137,6 +138,10 @@ SENTENCES = (
     "establish a new connection. Error: NetworkTimeout: late. Duration: 500.0 ms",
     "Connection checked out: address=db.example:27018, driver-generated ID=3, duration=0.0 ms",
     "Connection checked in: address=db.example:27018, driver-generated ID=3",
+    "Request 17 was abandoned, its reply is awaited: address=db.example:27018, driver-generated ID=3",
+    "Reply to abandoned request 17 arrived: address=db.example:27018, driver-generated ID=3, duration=250.0 ms",
+    "Reply to abandoned request 17 given up: address=db.example:27018, driver-generated ID=3, duration=250.0 ms. "
+    "Error: NetworkTimeout: late",
     "Starting monitoring for topology with ID 00000000000000000000000a",
     "Description changed for topology with ID 00000000000000000000000a. Previous description: 'before'. New "
     "description: 'after'",
@@ -158,6 +163,7 @@ BARE_SENTENCES = (
     "available but unused for longer than the configured max idle time",
     "Checkout failed for connection to /tmp/mongodb.sock. Reason: Wait queue timeout elapsed "
     "without a connection becoming available. Duration: 500.0 ms",
+    "Reply to abandoned request 17 given up: address=/tmp/mongodb.sock, driver-generated ID=1, duration=250.0 ms",
     "Heartbeat succeeded in 10.0 ms for /tmp/mongodb.sock on connection with driver-generated ID 0 "
     f'{IN_TOPOLOGY}. Awaited: False. Reply: {{"ok": 1}}',
     'Attempt 1 of "find" with operation ID 8 failed (none): not retried (not retryable). '

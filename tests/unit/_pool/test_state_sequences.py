@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from motorlite._pool.state import Abandon, Close, Establish, Phase, PoolOptions, PoolState, Request
+from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolOptions, PoolState, Request
 from motorlite.errors import AutoReconnect
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer
 
@@ -36,6 +36,8 @@ class Machine(RuleBasedStateMachine):
         self.leaving: list[Request] = []
         self.in_use: list[FakeConnection] = []
         self.under_way: list[Establishment] = []
+        # Their late reply is awaited, the oldest first.
+        self.pending: list[FakeConnection] = []
         self.closed: list[FakeConnection] = []
 
     # What the shell would do.
@@ -53,8 +55,13 @@ class Machine(RuleBasedStateMachine):
                 assert connection not in self.closed
                 assert effect.connection not in self.state.idle
                 assert effect.connection not in self.state.in_use
+                assert effect.connection not in self.state.pending
+                if connection in self.pending:
+                    self.pending.remove(connection)
                 connection.stream.is_closed = True
                 self.closed.append(connection)
+            elif isinstance(effect, Drain):
+                self.pending.append(cast("FakeConnection", effect.connection))
             else:
                 assert effect.connection in self.state.in_use
                 cast("FakeConnection", effect.connection).stream.is_closed = True
@@ -79,6 +86,8 @@ class Machine(RuleBasedStateMachine):
         assert not connection.stream.is_closed
         assert connection not in self.closed
         assert connection not in self.in_use
+        assert connection not in self.pending
+        assert connection.owed is None
         assert self.now - connection.idle_since <= 10.0
         assert connection.stream.is_sound or self.now - connection.idle_since <= 1.0
 
@@ -123,6 +132,28 @@ class Machine(RuleBasedStateMachine):
         if broken:
             connection.stream.is_closed = True
         self.state.put(cast("Connection", connection), self.now)
+        self.perform()
+
+    @precondition(lambda self: self.in_use)
+    @rule(data=st.data(), window=st.sampled_from([0.0, 1.0]))
+    def abandon(self, data: st.DataObject, window: float) -> None:
+        connection = data.draw(st.sampled_from(self.in_use))
+        self.in_use.remove(connection)
+        connection.owed = 1
+        connection.owed_until = self.now + window
+        self.state.put(cast("Connection", connection), self.now)
+        self.perform()
+
+    @precondition(lambda self: self.pending)
+    @rule(data=st.data(), arrives=st.booleans())
+    def late_reply(self, data: st.DataObject, arrives: bool) -> None:
+        connection = data.draw(st.sampled_from(self.pending))
+        self.pending.remove(connection)
+        if arrives:
+            connection.owed = None
+            self.state.drained(cast("Connection", connection), self.now)
+        else:
+            self.state.drain_failed(cast("Connection", connection), self.now)
         self.perform()
 
     @precondition(lambda self: self.under_way)
@@ -201,10 +232,13 @@ class Machine(RuleBasedStateMachine):
         assert not set(idle) & set(self.in_use)
         assert not (set(idle) | set(self.in_use)) & set(self.closed)
         assert list(state.connecting) == self.under_way
+        assert cast("list[FakeConnection]", list(state.pending)) == self.pending
+        assert not set(self.pending) & (set(idle) | set(self.in_use) | set(self.closed))
 
     @invariant()
     def limits_are_kept(self) -> None:
-        assert self.state.total == len(self.state.idle) + len(self.in_use) + len(self.under_way)
+        elsewhere = len(self.in_use) + len(self.pending) + len(self.under_way)
+        assert self.state.total == len(self.state.idle) + elsewhere
         # Connections that were in use when the pool was cleared or closed still count.
         assert self.state.total <= self.MAX_SIZE
         assert len(self.under_way) <= self.MAX_CONNECTING
@@ -220,7 +254,8 @@ class Machine(RuleBasedStateMachine):
         assert state.phase is Phase.READY
         without = [request for request in waiting if request.establishment is None]
         if without:
-            assert len(self.under_way) == self.MAX_CONNECTING or state.total == self.MAX_SIZE
+            is_full = state.total == self.MAX_SIZE and not self.pending
+            assert len(self.under_way) == self.MAX_CONNECTING or is_full
             assert all(establishment.request is not None for establishment in self.under_way)
             assert waiting[-len(without) :] == without, "a younger one has a connection under way"
 
@@ -237,6 +272,7 @@ class Machine(RuleBasedStateMachine):
         if self.state.phase is Phase.CLOSED:
             assert not self.state.idle
             assert not self.under_way
+            assert not self.pending
             assert not self.waiting()
         assert self.state.effects == []
 
