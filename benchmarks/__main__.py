@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import point_reads
+from benchmarks import abandoned, point_reads
 
 
 def main() -> int:
@@ -18,6 +18,13 @@ def main() -> int:
     )
     point_reads.add_arguments(reads)
     reads.set_defaults(run=point_reads.run)
+    late = commands.add_parser(
+        "abandoned",
+        help="connections made for operations that are cancelled or run out of time; exits 1 when motorlite makes 5 or "
+        "more per 1000 that the server answers within the second",
+    )
+    abandoned.add_arguments(late)
+    late.set_defaults(run=abandoned.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 
