@@ -173,9 +173,9 @@ class Executor:
                         # The write was applied and the operation knows how to tell of the write concern.
                         reply = run.reply
                         break
-                    run.begin_retry()
                     if decision.delay:
-                        await self._sleep(decision.delay)
+                        await self._back_off(run, decision.delay)
+                    run.begin_retry()
                     continue
                 if retry is not None:
                     retry.succeeded()
@@ -427,6 +427,13 @@ class Executor:
         if self._publish_retry is not None:
             self._publish_retry(self._retry_event(run, retry, error, decision))
         return decision
+
+    async def _back_off(self, run: _Run, delay: float) -> None:
+        if run.wire_version or run.server is None:
+            await self._sleep(delay)
+        else:
+            # Not even a connection. Should the server have died rather than be overloaded, its successor need not wait.
+            await self._topology.back_off(run.operation.selector, run.server.address, self._now() + delay)
 
     def _retry_event(self, run: _Run, retry: Retry, error: PyMongoError, decision: Again | Raise) -> RetryEvent:
         permitted = isinstance(decision, Again)

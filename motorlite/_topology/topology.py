@@ -16,7 +16,7 @@ from motorlite._topology.selection import choose, describe_failure, suitable_ser
 from motorlite._topology.server import Server
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
-from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
+from motorlite.errors import ConfigurationError, InvalidOperation, ServerSelectionTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -166,6 +166,25 @@ class Topology:
                 raise error from None
             finally:
                 self._waiters.discard(waiter)
+
+    async def back_off(self, selector: Selector, failed: Address, until: float) -> None:
+        """Wait until the loop time `until`, or until a server becomes suitable that was not, other than `failed`."""
+        before = self._suitable_addresses(selector) | {failed}
+        while not self._is_closed and not self._suitable_addresses(selector) - before:
+            waiter = self._runtime.waiter()
+            self._waiters.add(waiter)
+            try:
+                await waiter.wait(until)
+            except WaitTimeout:
+                return
+            finally:
+                self._waiters.discard(waiter)
+
+    def _suitable_addresses(self, selector: Selector) -> set[Address]:
+        try:
+            return {server.address for server in self._find(selector, ())}
+        except ConfigurationError:
+            return set()  # the next attempt will tell
 
     # --- what is found out ---
 
