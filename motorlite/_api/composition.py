@@ -216,6 +216,7 @@ class Core:
             api_declaration=server_api_fields(options.server_api) or None,
             publish_command=self._publishers.command,
             publish_retry=self._publishers.retry,
+            publish_selection=self._publishers.selection,
         )
 
     def _metadata(self, runtime: Runtime) -> Callable[[], Document]:

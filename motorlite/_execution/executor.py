@@ -18,6 +18,7 @@ from motorlite._execution.operation import Kind
 from motorlite._execution.retry import Again, Retry
 from motorlite._execution.session import Session, newest_cluster_time
 from motorlite._pool.connection import encode_command, next_request_id
+from motorlite._topology.selection import describe_selector
 from motorlite._topology.topology_type import TopologyType
 from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import (
@@ -28,7 +29,13 @@ from motorlite.errors import (
     error_from_reply,
     write_concern_error,
 )
-from motorlite.monitoring import RetryEvent
+from motorlite.monitoring import (
+    RetryEvent,
+    ServerSelectionFailedEvent,
+    ServerSelectionStartedEvent,
+    ServerSelectionSucceededEvent,
+    ServerSelectionWaitingEvent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -118,6 +125,7 @@ class Executor:
         api_declaration: Mapping[str, Any] | None = None,
         publish_command: Callable[[Any], None] | None = None,
         publish_retry: Callable[[RetryEvent], None] | None = None,
+        publish_selection: Callable[[Any], None] | None = None,
     ) -> None:
         self._topology = topology
         self._sessions = sessions
@@ -132,6 +140,7 @@ class Executor:
         # None: nobody listens and nothing is logged.
         self._publish_command = publish_command
         self._publish_retry = publish_retry
+        self._publish_selection = publish_selection
         # The newest that any server told ("gossiping the cluster time").
         self.cluster_time: Mapping[str, Any] | None = None
         # Retries by reason and refusals by reason, for the client's statistics.
@@ -203,10 +212,12 @@ class Executor:
     async def _attempt(self, run: _Run) -> Document | None:
         """Send the operation once. None: no reply was asked for."""
         operation, deadline = run.operation, run.deadline
-        server = self._topology.select_now(operation.selector, run.deprioritized)
-        if server is None:
-            until = run.selection_until = self._now() + self._server_selection_timeout
-            server = await self._topology.select(operation.selector, deadline, run.deprioritized, until)
+        if self._publish_selection is None:
+            server = self._topology.select_now(operation.selector, run.deprioritized)
+            if server is None:
+                server = await self._select(run, None)
+        else:
+            server = await self._select_and_tell(run, self._publish_selection)
         run.server = server
         run.description = server.description
         server.operation_count += 1
@@ -220,6 +231,31 @@ class Executor:
                 server.pool.check_in(connection)
         finally:
             server.operation_count -= 1
+
+    async def _select(self, run: _Run, on_wait: Callable[[float], None] | None) -> Server:
+        until = run.selection_until = self._now() + self._server_selection_timeout
+        selector = run.operation.selector
+        return await self._topology.select(selector, run.deadline, run.deprioritized, until, on_wait)
+
+    async def _select_and_tell(self, run: _Run, publish: Callable[[Any], None]) -> Server:
+        """Server selection specification, "Logging"."""
+        operation, topology = run.operation, self._topology
+
+        wanted = describe_selector(operation.selector)
+
+        def facts() -> tuple[str, int, str, Any]:
+            return operation.name, run.operation_id, wanted, topology.description
+
+        publish(ServerSelectionStartedEvent(*facts()))
+        try:
+            server = topology.select_now(operation.selector, run.deprioritized)
+            if server is None:
+                server = await self._select(run, lambda left: publish(ServerSelectionWaitingEvent(*facts(), left)))
+        except BaseException as error:
+            publish(ServerSelectionFailedEvent(*facts(), error))
+            raise
+        publish(ServerSelectionSucceededEvent(*facts(), server.address))
+        return server
 
     def _check_out_limit(self, run: _Run) -> float:
         """With timeoutMS, selecting and checking out share serverSelectionTimeoutMS (CSOT, "Server Selection")."""

@@ -138,9 +138,16 @@ class Topology:
         return tuple(server for server in found if server is not None)
 
     async def select(
-        self, selector: Selector, deadline: Deadline, deprioritized: Collection[Address], until: float
+        self,
+        selector: Selector,
+        deadline: Deadline,
+        deprioritized: Collection[Address],
+        until: float,
+        on_wait: Callable[[float], None] | None = None,
     ) -> Server:
         """A suitable server, as soon as there is one, before the loop time `until` and the deadline.
+
+        `on_wait` is told once, when there is none, how many seconds are left.
 
         Raises:
             ServerSelectionTimeoutError: there was none in time.
@@ -153,6 +160,9 @@ class Topology:
             server = self.select_now(selector, deprioritized)
             if server is not None:
                 return server
+            if on_wait is not None:
+                on_wait(limit - self._runtime.now())
+                on_wait = None
             for known in self._servers.values():
                 if known.monitor is not None:
                     known.monitor.request_check()

@@ -16,6 +16,7 @@ SUITES = (
     "command-logging-and-monitoring/tests/logging",
     "connection-monitoring-and-pooling/tests/logging",
     "server-discovery-and-monitoring/tests/unified",
+    "server-selection/tests/logging",
 )
 # Options of other drivers' wait queues.
 UNSUPPORTED = {"waitQueueSize", "waitQueueMultiple"}
@@ -125,6 +126,13 @@ SENTENCES = (
     f'Command "insert" failed on database "shop" in 1.5 ms {TAIL} Error: {{"ok": 0.0, "code": 1}}',
     'Attempt 1 of "find" with operation ID 8 on db.example:27018 failed (overload): retrying in 120.0 ms. '
     "Tokens left: 999.0. Error: OperationFailure: code 462, RetryableError",
+    "Server selection started for operation insert with ID 8. Selector: a write, topology description: 'before'",
+    "Waiting for server to become available for operation insert with ID 8. Remaining time: 2500 ms. "
+    "Selector: a write, topology description: 'before'",
+    "Server selection succeeded for operation insert with ID 8. Selected server: db.example:27018. "
+    "Selector: a write, topology description: 'before'",
+    "Server selection failed for operation insert with ID 8. Failure: ServerSelectionTimeoutError: No server: none. "
+    "Selector: a write, topology description: 'before'",
     "Connection pool created for db.example:27018 using options maxIdleTimeMS=10000, minPoolSize=1, maxPoolSize=5",
     "Connection pool ready for db.example:27018",
     "Connection pool for db.example:27018 cleared for serviceId 00000000000000000000000b",
