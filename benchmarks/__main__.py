@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import abandoned, point_reads
+from benchmarks import abandoned, failover, point_reads
 
 
 def main() -> int:
@@ -25,6 +25,13 @@ def main() -> int:
     )
     abandoned.add_arguments(late)
     late.set_defaults(run=abandoned.run)
+    kills = commands.add_parser(
+        "failover",
+        help="the primary is killed under load, twenty times; exits 1 when a write is lost or applied twice, or when the "
+        "median from the election to the next success is 300 ms or more",
+    )
+    failover.add_arguments(kills)
+    kills.set_defaults(run=failover.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 
