@@ -27,8 +27,8 @@ def main() -> int:
     late.set_defaults(run=abandoned.run)
     kills = commands.add_parser(
         "failover",
-        help="the primary is killed under load, twenty times; exits 1 when a write is lost or applied twice, or when the "
-        "median from the election to the next success is 300 ms or more",
+        help="the primary is killed under load, twenty times; exits 1 when a write is lost or applied twice, or when "
+        "the median from the election to the next success is 300 ms or more",
     )
     failover.add_arguments(kills)
     kills.set_defaults(run=failover.run)
