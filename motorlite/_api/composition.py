@@ -175,6 +175,7 @@ class Core:
                 server_selection_timeout=options.server_selection_timeout,
                 local_threshold=options.local_threshold,
                 load_balanced=options.load_balanced,
+                server_selector=options.server_selector,
             ),
             MonitorSettings(
                 heartbeat_frequency=options.heartbeat_frequency,
@@ -343,6 +344,13 @@ def _initial_description(options: ClientOptions) -> TopologyDescription:
 
 
 def _pool_options(options: ClientOptions) -> PoolOptions:
+    public = {
+        "maxPoolSize": options.max_pool_size,
+        "minPoolSize": options.min_pool_size,
+        "maxConnecting": options.max_connecting,
+        "maxIdleTimeMS": round((options.max_idle_time or 0.0) * 1000),
+        "waitQueueTimeoutMS": round((options.wait_queue_timeout or 0.0) * 1000),
+    }
     return PoolOptions(
         max_size=options.max_pool_size,
         min_size=options.min_pool_size,
@@ -350,4 +358,5 @@ def _pool_options(options: ClientOptions) -> PoolOptions:
         max_idle_time=options.max_idle_time,
         wait_queue_timeout=options.wait_queue_timeout,
         connect_timeout=options.connect_timeout or 0.0,
+        given={name: value for name, value in public.items() if name in options.explicit},
     )

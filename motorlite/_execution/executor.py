@@ -15,6 +15,7 @@ from motorlite._execution import classify, decorate
 from motorlite._execution.command_events import CommandEvents
 from motorlite._execution.late_reply import worth_waiting_until
 from motorlite._execution.operation import Kind
+from motorlite._execution.pinning import Pin, opens_cursor
 from motorlite._execution.retry import Again, Retry
 from motorlite._execution.session import Session, newest_cluster_time
 from motorlite._pool.connection import encode_command, next_request_id
@@ -22,6 +23,7 @@ from motorlite._topology.selection import describe_selector
 from motorlite._topology.topology_type import TopologyType
 from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import (
+    AutoReconnect,
     ConfigurationError,
     InvalidOperation,
     ProtocolError,
@@ -69,6 +71,7 @@ class _Run:
         "is_retry",
         "operation",
         "operation_id",
+        "pin",
         "reply",
         "selection_until",
         "server",
@@ -95,6 +98,8 @@ class _Run:
         self.server: Server | None = None
         self.description: ServerDescription | None = None
         self.wire_version = 0
+        # The connection that stays with the cursor that was opened, until the cursor has taken it.
+        self.pin: Pin | None = None
         # The newest write concern error that may be retried, and the reply with ok: 1 that it is in.
         self.concern_error: PyMongoError | None = None
         self.reply: Document | None = None
@@ -208,10 +213,14 @@ class Executor:
         finally:
             if session is None and run.server_session is not None:
                 self._release(run.server_session)
+            if run.pin is not None:
+                run.pin.release()
 
     async def _attempt(self, run: _Run) -> Document | None:
         """Send the operation once. None: no reply was asked for."""
         operation, deadline = run.operation, run.deadline
+        if operation.pin is not None:
+            return await self._attempt_pinned(run, operation.pin)
         if self._publish_selection is None:
             server = self._topology.select_now(operation.selector, run.deprioritized)
             if server is None:
@@ -226,11 +235,23 @@ class Executor:
             if connection is None:
                 connection = await server.pool.check_out(deadline, self._check_out_limit(run))
             try:
-                return await self._send(run, server, connection)
+                reply = await self._send(run, server, connection)
+                if operation.creates_cursor and connection.facts.is_load_balanced and opens_cursor(reply):
+                    run.pin = Pin(server, connection)
+                return reply
             finally:
-                server.pool.check_in(connection)
+                if run.pin is None:
+                    server.pool.check_in(connection)
         finally:
             server.operation_count -= 1
+
+    async def _attempt_pinned(self, run: _Run, pin: Pin) -> Document | None:
+        run.server, run.description = pin.server, pin.server.description
+        if not pin.is_usable:
+            error = AutoReconnect("the connection that the cursor was opened on is lost")
+            error.address = pin.server.address
+            raise error
+        return await self._send(run, pin.server, pin.connection)
 
     async def _select(self, run: _Run, on_wait: Callable[[float], None] | None) -> Server:
         until = run.selection_until = self._now() + self._server_selection_timeout
@@ -391,7 +412,10 @@ class Executor:
 
     def _abandon(self, operation: Operation, connection: Connection, sent: Document, sent_at: float) -> None:
         """The caller waits no longer; the pool may wait for the reply in its stead."""
-        if operation.is_await_data:
+        if operation.is_await_data or (
+            connection.facts.is_load_balanced and (operation.creates_cursor or operation.pin is not None)
+        ):
+            # Behind a load balancer, closing is also what ends a cursor that nobody can reach any more.
             connection.close()
         else:
             connection.owed_until = worth_waiting_until(sent, sent_at, self._now())
@@ -410,7 +434,7 @@ class Executor:
         if error.timeout and run.deadline.is_set:
             # The socket's limit was the deadline, the server's was the maxTimeMS made of it.
             error.phase = "reply"
-        self._topology.on_operation_error(server, error, connection.generation)
+        self._topology.on_operation_error(server, error, connection.generation, service_id=connection.service_id)
 
     def _look_at_concern_error(self, run: _Run, server: Server, connection: Connection, reply: Document) -> None:
         """A write was applied, but its write concern failed: the server may have stepped down, a retry may help.
@@ -424,7 +448,9 @@ class Executor:
         error = write_concern_error(concern, reply.get("errorLabels", ()))
         error.address = connection.address
         version = reply.get("topologyVersion")
-        self._topology.on_operation_error(server, error, connection.generation, topology_version=version)
+        self._topology.on_operation_error(
+            server, error, connection.generation, topology_version=version, service_id=connection.service_id
+        )
         is_retryable = classify.is_retryable_concern_error(reply, facts.max_wire_version, is_mongos=facts.is_mongos)
         if is_retryable and not reply.get("writeErrors"):
             run.concern_error = error
@@ -504,6 +530,7 @@ class Executor:
         """A cursor goes on where it was opened, with the session that it was opened with."""
         assert run.server is not None
         value.address = run.server.address
+        value.pin, run.pin = run.pin, None
         if run.session is None and value.cursor_id and run.server_session is not None:
             session = Session(is_implicit=True)
             session.server_session = run.server_session

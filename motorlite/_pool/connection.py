@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._pool.services import Purpose
 from motorlite._wire import op_msg
 from motorlite._wire.documents import LENIENT, decode_reply, encode
 from motorlite.errors import DocumentTooLarge, ProtocolError, PyMongoError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
 
     from bson.codec_options import CodecOptions
+    from bson.objectid import ObjectId
 
     from motorlite._net.runtime import FrameStream
     from motorlite._pool.handshake import Handshake
@@ -94,6 +96,8 @@ class Connection:
         "interruption",
         "owed",
         "owed_until",
+        "purpose",
+        "service_id",
         "stream",
     )
 
@@ -106,8 +110,11 @@ class Connection:
         self.address = address
         # Unique in its pool, from 1 (pooling specification).
         self.id = connection_id
-        # The pool's generation at its creation.
+        # The pool's generation at its creation; behind a load balancer that of the service, once it is known.
         self.generation = generation
+        self.service_id: ObjectId | None = None
+        # What it is in use for.
+        self.purpose = Purpose.OTHER
         self.stream = stream
         self.framer = framer
         # Loop time of the last check-in.

@@ -14,6 +14,9 @@ A clear abandons what is under way: it would be stale when it is done, and would
 A connection whose last caller did not wait for the reply is `pending` until that reply has arrived: closing one for
 every timeout would burden a server that is slow already with new connections. Whoever needs a connection while the pool
 is full of them has the oldest one closed.
+
+Behind a load balancer each service has a generation of its own (`services`). Clearing one makes only the connections
+to it stale; the pool stays ready, and whoever waits goes on waiting.
 """
 
 from __future__ import annotations
@@ -23,11 +26,16 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from motorlite._pool.queue import WaitQueue
+from motorlite._pool.services import Purpose, Services
 from motorlite.errors import InvalidOperation, PoolClearedError
 from motorlite.monitoring import ConnectionClosedReason
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bson.objectid import ObjectId
+
     from motorlite._pool.connection import Connection
     from motorlite.errors import PyMongoError
     from motorlite.values import Address
@@ -51,6 +59,7 @@ class PoolOptions:
 
     __slots__ = (
         "connect_timeout",
+        "given",
         "maintenance_interval",
         "max_connecting",
         "max_idle_time",
@@ -69,6 +78,7 @@ class PoolOptions:
         wait_queue_timeout: float | None = None,
         connect_timeout: float = 20.0,
         maintenance_interval: float = 1.0,
+        given: Mapping[str, int] | None = None,
     ) -> None:
         # 0: no limit.
         self.max_size = max_size
@@ -81,6 +91,8 @@ class PoolOptions:
         self.wait_queue_timeout = wait_queue_timeout
         self.connect_timeout = connect_timeout
         self.maintenance_interval = maintenance_interval
+        # Those that the application has set, under their public names and in their units, for events.
+        self.given: Mapping[str, int] = given or {}
 
 
 class Waiter(Protocol):
@@ -166,6 +178,7 @@ class PoolState:
         "pending",
         "phase",
         "queue",
+        "services",
     )
 
     def __init__(self, address: Address, options: PoolOptions) -> None:
@@ -174,6 +187,8 @@ class PoolState:
         self.phase = Phase.PAUSED
         # Grows with every clear; connections of an older generation are stale.
         self.generation = 0
+        # Behind a load balancer: the generations of its services, and `generation` stays as it is.
+        self.services = Services()
         # Why the pool was last cleared, for the errors of those who find it paused.
         self.cleared_because: BaseException | None = None
         # The pool was closed because its server left the deployment.
@@ -236,7 +251,7 @@ class PoolState:
         connection.idle_since = now
         reason = self._perished(connection, now)
         if reason is not None:
-            self.effects.append(Close(connection, reason))
+            self._drop(connection, reason)
         elif connection.owed is not None:
             self._await_reply(connection, now)
         else:
@@ -248,7 +263,7 @@ class PoolState:
 
     def _await_reply(self, connection: Connection, now: float) -> None:
         if connection.owed_until <= now:
-            self.effects.append(Close(connection, ConnectionClosedReason.ERROR))
+            self._drop(connection, ConnectionClosedReason.ERROR)
             return
         if len(self.pending) >= MAX_PENDING:
             self._give_up_oldest_reply()
@@ -257,7 +272,7 @@ class PoolState:
 
     def _give_up_oldest_reply(self) -> None:
         connection, _ = self.pending.popitem(last=False)
-        self.effects.append(Close(connection, ConnectionClosedReason.ERROR))
+        self._drop(connection, ConnectionClosedReason.ERROR)
 
     def drained(self, connection: Connection, now: float) -> None:
         """The reply that a pending connection was waiting for has arrived."""
@@ -267,7 +282,7 @@ class PoolState:
     def drain_failed(self, connection: Connection, now: float) -> None:
         """It did not arrive in time, or the connection broke."""
         del self.pending[connection]
-        self.effects.append(Close(connection, ConnectionClosedReason.ERROR))
+        self._drop(connection, ConnectionClosedReason.ERROR)
         self.serve(now)
 
     # --- waiting ---
@@ -279,12 +294,19 @@ class PoolState:
             reason = self._perished(connection, now)
             if reason is None:
                 return connection
-            self.effects.append(Close(connection, reason))
+            self._drop(connection, reason)
         return None
+
+    def _drop(self, connection: Connection, reason: str) -> None:
+        """`connection`, which is nowhere in the pool any more, is to be closed."""
+        if connection.service_id is not None:
+            self.services.leave(connection.service_id)
+        self.effects.append(Close(connection, reason))
 
     def _perished(self, connection: Connection, now: float) -> str | None:
         """Why `connection` must not be used any more, or None."""
-        if connection.generation != self.generation:
+        service_id = connection.service_id
+        if connection.generation != (self.generation if service_id is None else self.services.generation(service_id)):
             return ConnectionClosedReason.STALE
         if self.phase is Phase.CLOSED:
             return ConnectionClosedReason.POOL_CLOSED
@@ -396,11 +418,15 @@ class PoolState:
             if reason is None:
                 kept.append(connection)
             else:
-                self.effects.append(Close(connection, reason))
+                self._drop(connection, reason)
         if len(kept) < len(self.idle):
             self.idle = deque(kept)
 
     # --- the life of the pool ---
+
+    def generation_for(self, service_id: ObjectId | None) -> int:
+        """The generation that a new connection gets, to the service behind a load balancer where there is one."""
+        return self.generation if service_id is None else self.services.generation(service_id)
 
     def ready(self) -> bool:
         """Allow connections. False when they were allowed already, or the pool is closed."""
@@ -423,6 +449,22 @@ class PoolState:
             self._give_up_replies(ConnectionClosedReason.STALE)
         return was_ready
 
+    def clear_service(self, service_id: ObjectId) -> bool:
+        """Make every connection to one service stale. False when the pool is closed."""
+        if self.phase is Phase.CLOSED:
+            return False
+        self.services.clear(service_id)
+        stale = [connection for connection in self.idle if connection.service_id == service_id]
+        if stale:
+            self.idle = deque(connection for connection in self.idle if connection.service_id != service_id)
+        for connection in stale:
+            self._drop(connection, ConnectionClosedReason.STALE)
+        return True
+
+    def count(self, purpose: Purpose) -> int:
+        """How many connections are in use for `purpose`."""
+        return sum(connection.purpose is purpose for connection in self.in_use)
+
     def close(self, *, is_server_gone: bool = False) -> bool:
         """Close the pool for good. False when it is closed already.
 
@@ -437,7 +479,8 @@ class PoolState:
         return True
 
     def _give_up_replies(self, reason: str) -> None:
-        self.effects += [Close(connection, reason) for connection in self.pending]
+        for connection in self.pending:
+            self._drop(connection, reason)
         self.pending.clear()
 
     def _discard_all(self, reason: str) -> None:
@@ -446,7 +489,8 @@ class PoolState:
             request = self.queue.pop()
             self._release(request)
             request.waiter.offer(self._refusal())
-        self.effects += [Close(connection, reason) for connection in self.idle]
+        for connection in self.idle:
+            self._drop(connection, reason)
         self.effects += [Abandon(establishment, reason) for establishment in self.connecting]
         self.idle.clear()
         self.connecting.clear()

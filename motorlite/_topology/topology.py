@@ -114,7 +114,8 @@ class Topology:
             found = self._suitable.get(selector)
             if found is None:
                 found = self._find(selector, ())
-                if found:
+                # What an application's own selector answers may be another the next time.
+                if found and self._settings.server_selector is None:
                     self._suitable[selector] = found
             candidates = found
         count = len(candidates)
@@ -205,7 +206,7 @@ class Topology:
         generation: int,
         *,
         topology_version: Mapping[str, Any] | None = None,
-        service_id: object | None = None,
+        service_id: ObjectId | None = None,
     ) -> None:
         """An operation on an established connection of `generation` failed.
 
@@ -213,7 +214,7 @@ class Topology:
         """
         facts = ErrorFacts(
             error=error,
-            is_stale_generation=generation != server.pool.generation,
+            is_stale_generation=server.pool.is_stale(generation, service_id),
             topology_version=topology_version,
             service_id=service_id,
         )
@@ -224,7 +225,8 @@ class Topology:
             error=failure.error,
             during_handshake=not failure.during_authentication,
             during_authentication=failure.during_authentication,
-            is_stale_generation=generation != server.pool.generation,
+            is_stale_generation=server.pool.is_stale(generation, failure.service_id),
+            service_id=failure.service_id,
         )
         self._on_error(server, facts)
 
@@ -232,7 +234,7 @@ class Topology:
         if self._is_closed or self._servers.get(server.address) is not server:
             return
         effect = on_error(server.description, facts)
-        self._mark(server, effect, facts.error)
+        self._mark(server, effect, facts.error, facts.service_id)
         if server.monitor is not None:
             if effect.cancel_check:
                 server.monitor.cancel_check()
@@ -250,11 +252,13 @@ class Topology:
         self._mark(server, effect, error)
         return effect.request_check
 
-    def _mark(self, server: Server, effect: ErrorEffect, error: PyMongoError) -> None:
+    def _mark(
+        self, server: Server, effect: ErrorEffect, error: PyMongoError, service_id: ObjectId | None = None
+    ) -> None:
         if effect.description is not None:
             self._apply(effect.description)
         if effect.clear_pool:
-            server.pool.clear(error, interrupt_in_use=effect.interrupt_in_use)
+            server.pool.clear(error, interrupt_in_use=effect.interrupt_in_use, service_id=service_id)
 
     # --- changes ---
 
