@@ -187,8 +187,7 @@ def parse_hello(
         max_message_size=_number(reply, "maxMessageSizeBytes", 48_000_000),
         max_write_batch_size=_number(reply, "maxWriteBatchSize", 100_000),
         is_standalone=not load_balanced and _is_standalone(reply),
-        # Behind a load balancer it is treated like one, whatever it is.
-        is_mongos=load_balanced or reply.get("msg") == "isdbgrid",
+        is_mongos=reply.get("msg") == "isdbgrid",
         is_load_balanced=load_balanced,
         # Sessions behind a load balancer do not expire for the client (load balancer specification).
         session_timeout_minutes=None

@@ -65,6 +65,7 @@ def test_defaults() -> None:
         codec_options=CodecOptions(),
         server_api=None,
         event_listeners=(),
+        server_selector=None,
         proxy=None,
         connect=None,
         overload_policy=OverloadRetry(),

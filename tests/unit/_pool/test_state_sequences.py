@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from bson import ObjectId
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -22,6 +23,8 @@ class Machine(RuleBasedStateMachine):
 
     MAX_SIZE = 3
     MAX_CONNECTING = 2
+    # Behind a load balancer; without one there are none.
+    SERVICES: tuple[ObjectId, ...] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,6 +42,9 @@ class Machine(RuleBasedStateMachine):
         # Their late reply is awaited, the oldest first.
         self.pending: list[FakeConnection] = []
         self.closed: list[FakeConnection] = []
+        # All connections that ever were, and those whose service was cleared since.
+        self.made: list[FakeConnection] = []
+        self.stale: set[FakeConnection] = set()
 
     # What the shell would do.
 
@@ -82,7 +88,8 @@ class Machine(RuleBasedStateMachine):
 
     def check_usable(self, connection: FakeConnection) -> None:
         assert self.state.phase is Phase.READY
-        assert connection.generation == self.state.generation
+        assert self.SERVICES or connection.generation == self.state.generation
+        assert connection not in self.stale
         assert not connection.stream.is_closed
         assert connection not in self.closed
         assert connection not in self.in_use
@@ -163,8 +170,22 @@ class Machine(RuleBasedStateMachine):
         self.under_way.remove(establishment)
         connection = FakeConnection(establishment)
         connection.stream.is_closed = broken
+        if self.SERVICES:
+            connection.service_id = data.draw(st.sampled_from(self.SERVICES))
+            connection.generation = self.state.services.join(connection.service_id)
+        self.made.append(connection)
         self.state.established(establishment, cast("Connection", connection), self.now)
         self.perform()
+
+    @precondition(lambda self: self.SERVICES)
+    @rule(data=st.data())
+    def clear_service(self, data: st.DataObject) -> None:
+        service_id = data.draw(st.sampled_from(self.SERVICES))
+        waiting, under_way, phase = self.waiting(), list(self.under_way), self.state.phase
+        self.state.clear_service(service_id)
+        self.stale |= {connection for connection in self.made if connection.service_id == service_id}
+        self.perform()
+        assert (self.waiting(), self.under_way, self.state.phase) == (waiting, under_way, phase)
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), clears=st.booleans())
@@ -177,7 +198,7 @@ class Machine(RuleBasedStateMachine):
         self.state.failed(establishment, error)
         assert sponsor is None or answer(sponsor) is error or sponsor in self.leaving
         assert all(cast("FakeWaiter", request.waiter).waits for request in others)
-        if clears:
+        if clears and not self.SERVICES:
             self.state.clear(error)
         self.state.serve(self.now)
         self.perform()
@@ -201,6 +222,7 @@ class Machine(RuleBasedStateMachine):
         if self.state.phase is Phase.READY:
             assert self.state.total >= 1
 
+    @precondition(lambda self: not self.SERVICES)
     @rule(interrupt=st.booleans())
     def clear(self, interrupt: bool) -> None:
         self.state.clear(AutoReconnect("gone"), interrupt_in_use=interrupt)
@@ -234,6 +256,12 @@ class Machine(RuleBasedStateMachine):
         assert list(state.connecting) == self.under_way
         assert cast("list[FakeConnection]", list(state.pending)) == self.pending
         assert not set(self.pending) & (set(idle) | set(self.in_use) | set(self.closed))
+
+    @invariant()
+    def services_with_connections_are_known(self) -> None:
+        alive = {connection.service_id for connection in self.made if connection not in self.closed}
+        assert len(self.state.services) == len(alive - {None})
+        assert not self.stale & set(cast("list[FakeConnection]", list(self.state.idle)))
 
     @invariant()
     def limits_are_kept(self) -> None:
@@ -276,6 +304,15 @@ class Machine(RuleBasedStateMachine):
             assert not self.waiting()
         assert self.state.effects == []
 
+
+class BalancedMachine(Machine):
+    """The same behind a load balancer."""
+
+    SERVICES = (ObjectId(), ObjectId())
+
+
+TestBalancedMachine = BalancedMachine.TestCase
+TestBalancedMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
