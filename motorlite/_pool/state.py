@@ -307,7 +307,9 @@ class PoolState:
         """Why `connection` must not be used any more, or None."""
         service_id = connection.service_id
         if connection.generation != (self.generation if service_id is None else self.services.generation(service_id)):
-            return ConnectionClosedReason.STALE
+            # The error of a connection may be why the pool was cleared; it does not become stale by that.
+            is_broken = connection.stream.is_closed and connection.interruption is None
+            return ConnectionClosedReason.ERROR if is_broken else ConnectionClosedReason.STALE
         if self.phase is Phase.CLOSED:
             return ConnectionClosedReason.POOL_CLOSED
         if connection.stream.is_closed:

@@ -266,7 +266,11 @@ async def test_no_connection_before_the_deadline() -> None:
         with pytest.raises(WaitQueueTimeoutError) as caught:
             await driver.run(find(), Deadline(begun + 2))
         assert driver.now == begun + 2
-        check(caught.value, WaitQueueTimeoutError, "Timeout waiting for connection from the connection pool. maxPoolSize: 100")
+        check(
+            caught.value,
+            WaitQueueTimeoutError,
+            "Timeout waiting for connection from the connection pool. maxPoolSize: 100",
+        )
         assert caught.value.phase == "connecting"
         deployment["a:1"].is_unreachable = False
         await anyio.sleep(20)

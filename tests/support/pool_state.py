@@ -36,6 +36,7 @@ class FakeConnection:
         self.service_id: ObjectId | None = None
         self.purpose = Purpose.OTHER
         self.idle_since = -1.0
+        self.interruption: object = None
         self.owed: int | None = None
         self.owed_until = -float("inf")
         self.stream = FakeStream()
