@@ -462,6 +462,7 @@ async def test_the_wait_queue_error_tells_what_the_connections_are_in_use_for() 
                 await subject.coll.find_one()
         assert str(caught.value).startswith(
             "Timeout waiting for connection from the connection pool. maxPoolSize: 2, "
-            "connections in use by cursors: 1, connections in use by transactions: 0, connections in use by other operations: 1, "
+            "connections in use by cursors: 1, connections in use by transactions: 0, "
+            "connections in use by other operations: 1, "
         )
         await cursor.close()
