@@ -5,11 +5,11 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cov bench format clean
+.PHONY: help demo test check cov spec-tests bench format clean
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-demo  ## a real MongoDB server under overload, live in the terminal
 	@$(RUN) -m benchmarks.demo
@@ -22,6 +22,9 @@ check: $(VENV)/.installed-dev  ## style, types, architecture and size budgets
 
 cov: $(VENV)/.installed-dev  ## the tests alone, and the lines and branches that they miss
 	@$(RUN) scripts/run_parts.py unit sim spec live
+
+spec-tests: $(VENV)/.installed-dev  ## the specification suites alone, with a table (spec-tests/README.md)
+	@$(RUN) -m tests.spec $(ARGS)
 
 bench: $(VENV)/.installed-bench  ## point reads against the other drivers (exits 1 below the target)
 	@$(RUN) -m benchmarks point-reads

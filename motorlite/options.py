@@ -202,7 +202,8 @@ def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword
 def with_srv_records(options: ClientOptions, hosts: Sequence[Address], txt_record: str | None = None) -> ClientOptions:
     """The configuration after the look-up that `options.srv` asks for.
 
-    Options of the TXT record count less than those of the connection string and the keyword arguments.
+    Options of the TXT record count less than those of the connection string and the keyword arguments. Wrong values
+    in it are ignored with a `UserWarning`, as they are there.
 
     Args:
         options: From a ``mongodb+srv://`` connection string.
@@ -215,7 +216,11 @@ def with_srv_records(options: ClientOptions, hosts: Sequence[Address], txt_recor
     if options.srv is None:
         raise ConfigurationError("only a mongodb+srv:// connection string has SRV records")
     settings = options.srv._settings
-    merged = {**(parse_txt_record(txt_record) if txt_record else {}), **settings.options}
+    found, notes = parse_txt_record(txt_record) if txt_record else ({}, [])
+    for note in notes:
+        text = f"TXT record of {options.srv.host_name}, a part of the connection string: {note.text}"
+        warnings.warn(text, note.category, stacklevel=2)
+    merged = {**found, **settings.options}
     return _build(settings._replace(seeds=tuple(hosts), options=merged))
 
 

@@ -121,19 +121,22 @@ def parse_hosts(host_list: str, default_port: int) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(parsed))
 
 
-def parse_txt_record(record: str) -> dict[str, Any]:
-    """The options of a TXT record (initial DNS seedlist discovery specification).
+def parse_txt_record(record: str) -> tuple[dict[str, Any], list[Note]]:
+    """The options of a TXT record (initial DNS seedlist discovery specification), and what is to be warned of.
 
     Raises:
-        ConfigurationError: It is malformed or has an option that it must not have.
+        InvalidURI: It is malformed.
+        ConfigurationError: It has an option that it must not have.
     """
-    options, notes = _options(record)
-    forbidden = options.keys() - set(_IN_TXT_RECORDS)
-    if forbidden or notes:
+    try:
+        raw, _ = _raw_options(record)
+    except InvalidURI as error:
+        raise InvalidURI(f"the TXT record {record!r} is malformed: {error}") from None
+    if raw.keys() - {name.lower() for name in _IN_TXT_RECORDS}:
         raise ConfigurationError(
             f"a TXT record may only have the options {', '.join(_IN_TXT_RECORDS)}, but it is {record!r}"
         )
-    return options
+    return _options(record)
 
 
 def _userinfo(userinfo: str) -> tuple[str, str | None]:

@@ -11,8 +11,9 @@ from motorlite._api.method_options import LIST_DATABASES_CHECKS, ListDatabasesOp
 from motorlite._api.session import AsyncClientSession, SessionOptions
 from motorlite._api.settings import Configured, Settings
 from motorlite._api.typings import DocumentT
-from motorlite._api.validation import checked, database_name
+from motorlite._api.validation import checked, database_name, instance
 from motorlite._operations.drop_database import DropDatabase
+from motorlite.driver_info import DriverInfo
 from motorlite.errors import InvalidOperation
 from motorlite.read_preferences import ReadPreference
 
@@ -48,8 +49,8 @@ class ClientBase(Configured[DocumentT]):
 
     @property
     def options(self) -> ClientOptions:
-        """The configuration of the client."""
-        return self._options
+        """The configuration of the client. What DNS adds for ``mongodb+srv://`` is in it after the first operation."""
+        return self._core.options
 
     # --- life cycle ---
 
@@ -103,6 +104,24 @@ class ClientBase(Configured[DocumentT]):
         Source: driver sessions and causal consistency specifications.
         """
         return AsyncClientSession(self, self._core, SessionOptions(causal_consistency))
+
+    def append_metadata(self, driver_info: DriverInfo) -> None:
+        """Name a library on top of motorlite in the server's log, beside those that are named already.
+
+        It is for connections that are made from now on: open ones stay as they are, and none is made or closed for
+        this. Naming the same library twice changes nothing.
+
+        Args:
+            driver_info: The library's name, version and platform. What the server would refuse, because the client
+                metadata is longer than 512 bytes, is cut off.
+
+        Raises:
+            TypeError: `driver_info` is no DriverInfo.
+
+        Source: handshake specification.
+        """
+        instance("driver_info", driver_info, DriverInfo)
+        self._core.append_metadata(driver_info)
 
     # --- operations ---
 

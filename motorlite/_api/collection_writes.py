@@ -73,7 +73,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         operation = Insert(
             self._database_name,
             self._name,
-            document,
+            _id_first(document),
             codec_options=settings.codec_options,
             write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
@@ -450,3 +450,10 @@ def _identify(document: Any) -> Any:
     if "_id" not in document:
         document["_id"] = ObjectId()
     return document["_id"]
+
+
+def _id_first(document: Any) -> Any:
+    """The document as `bson` writes one that is not inside a command (CRUD specification, generated identifiers)."""
+    if isinstance(document, RawBSONDocument) or next(iter(document)) == "_id":
+        return document
+    return {"_id": document["_id"], **document}

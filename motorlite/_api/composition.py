@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bson.objectid import ObjectId
 
@@ -18,6 +18,7 @@ from motorlite._execution.retry import RetrySettings
 from motorlite._execution.session import SessionPool
 from motorlite._execution.token_bucket import TokenBucket
 from motorlite._net import current, randomness
+from motorlite._net.dns import DNSResolver
 from motorlite._net.platform_facts import read_environment, read_platform_facts
 from motorlite._net.tls import make_context
 from motorlite._operations.end_sessions import EndSessions, session_batches
@@ -25,14 +26,17 @@ from motorlite._operations.kill_cursors import KillCursors
 from motorlite._pool.auth.scram import KeyCache
 from motorlite._pool.establish import Establisher, HandshakeSettings
 from motorlite._pool.handshake import server_api_fields
-from motorlite._pool.metadata import ENVIRONMENT_VARIABLES, client_metadata
+from motorlite._pool.metadata import ENVIRONMENT_VARIABLES, client_metadata, faas_provider, with_info
 from motorlite._pool.pool import Pool
 from motorlite._pool.state import PoolOptions
 from motorlite._topology.monitor import MonitorSettings
+from motorlite._topology.srv_discovery import SRVDiscovery
+from motorlite._topology.srv_polling import SRVPolling
 from motorlite._topology.topology import Topology, TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite.deadline import NO_DEADLINE, Deadline
-from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
+from motorlite.errors import InvalidOperation, PyMongoError
+from motorlite.options import DEFAULT_CONNECT_TIMEOUT
 from motorlite.read_preferences import ReadPreference
 from motorlite.retry import OverloadRetry
 from motorlite.stats import ClientStats, ServerStats
@@ -40,10 +44,12 @@ from motorlite.stats import ClientStats, ServerStats
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from motorlite._net.dns import Resolver
     from motorlite._net.runtime import Connector, Host, Runtime
     from motorlite._net.tls import TLSContext
     from motorlite._pool.establish import EstablishmentError
-    from motorlite.options import ClientOptions
+    from motorlite.driver_info import DriverInfo
+    from motorlite.options import SRV, ClientOptions
     from motorlite.values import Address, Document
 
 # How long the farewell to the server may take, seconds.
@@ -56,10 +62,11 @@ def _connector(runtime: Runtime, tls: TLSContext | None) -> Connector:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where a client gets its event loop, its connections and its randomness from."""
+    """Where a client gets its event loop, its connections, its SRV records and its randomness from."""
 
     runtime: Callable[[], Runtime] = current.current_runtime
     connector: Callable[[Runtime, TLSContext | None], Connector] = _connector
+    resolver: Callable[[Runtime], Resolver] = DNSResolver
     jitter: Callable[[], float] = randomness.jitter
     below: Callable[[int], int] = randomness.below
     nonce: Callable[[], bytes] = randomness.nonce
@@ -84,11 +91,12 @@ class Core:
     """One client's machinery. Cheap to make; everything that needs an event loop is made by the first `enter`."""
 
     def __init__(self, options: ClientOptions, world: World = REAL) -> None:
-        if options.srv is not None:
-            raise ConfigurationError("mongodb+srv:// connection strings are not supported yet; name the hosts")
+        # Those of the TXT record are in it after the first operation.
         self.options = options
         self.policy = overload_policy(options)
         self.sessions = SessionPool(randomness.session_id)
+        # The libraries on top of the driver, for the handshakes of new connections.
+        self._driver_infos: tuple[DriverInfo, ...] = (options.driver_info,) if options.driver_info else ()
         self._world = world
         length = max_document_length(read_environment(LENGTH_VARIABLES))
         self._publishers: Publishers = make_publishers(options.event_listeners, max_document_length=length)
@@ -119,6 +127,11 @@ class Core:
         elif not runtime.is_current():
             self._refuse()
 
+    @property
+    def _has_forked(self) -> bool:
+        """Whether this is a child of the process that made the client."""
+        return self._fork_generation != current.fork_generation
+
     def _enter_first(self) -> None:
         if self._is_closed:
             if self._has_lost_loop:
@@ -126,7 +139,7 @@ class Core:
                     "the event loop that the client was bound to has ended; make a client for each event loop"
                 )
             raise InvalidOperation("the client is closed")
-        if self._fork_generation != current.fork_generation:
+        if self._has_forked:
             raise InvalidOperation("the client was made before a fork; make a new one in the child process")
         if self._runtime is None:
             self._bind(self._world.runtime())
@@ -138,13 +151,65 @@ class Core:
         )
 
     def _bind(self, runtime: Runtime) -> None:
-        options, world, publishers = self.options, self._world, self._publishers
+        options = self.options
         tls = make_context(options.tls) if options.tls is not None else None
-        metadata = self._metadata(runtime)
-        is_faas = "name" in metadata().get("env", {})
         host = runtime.host("motorlite client", self._host_ended)
+        make = partial(self._topology, runtime, host, self._world.connector(runtime, tls))
+        if options.srv is None:
+            self.topology = make(options)
+        else:
+            # Until it is replaced it is only asked for what a discovery has as well.
+            self.topology = cast("Topology", self._discovery(options.srv, runtime, host, make))
+        self.executor = self._executor(runtime)
+        self.now = runtime.now
+        self.scope_deadline = runtime.scope_deadline
+        self._host = host
+        self._runtime = runtime
+
+    def _discovery(
+        self, srv: SRV, runtime: Runtime, host: Host, make: Callable[[ClientOptions], Topology]
+    ) -> SRVDiscovery:
+        """What takes the topology's place until it can be made."""
+        options, below = self.options, self._world.below
+        resolver = self._world.resolver(runtime)
+        timeout = options.connect_timeout or DEFAULT_CONNECT_TIMEOUT
+
+        def found(complete: ClientOptions, time_to_live: float) -> Topology:
+            self.options = complete
+            self.topology = topology = make(complete)
+            self.executor.use(topology)
+            polling = SRVPolling(
+                srv,
+                topology,
+                time_to_live=time_to_live,
+                heartbeat_frequency=options.heartbeat_frequency,
+                timeout=timeout,
+                runtime=runtime,
+                resolver=resolver,
+                below=below,
+            )
+            host.spawn(polling.run)
+            return topology
+
+        return SRVDiscovery(
+            srv,
+            options,
+            _initial_description(options),
+            timeout=timeout,
+            runtime=runtime,
+            host=host,
+            resolver=resolver,
+            below=below,
+            found=found,
+        )
+
+    def _topology(self, runtime: Runtime, host: Host, connector: Connector, options: ClientOptions) -> Topology:
+        """The deployment, from options with seeds; its servers are monitored from now on."""
+        world, publishers = self._world, self._publishers
+        environment = read_environment(ENVIRONMENT_VARIABLES)
+        is_faas = faas_provider(environment) is not None
         settings = HandshakeSettings(
-            metadata,
+            self._metadata(runtime, environment),
             load_balanced=options.load_balanced,
             backpressure=self.policy.handshake,
             server_api=options.server_api,
@@ -152,7 +217,7 @@ class Core:
             key_cache=KeyCache(),
             nonce=world.nonce,
         )
-        establisher = Establisher(runtime, world.connector(runtime, tls), settings)
+        establisher = Establisher(runtime, connector, settings)
         pool_options = _pool_options(options)
 
         def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
@@ -168,7 +233,7 @@ class Core:
             )
 
         mode = options.server_monitoring_mode
-        self.topology = Topology(
+        return Topology(
             ObjectId(),
             _initial_description(options),
             TopologySettings(
@@ -191,11 +256,6 @@ class Core:
             below=world.below,
             publish=publishers.topology,
         )
-        self.executor = self._executor(runtime)
-        self.now = runtime.now
-        self.scope_deadline = runtime.scope_deadline
-        self._host = host
-        self._runtime = runtime
 
     def _executor(self, runtime: Runtime) -> Executor:
         options, policy = self.options, self.policy
@@ -220,16 +280,14 @@ class Core:
             publish_selection=self._publishers.selection,
         )
 
-    def _metadata(self, runtime: Runtime) -> Callable[[], Document]:
+    def _metadata(self, runtime: Runtime, environment: Mapping[str, str]) -> Callable[[], Document]:
         platform = read_platform_facts(runtime.name)
-        environment = read_environment(ENVIRONMENT_VARIABLES)
-        document = client_metadata(
+        return lambda: client_metadata(
             app_name=self.options.app_name,
-            driver_info=self.options.driver_info,
             environment=environment,
             platform=platform,
+            infos=self._driver_infos,
         )
-        return lambda: document
 
     # --- use ---
 
@@ -247,16 +305,23 @@ class Core:
         """An id for the command events of all commands that one call sends."""
         return new_operation_id()
 
+    def append_metadata(self, info: DriverInfo) -> None:
+        """Name a library on top of the driver in the handshakes of all connections made from now on."""
+        self._driver_infos = with_info(self._driver_infos, info)
+
     def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
         """Run `async_fn` in the background; does nothing when the loop or the client is gone."""
-        if self._runtime is not None and not self._is_closed and self._runtime.is_current():
+        if self._runtime is None or self._is_closed or self._has_forked:
+            return
+        if self._runtime.is_current():
             self._host.spawn(async_fn, *args)
 
     async def close(self) -> None:
         """End all server sessions, close all connections and stop all background work."""
         if self._is_closed:
             return
-        if self._runtime is None:
+        if self._runtime is None or self._has_forked:
+            # After a fork, sockets and sessions stay the parent's, and it goes on using them.
             self._is_closed = True
             return
         if not self._runtime.is_current():

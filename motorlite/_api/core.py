@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
     from motorlite._execution.session import Session, SessionPool
     from motorlite.deadline import Deadline
+    from motorlite.driver_info import DriverInfo
+    from motorlite.options import ClientOptions
     from motorlite.stats import ClientStats
     from motorlite.values import Address
 
@@ -79,6 +81,11 @@ class CoreLike(Protocol):
     """One client's machinery, bound to an event loop at its first use."""
 
     @property
+    def options(self) -> ClientOptions:
+        """The configuration; what DNS adds to it is known after the first operation."""
+        ...
+
+    @property
     def executor(self) -> ExecutorLike:
         """Usable after `enter`."""
         ...
@@ -112,6 +119,10 @@ class CoreLike(Protocol):
 
     def new_operation_id(self) -> int:
         """An operation id for several commands that belong together."""
+        ...
+
+    def append_metadata(self, info: DriverInfo) -> None:
+        """Name a library on top of the driver in the handshakes of new connections."""
         ...
 
     def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:

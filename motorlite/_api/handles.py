@@ -400,7 +400,8 @@ class AsyncMongoClient(ClientBase[DocumentT]):
     as often as it allows, and retryable writes need a replica set or a sharded cluster.
 
     Args:
-        host: A connection string, ``"host[:port],..."``, or a list of hosts; localhost by default.
+        host: A connection string, ``"host[:port],..."``, or a list of hosts; localhost by default. The records of
+            ``mongodb+srv://`` are looked up by the first operation, which raises ConfigurationError when that fails.
         port: The port of hosts that are given without one; 27017 by default.
         document_class: What documents are decoded to; dict by default.
         tz_aware: Decode times with the time zone UTC.

@@ -71,7 +71,7 @@ def add_session(
         document["txnNumber"] = Int64(transaction_number)
     if session is None or not session.is_causally_consistent or session.operation_time is None:
         return
-    if operation.supports_read_concern:
+    if operation.supports_after_cluster_time:
         concern = document.get("readConcern") or {}
         document["readConcern"] = {**concern, "afterClusterTime": session.operation_time}
 

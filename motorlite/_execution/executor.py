@@ -152,6 +152,10 @@ class Executor:
         self.retries: dict[str, int] = {}
         self.refusals: dict[str, int] = {}
 
+    def use(self, topology: Topology) -> None:
+        """Execute on `topology` from now on; operations that wait for a server get it from there."""
+        self._topology = topology
+
     async def execute(
         self, operation: Operation, session: Session | None, deadline: Deadline, operation_id: int | None = None
     ) -> Any:
@@ -260,16 +264,16 @@ class Executor:
 
     async def _select_and_tell(self, run: _Run, publish: Callable[[Any], None]) -> Server:
         """Server selection specification, "Logging"."""
-        operation, topology = run.operation, self._topology
-
+        operation = run.operation
         wanted = describe_selector(operation.selector)
 
         def facts() -> tuple[str, int, str, Any]:
-            return operation.name, run.operation_id, wanted, topology.description
+            # The topology may be another one at the end, when SRV records had to be looked up.
+            return operation.name, run.operation_id, wanted, self._topology.description
 
         publish(ServerSelectionStartedEvent(*facts()))
         try:
-            server = topology.select_now(operation.selector, run.deprioritized)
+            server = self._topology.select_now(operation.selector, run.deprioritized)
             if server is None:
                 server = await self._select(run, lambda left: publish(ServerSelectionWaitingEvent(*facts(), left)))
         except BaseException as error:

@@ -104,8 +104,9 @@ class Operation:
     # The reply may be sent by a server that is waiting for data (awaitData): it is never drained.
     is_await_data: bool = False
     # Reads by the server discovery rules may go to secondaries; the command carries `read_preference` then.
-    # readConcern is accepted, so a causally consistent session adds afterClusterTime.
-    supports_read_concern: bool = False
+    # A causally consistent session adds readConcern.afterClusterTime (read and write concern specification,
+    # "afterClusterTime": reads, and since 2026-05-04 writes).
+    supports_after_cluster_time: bool = False
     # Fields of the reply that hold user documents, to be decoded with the user's codec options, as the nested
     # mapping {"cursor": {"firstBatch": 1}}; None: the whole reply is decoded with default options.
     document_fields: ClassVar[Mapping[str, Any] | None] = None

@@ -27,12 +27,12 @@ class ServerSession:
 
     __slots__ = ("is_dirty", "last_use", "lsid", "transaction_number")
 
-    def __init__(self, identifier: Binary) -> None:
+    def __init__(self, identifier: Binary, now: float) -> None:
         self.lsid: dict[str, Any] = {"id": identifier}
         # Grows by one for each retryable write; kept when the session returns to the pool.
         self.transaction_number: int = 0
-        # Loop time of the last command; a new session has not been seen by the server yet.
-        self.last_use: float = float("-inf")
+        # Loop time of the last command, or of the start.
+        self.last_use: float = now
         # A network error (or an abandoned reply) happened on it: the server may still be busy with it.
         self.is_dirty: bool = False
 
@@ -99,10 +99,10 @@ class SessionPool:
             session = free.pop()
             if timeout_minutes is None or now - session.last_use < timeout_minutes * 60 - _LAST_MINUTE:
                 return session
-        return ServerSession(self._new_id())
+        return ServerSession(self._new_id(), now)
 
     def release(self, session: ServerSession, now: float, timeout_minutes: int | None) -> None:
-        """Give a session back, unless it is dirty, unused or about to time out."""
+        """Give a session back, unless it is dirty or about to time out."""
         free = self._free
         if timeout_minutes is not None:
             limit = timeout_minutes * 60 - _LAST_MINUTE
@@ -115,6 +115,6 @@ class SessionPool:
 
     def drain(self) -> list[dict[str, Any]]:
         """Take all session ids out, for endSessions."""
-        ids = [session.lsid for session in self._free if session.last_use != float("-inf")]
+        ids = [session.lsid for session in self._free]
         self._free.clear()
         return ids

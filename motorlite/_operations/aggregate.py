@@ -43,7 +43,7 @@ class Aggregate(Operation):
     is_retryable = True
     is_idempotent = True
     creates_cursor = True
-    supports_read_concern = True
+    supports_after_cluster_time = True
     document_fields: ClassVar[Mapping[str, Any] | None] = FIRST_BATCH
 
     def __init__(

@@ -66,6 +66,7 @@ class BulkBatch(Operation):
     )
 
     kind = Kind.WRITE
+    supports_after_cluster_time = True
     # The identifier of the document sequence.
     _field: ClassVar[str]
     # The statements are documents to insert: their fields mean nothing here.

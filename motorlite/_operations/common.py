@@ -105,6 +105,7 @@ class AdministrativeWrite(Operation):
     __slots__ = ("_document", "_needs", "_write_concern", "is_acknowledged")
 
     kind = Kind.WRITE
+    supports_after_cluster_time = True
 
     def __init__(
         self,

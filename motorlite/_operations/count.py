@@ -33,7 +33,7 @@ class Count(Operation):
     kind = Kind.READ
     is_retryable = True
     is_idempotent = True
-    supports_read_concern = True
+    supports_after_cluster_time = True
 
     def __init__(
         self,

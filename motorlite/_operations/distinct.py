@@ -33,7 +33,7 @@ class Distinct(Operation):
     kind = Kind.READ
     is_retryable = True
     is_idempotent = True
-    supports_read_concern = True
+    supports_after_cluster_time = True
     document_fields = VALUES
 
     def __init__(

@@ -69,7 +69,7 @@ class Find(Operation):
     is_retryable = True
     is_idempotent = True
     creates_cursor = True
-    supports_read_concern = True
+    supports_after_cluster_time = True
     document_fields = FIRST_BATCH
 
     # find_one: limit and batch size are fixed.

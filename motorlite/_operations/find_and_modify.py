@@ -47,6 +47,7 @@ class FindAndModify(Operation):
 
     name = "findAndModify"
     kind = Kind.WRITE
+    supports_after_cluster_time = True
     document_fields = VALUE
 
     def __init__(

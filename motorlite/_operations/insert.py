@@ -32,6 +32,7 @@ class Insert(Operation):
 
     name = "insert"
     kind = Kind.WRITE
+    supports_after_cluster_time = True
 
     def __init__(
         self,

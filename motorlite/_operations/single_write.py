@@ -28,6 +28,7 @@ class SingleWrite(Operation):
     __slots__ = ("_document", "_needs", "_write_concern", "is_acknowledged", "is_retryable")
 
     kind = Kind.WRITE
+    supports_after_cluster_time = True
     # The field that holds the statements.
     _field: ClassVar[str]
 

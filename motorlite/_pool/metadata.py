@@ -10,7 +10,7 @@ import bson
 from motorlite._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from motorlite._net.platform_facts import PlatformFacts
     from motorlite.driver_info import DriverInfo
@@ -57,15 +57,13 @@ ENVIRONMENT_VARIABLES: Final = (
 def client_metadata(
     *,
     app_name: str | None,
-    driver_info: DriverInfo | None,
     environment: Mapping[str, str],
     platform: PlatformFacts,
-    appended: Iterable[DriverInfo] = (),
+    infos: Iterable[DriverInfo] = (),
 ) -> Document:
     """The `client` document of the handshake, at most 512 bytes of BSON.
 
-    `driver_info` was given when the client was made, `appended` later; a duplicate adds nothing, and an empty
-    string counts as unset.
+    `infos` are the libraries on top of the driver, in the order in which they named themselves.
     """
     metadata: Document = {}
     if app_name:
@@ -82,32 +80,32 @@ def client_metadata(
     env = _environment_document(environment, is_docker=platform.is_docker)
     if env:
         metadata["env"] = env
-    infos = appended if driver_info is None else (driver_info, *appended)
-    for name, version, wrapped_platform in _distinct(infos):
-        _append(metadata["driver"], "name", name)
-        _append(metadata["driver"], "version", version)
-        _append(metadata, "platform", wrapped_platform)
+    for info in infos:
+        _append(metadata["driver"], "name", info.name)
+        _append(metadata["driver"], "version", info.version)
+        _append(metadata, "platform", info.platform)
     _shorten(metadata)
     return metadata
 
 
-def _distinct(infos: Iterable[DriverInfo]) -> Iterator[tuple[str, str, str]]:
-    seen = set()
-    for info in infos:
-        fields = (info.name or "", info.version or "", info.platform or "")
-        if fields not in seen:
-            seen.add(fields)
-            yield fields
+def with_info(infos: tuple[DriverInfo, ...], info: DriverInfo) -> tuple[DriverInfo, ...]:
+    """`infos` and `info`; a duplicate adds nothing (handshake specification, "Appending metadata")."""
+    return infos if any(_effect(known) == _effect(info) for known in infos) else (*infos, info)
 
 
-def _append(document: Document, field: str, value: str) -> None:
+def _effect(info: DriverInfo) -> tuple[str, ...]:
+    # An empty string counts as unset.
+    return tuple(field or "" for field in info)
+
+
+def _append(document: Document, field: str, value: str | None) -> None:
     if value:
         document[field] = f"{document[field]}{DELIMITER}{value}"
 
 
 def _environment_document(environment: Mapping[str, str], *, is_docker: bool) -> Document:
     env: Document = {}
-    provider = _faas_provider(environment)
+    provider = faas_provider(environment)
     if provider is not None:
         env["name"] = provider
         for field, variable, is_integer in _FAAS_FIELDS[provider]:
@@ -125,7 +123,8 @@ def _environment_document(environment: Mapping[str, str], *, is_docker: bool) ->
     return env
 
 
-def _faas_provider(environment: Mapping[str, str]) -> str | None:
+def faas_provider(environment: Mapping[str, str]) -> str | None:
+    """The name of the function-as-a-service environment that this is, or None."""
     found = set()
     on_lambda = environment.get("AWS_EXECUTION_ENV", "").startswith("AWS_Lambda_")
     if on_lambda or environment.get("AWS_LAMBDA_RUNTIME_API"):

@@ -16,6 +16,7 @@ from motorlite._topology.selection import choose, describe_failure, suitable_ser
 from motorlite._topology.server import Server
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
+from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import ConfigurationError, InvalidOperation, ServerSelectionTimeoutError
 
 if TYPE_CHECKING:
@@ -262,6 +263,16 @@ class Topology:
 
     # --- changes ---
 
+    @property
+    def follows_srv_records(self) -> bool:
+        """Whether new SRV records mean other servers (polling SRV records specification, "Implementation")."""
+        return not self._is_closed and self.description.topology_type in (TopologyType.Unknown, TopologyType.Sharded)
+
+    def follow_srv_records(self, addresses: Collection[Address]) -> None:
+        """Have exactly these servers, unless SRV records have ceased to matter while they were looked up."""
+        if self.follows_srv_records:
+            self._replace(self.description.with_hosts(addresses), None)
+
     def _apply(self, news: ServerDescription) -> None:
         if not self._is_closed:
             self._replace(self.description.apply(news), news)
@@ -274,11 +285,12 @@ class Topology:
         self._suitable.clear()
         subject = news.address if news is not None else None
         change = TopologyChange.between(old, new, subject)
-        if news is None:
+        is_first = not self._servers
+        if is_first:
             self._tell_of_topology(old)
-            changed = False
-        else:
-            changed = self._tell_of_servers(old, news, change) or bool(change.added or change.removed)
+        changed = not is_first and bool(change.added or change.removed)
+        if news is not None:
+            changed = self._tell_of_servers(old, news, change) or changed
         opened = [self._add(new.server_descriptions()[address]) for address in change.added]
         for address in change.removed:
             self._remove(address)

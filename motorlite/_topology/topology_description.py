@@ -185,7 +185,7 @@ class TopologyDescription:
             self.replica_set_name,
             self.max_set_version,
             self.max_election_id,
-            has_one_seed=self.has_one_seed,
+            has_one_seed=self.has_one_seed and len(servers) == 1,
         )
 
     def is_pool_ready_after(self, checked: ServerDescription) -> bool:

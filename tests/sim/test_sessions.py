@@ -435,7 +435,7 @@ async def test_a_causally_consistent_session_reads_its_writes() -> None:
         await client.run(get_more(), session=session)
         concerns = [command.get("readConcern") for command in deployment["a:1"].commands()]
         after = {"afterClusterTime": Timestamp(4, 1)}
-        assert concerns == [None, None, after, {"level": "majority", **after}, None, None]
+        assert concerns == [None, None, after, {"level": "majority", **after}, after, None]
 
 
 async def test_the_users_read_concern_is_not_changed() -> None:

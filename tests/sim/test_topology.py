@@ -18,7 +18,6 @@ from motorlite._topology.selection import WRITABLE
 from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import (
     AutoReconnect,
-    ConfigurationError,
     InvalidOperation,
     NameResolutionError,
     NotPrimaryError,
@@ -598,8 +597,3 @@ async def test_a_client_that_was_never_used() -> None:
     with pytest.raises(InvalidOperation, match="closed"):
         core.enter()
     assert deployment["a:1"].connections_made == 0
-
-
-async def test_a_client_of_another_deployment_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="mongodb\\+srv"):
-        Core(client_options("mongodb+srv://cluster.example.com/"))

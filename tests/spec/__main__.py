@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.spec.unified import cases, report
+from tests.spec import finding, report
+from tests.spec.finding import NotRun
+from tests.spec.formats import cases as format_cases
+from tests.spec.formats.cases import FormatCase
+from tests.spec.unified import schema
 from tests.spec.unified.judge import Deployments, judge_all
 from tests.support import specifications
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from tests.spec.finding import Found
     from tests.spec.unified.environment import Topology
     from tests.spec.unified.judge import Record
 
@@ -23,17 +29,32 @@ TOPOLOGIES: dict[str, tuple[Topology, ...]] = {
     "replicaset": ("replicaset",),
     "both": ("single", "replicaset"),
 }
+# Exit statuses.
+FAILED = 1
+NOT_RUN = 2
+
+_EPILOG = """\
+PATH may also be given as it is called below the public suites ("crud", "crud/tests/unified/find.json") or below
+spec-tests. The exit status is 0 when nothing failed, 1 when a test failed, 2 when the public suites or the files that
+were asked for are not there, or are in no format that is known."""
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.spec", description="Run specification tests.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.spec", description="Run specification tests.", epilog=_EPILOG
+    )
     parser.add_argument("paths", metavar="PATH", nargs="*", type=Path, help="files and folders; default: all suites")
-    parser.add_argument("--backend", choices=BACKENDS, default="both")
-    parser.add_argument("--topology", choices=TOPOLOGIES, default="both")
+    parser.add_argument("--backend", choices=BACKENDS, default="both", help="the event loop; default: %(default)s")
+    parser.add_argument(
+        "--topology",
+        choices=TOPOLOGIES,
+        default="both",
+        help="the servers for tests in the unified format, the others need none; default: %(default)s",
+    )
     parser.add_argument(
         "--auth",
         action=argparse.BooleanOptionalAction,
-        help="with or without authentication; default: with it where a test needs it",
+        help="servers with or without authentication; default: with it where a test needs it",
     )
     parser.add_argument("--match", metavar="TEXT", default="", help="only tests whose file or description has this")
     parser.add_argument("--report", metavar="FILE.json", type=Path, help="write one record per test")
@@ -41,28 +62,46 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 1 when a test failed, 2 when none was found."""
+    """Run the command and return the exit status."""
     given = _arguments(arguments)
-    if not given.paths and (reason := specifications.not_run()):
-        print(reason, file=sys.stderr)
-        return 2
+    missing = specifications.not_run()
+    if missing:
+        print(missing, file=sys.stderr)
+        print(schema.UNCHECKED, file=sys.stderr)
     try:
-        found = list(cases.find(given.paths or None, given.match))
-    except (FileNotFoundError, ValueError) as error:
+        found = list(finding.find(given.paths or None, given.match))
+    except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
-        return 2
+        return NOT_RUN
     if not found:
         print("there is no such test", file=sys.stderr)
-        return 2
+        return NOT_RUN
     records: list[Record] = []
     with Deployments(TOPOLOGIES[given.topology], auth=given.auth) as deployments:
-        for record in judge_all(found, deployments, BACKENDS[given.backend]):
+        for record in judged(found, deployments, BACKENDS[given.backend]):
             records.append(record)
             _show_progress(records)
     report.print_table(records, sys.stdout)
     if given.report is not None:
         report.write(records, given.report)
-    return int(any(record.outcome == "failed" for record in records))
+    if not given.paths and missing:
+        print(f"\n{missing}")
+    if any(record.outcome == "failed" for record in records):
+        return FAILED
+    return NOT_RUN if not given.paths and missing else 0
+
+
+def judged(found: Sequence[Found], deployments: Deployments, backends: Sequence[str]) -> Iterator[Record]:
+    """Run tests of every kind and record how they ended."""
+    for suite, cases in groupby(found, lambda case: case.suite):
+        print(f"{suite.name} ...", file=sys.stderr)
+        for case in cases:
+            if isinstance(case, NotRun):
+                yield case.record
+            elif isinstance(case, FormatCase):
+                yield from (format_cases.judge(case, backend) for backend in case.backends(backends))
+            else:
+                yield from judge_all([case], deployments, backends)
 
 
 def _show_progress(records: Sequence[Record]) -> None:

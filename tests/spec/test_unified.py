@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spec.unified import cases
+from tests.spec import finding
+from tests.spec.unified.cases import Case
 from tests.spec.unified.judge import Deployments, judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.spec.unified.cases import Case
     from tests.spec.unified.environment import Topology
 
 TOPOLOGIES: tuple[Topology, ...] = ("single", "replicaset")
@@ -20,7 +20,9 @@ BACKENDS = ("asyncio", "trio")
 
 
 def _items() -> Iterator[Any]:
-    for case in cases.find():
+    for case in finding.find():
+        if not isinstance(case, Case):
+            continue
         for topology in case.topologies(TOPOLOGIES):
             for backend in BACKENDS:
                 yield pytest.param(case, topology, backend, id=f"{case.id} [{topology}, {backend}]")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from bson.int64 import Int64
@@ -12,19 +11,15 @@ from bson.objectid import ObjectId
 
 from motorlite.errors import AutoReconnect, BulkWriteError, NotPrimaryError, OperationFailure
 from motorlite.monitoring import CommandStartedEvent
-from tests.spec import __main__ as command
-from tests.spec.unified import cases, features, report, requirements, schema, suites
+from tests.spec import suites
+from tests.spec.unified import features, requirements, schema
 from tests.spec.unified.entities import EntityMap
 from tests.spec.unified.errors import check_error
 from tests.spec.unified.events import check_events
-from tests.spec.unified.judge import Record
 from tests.spec.unified.logs import check_messages
 from tests.spec.unified.matching import MISSING, Matcher
 from tests.spec.unified.operations import client, collection, cursor, database, session
 from tests.spec.unified.outcomes import BadTest, Failed, SkipKind, Skipped
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MATCHER = Matcher(EntityMap())
 
@@ -262,93 +257,3 @@ def test_what_is_pending_does_not_exist_yet() -> None:
     }
     known = {f"{kind}.{name}" for kind, operations in kinds.items() for name in operations}
     assert not known & set(suites.load().features)
-
-
-def test_a_test_passes_when_it_passes_wherever_it_runs() -> None:
-    passed = Record("suite", "file", "test", "trio", "single", "passed")
-    failed = Record("suite", "file", "test", "trio", "replicaset", "failed", "reason")
-    skipped = Record("suite", "file", "test", "trio", "", "skipped", "reason", "server")
-    assert report.merged([passed, skipped]) == "passed"
-    assert report.merged([passed, failed]) == "failed"
-    assert report.merged([skipped]) == "skipped"
-
-
-def write(folder: Path, operations: list[dict[str, Any]]) -> Path:
-    path = folder / "own.json"
-    entities: list[dict[str, Any]] = [{"client": {"id": "client0", "observeEvents": ["commandStartedEvent"]}}]
-    entities += [{"database": {"id": "database0", "client": "client0", "databaseName": "motorlite_test_own"}}]
-    entities += [{"thread": {"id": "thread0"}}]
-    test = {"description": "one", "operations": operations}
-    content = {"description": "own", "schemaVersion": "1.28", "createEntities": entities, "tests": [test]}
-    path.write_text(json.dumps(content))
-    return path
-
-
-def ping(value: int = 1) -> dict[str, Any]:
-    arguments = {"commandName": "ping", "command": {"ping": 1}}
-    return {"name": "runCommand", "object": "database0", "arguments": arguments, "expectResult": {"ok": value}}
-
-
-def on_runner(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "object": "testRunner", "arguments": arguments}
-
-
-EVENT = {"commandStartedEvent": {"commandName": "ping"}}
-
-
-@pytest.mark.parametrize(
-    ("operations", "status"),
-    [
-        ([ping()], 0),
-        ([ping(2)], 1),
-        (
-            [
-                on_runner("runOnThread", thread="thread0", operation=ping()),
-                on_runner("waitForThread", thread="thread0"),
-            ],
-            0,
-        ),
-        (
-            [
-                on_runner("runOnThread", thread="thread0", operation=ping(2)),
-                on_runner("waitForThread", thread="thread0"),
-            ],
-            1,
-        ),
-        ([ping(), on_runner("waitForEvent", client="client0", event=EVENT, count=1)], 0),
-        ([ping(), on_runner("assertEventCount", client="client0", event=EVENT, count=1)], 0),
-        ([ping(), on_runner("assertEventCount", client="client0", event=EVENT, count=2)], 1),
-        (
-            [
-                ping(),
-                on_runner("recordTopologyDescription", client="client0", id="topology0"),
-                on_runner("assertTopologyType", topologyDescription="topology0", topologyType="Single"),
-            ],
-            0,
-        ),
-        ([on_runner("wait", ms=1), on_runner("noSuchOperation")], 1),
-    ],
-)
-def test_the_command_line(
-    operations: list[dict[str, Any]], status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    records = tmp_path / "report.json"
-    path = write(tmp_path, operations)
-    arguments = [str(path), "--backend", "asyncio", "--topology", "single", "--report", str(records)]
-    assert command.main(arguments) == status
-    (record,) = json.loads(records.read_text())
-    assert record["outcome"] == ("failed" if status else "passed")
-    assert record["deployment"] == "single"
-    assert "passed  failed  skipped" in capsys.readouterr().out
-
-
-def test_the_command_line_finds_no_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([str(write(tmp_path, [ping()])), "--match", "something else"]) == 2
-    assert command.main([str(tmp_path / "nothing")]) == 2
-    assert "no such test" in capsys.readouterr().err
-
-
-def test_files_of_other_formats_are_left_out_of_folders(tmp_path: Path) -> None:
-    write(tmp_path, [ping()])
-    (tmp_path / "other.json").write_text(json.dumps({"tests": [{"description": "x"}]}))
-    assert [case.description for case in cases.find([tmp_path])] == ["one"]

@@ -15,12 +15,15 @@ from motorlite import AsyncMongoClient
 from motorlite._execution.operation import CursorReply, Operation, TimeLimit
 from motorlite._execution.session import Session, SessionPool
 from motorlite.errors import InvalidOperation, error_from_reply
+from motorlite.options import client_options
 from motorlite.values import ServerFacts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from motorlite.deadline import Deadline
+    from motorlite.driver_info import DriverInfo
+    from motorlite.options import ClientOptions
     from motorlite.stats import ClientStats
     from motorlite.values import Address
 
@@ -114,7 +117,8 @@ class FakeExecutor:
 class FakeCore:
     """Implements `CoreLike`."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: ClientOptions | None = None) -> None:
+        self.options = options or client_options()
         self.executor = FakeExecutor()
         self.sessions = SessionPool(lambda: Binary(uuid.uuid4().bytes, 4))
         self.topology_description = FakeTopology("Unknown")
@@ -123,6 +127,7 @@ class FakeCore:
         self.scope = inf
         self.is_closed = False
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
+        self.driver_infos: list[DriverInfo] = []
         self._operation_ids = count(1)
 
     def enter(self) -> None:
@@ -138,6 +143,9 @@ class FakeCore:
 
     def new_operation_id(self) -> int:
         return next(self._operation_ids)
+
+    def append_metadata(self, info: DriverInfo) -> None:
+        self.driver_infos.append(info)
 
     def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self.spawned.append(lambda: async_fn(*args))
@@ -174,7 +182,7 @@ class FakeCore:
 def fake_client(uri: str = "mongodb://db.example/app", **options: Any) -> tuple[AsyncMongoClient, FakeCore]:
     """A client on top of a FakeCore."""
     client: AsyncMongoClient = AsyncMongoClient(uri, **options)
-    core = FakeCore()
+    core = FakeCore(client.options)
     client._core = core
     return client, core
 

@@ -20,14 +20,20 @@ PLACES: Final = (
 def root() -> Path | None:
     """The folder of the suites, or None where there is none.
 
-    Raises:
-        FileNotFoundError: the environment variable names a folder that does not exist.
+    The first place that exists counts; one that the environment variable names is the only one that is looked at. Each
+    may be the folder of the suites or a clone of the repository that has it as `source`.
     """
-    if named := os.environ.get(VARIABLE):
-        if not Path(named).is_dir():
-            raise FileNotFoundError(f"{VARIABLE}={named} is not a folder")
-        return Path(named)
-    return next((place for place in PLACES if place.is_dir()), None)
+    return next((found for place in _places() if (found := _suites_in(place)) is not None), None)
+
+
+def _places() -> tuple[Path, ...]:
+    named = os.environ.get(VARIABLE)
+    return (Path(named),) if named else PLACES
+
+
+def _suites_in(place: Path) -> Path | None:
+    """The folder of the suites at a place, or None when there is not one suite."""
+    return next((folder for folder in (place, place / "source") if any(folder.glob("*/tests"))), None)
 
 
 def load(suite: str, *, extended: bool = False) -> list[tuple[str, dict[str, Any]]]:
@@ -57,7 +63,8 @@ def not_run() -> str | None:
     """Why the public suites are not run, or None when they are."""
     if root() is not None:
         return None
-    return (
-        f"public suites not run: {VARIABLE} is not set, and neither {' nor '.join(map(str, PLACES))} exists "
-        "(see spec-tests/README.md)"
-    )
+    if named := os.environ.get(VARIABLE):
+        why = f"{VARIABLE}={named} is not a folder with suites"
+    else:
+        why = f"{VARIABLE} is not set, and neither {' nor '.join(map(str, PLACES))} has suites"
+    return f"public suites not run: {why} (see spec-tests/README.md)"

@@ -442,6 +442,14 @@ def test_srv_records() -> None:
     assert found.credentials == Credentials("u", "p", "mine")
 
 
+def test_wrong_values_in_a_txt_record_warn() -> None:
+    options = client_options("mongodb+srv://a.b.c/")
+    with pytest.warns(UserWarning, match="TXT record of a.b.c.*loadBalanced"):
+        found = with_srv_records(options, [("x.b.c", 1)], "loadBalanced=maybe&replicaSet=rs")
+    assert found.replica_set == "rs"
+    assert not found.load_balanced
+
+
 @pytest.mark.parametrize(
     ("uri", "record", "text"),
     [

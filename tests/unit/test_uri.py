@@ -251,16 +251,21 @@ def test_warnings_and_reprs_do_not_show_secrets() -> None:
 
 
 def test_txt_records() -> None:
-    assert parse_txt_record("authSource=a&replicaSet=b&loadBalanced=false") == {
-        "authSource": "a",
-        "replicaSet": "b",
-        "loadBalanced": False,
-    }
-    for record in ("tls=false", "authSource=a&w=1", "loadBalanced=maybe", "foo=bar"):
+    options, notes = parse_txt_record("authSource=a&replicaSet=b&loadBalanced=false")
+    assert options == {"authSource": "a", "replicaSet": "b", "loadBalanced": False}
+    assert notes == []
+    for record in ("tls=false", "ssl=false", "authSource=a&w=1", "foo=bar", "replicaSet=b&wtimeout=1"):
         with pytest.raises(ConfigurationError, match="may only have the options authSource"):
             parse_txt_record(record)
-    with pytest.raises(InvalidURI):
-        parse_txt_record("authSource")
+    for record in ("authSource", "authSource=a&", "=a", "authSource="):
+        with pytest.raises(InvalidURI):
+            parse_txt_record(record)
+
+
+def test_wrong_values_in_txt_records_are_noted_and_ignored() -> None:
+    options, notes = parse_txt_record("loadBalanced=maybe&replicaSet=&authSource=a")
+    assert options == {"authSource": "a"}
+    assert [note.text.split()[0] for note in notes] == ["loadBalanced", "replicaSet"]
 
 
 DATABASE_CHARACTERS = st.characters(codec="utf-8", exclude_characters='/\\ "$.\x00')

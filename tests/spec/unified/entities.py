@@ -17,7 +17,15 @@ from bson.objectid import ObjectId
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
-from motorlite import AsyncClientSession, AsyncCollection, AsyncCursor, AsyncDatabase, AsyncMongoClient, ServerApi
+from motorlite import (
+    AsyncClientSession,
+    AsyncCollection,
+    AsyncCursor,
+    AsyncDatabase,
+    AsyncMongoClient,
+    OverloadRetry,
+    ServerApi,
+)
 from motorlite._api.command_cursor import AsyncCommandCursor
 from motorlite._api.composition import REAL, Core
 from tests.spec.unified.arguments import converted
@@ -222,6 +230,10 @@ class EntityFactory:
         options: dict[str, Any] = {"heartbeatFrequencyMS": HEARTBEAT_FREQUENCY_MS, **self._client_options, **given}
         if "serverApi" in fields:
             options["server_api"] = _server_api(fields["serverApi"])
+        jitter = JITTER
+        if "overloadRetry" in fields:
+            policy, jitter = _overload_retry(fields["overloadRetry"], options.get("overload_policy"))
+            options["overload_policy"] = policy
         events = EventRecord(
             fields.get("observeEvents", ()),
             fields.get("ignoreCommandMonitoringEvents", ()),
@@ -234,7 +246,7 @@ class EntityFactory:
         with EnabledLoggers(observed_logs):
             client._core = Core(
                 client.options,
-                replace(REAL, jitter=lambda: JITTER, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
+                replace(REAL, jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
             )
         logs.attach(client)
         made = Client(client, events, logs)
@@ -263,6 +275,17 @@ class EntityFactory:
         if unknown := set(options) - {"causalConsistency"}:
             raise BadTest(f"session options {sorted(unknown)} are not known")
         return Session(client.start_session(causal_consistency=options.get("causalConsistency")))
+
+
+def _overload_retry(fields: Mapping[str, Any], policy: OverloadRetry | None) -> tuple[OverloadRetry, float]:
+    """An extension (spec-tests/EXTENSIONS.md): the policy with other numbers, and the random factor."""
+    numbers = {
+        "token_capacity": fields.get("tokenCapacity"),
+        "base_backoff": fields["baseBackoffMS"] / 1000 if "baseBackoffMS" in fields else None,
+        "max_backoff": fields["maxBackoffMS"] / 1000 if "maxBackoffMS" in fields else None,
+    }
+    given = {name: value for name, value in numbers.items() if value is not None}
+    return replace(policy or OverloadRetry(), **given), fields.get("jitter", JITTER)
 
 
 def _server_api(fields: Mapping[str, Any]) -> ServerApi:

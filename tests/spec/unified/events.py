@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
 from bson.objectid import ObjectId
 
 from motorlite import monitoring
+from tests.spec.unified.extensions import RETRY_EVENT
+from tests.spec.unified.matching import MISSING
 from tests.spec.unified.outcomes import BadTest, Failed
 
 if TYPE_CHECKING:
@@ -42,7 +45,9 @@ SDAM: Final[Mapping[str, type]] = {
     "topologyOpeningEvent": monitoring.TopologyOpenedEvent,
     "topologyClosedEvent": monitoring.TopologyClosedEvent,
 }
-KINDS: Final = {"command": COMMAND, "cmap": CMAP, "sdam": SDAM}
+# An extension (spec-tests/EXTENSIONS.md).
+RETRY: Final[Mapping[str, type]] = {RETRY_EVENT: monitoring.RetryEvent}
+KINDS: Final = {"command": COMMAND, "cmap": CMAP, "sdam": SDAM, "retry": RETRY}
 NAMES: Final = {kind: name for kinds in KINDS.values() for name, kind in kinds.items()}
 
 # Command logging and monitoring specification, "Security"; and hello, when it authenticates.
@@ -91,6 +96,8 @@ class EventRecord:
         if any(kind in self._observed for kind in SDAM.values()):
             kinds = (monitoring.ServerHeartbeatListener, monitoring.ServerListener, monitoring.TopologyListener)
             found += [_listener(kind, self._record) for kind in kinds]
+        if monitoring.RetryEvent in self._observed:
+            found.append(_listener(monitoring.RetryListener, self._record))
         return found
 
     def _record(self, event: Any) -> None:
@@ -179,10 +186,11 @@ def check_event(expected: Mapping[str, Any], event: Any, matcher: Matcher) -> No
         raise BadTest(f"unknown event {name}")
     if NAMES[type(event)] != name:
         raise Failed(f"expected {_expected_name(expected)}, found {short(event)}")
+    known = _RETRY_FIELDS if name == RETRY_EVENT else _FIELDS
     for field, value in fields.items():
-        if field not in _FIELDS:
+        if field not in known:
             raise BadTest(f"{name}.{field} is not known")
-        _FIELDS[field](event, value, f"{name}.{field}", matcher)
+        known[field](event, value, f"{name}.{field}", matcher)
 
 
 def _document(attribute: str) -> Callable[[Any, Any, str, Matcher], None]:
@@ -222,6 +230,34 @@ def _description(attribute: str) -> Callable[[Any, Any, str, Matcher], None]:
     return check
 
 
+# The driver's words for it, without those that are the same in the extension.
+_RETRY_WORDS: Final = {
+    "retryable": "retryableError",
+    "retryable read": "retryableRead",
+    "retryable write": "retryableWrite",
+    "not retryable": "notRetryable",
+}
+
+
+def _retry_value(value: Callable[[Any], Any]) -> Callable[[Any, Any, str, Matcher], None]:
+    def check(event: Any, expected: Any, where: str, matcher: Matcher) -> None:
+        found = value(event)
+        matcher.match(expected, _RETRY_WORDS.get(found, found), where)
+
+    return check
+
+
+_RETRY_FIELDS: Final[Mapping[str, Callable[[Any, Any, str, Matcher], None]]] = {
+    "commandName": _attribute("command_name"),
+    "willRetry": _attribute("permitted"),
+    "reason": _retry_value(lambda event: event.reason),
+    "refusal": _retry_value(lambda event: MISSING if event.refusal is None else event.refusal),
+    "attempt": _attribute("attempt"),
+    # Seconds become milliseconds, and a millionth of one is not what a test is about.
+    "delayMS": _retry_value(lambda event: round(event.delay * 1000, 6)),
+    "tokens": _retry_value(lambda event: MISSING if event.tokens == inf else event.tokens),
+    "deprioritized": _attribute("deprioritized"),
+}
 _FIELDS: Final[Mapping[str, Callable[[Any, Any, str, Matcher], None]]] = {
     "command": _document("command"),
     "reply": _document("reply"),

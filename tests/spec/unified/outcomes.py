@@ -15,7 +15,7 @@ class SkipKind(enum.StrEnum):
     FILE = "file"
     """The test file itself says so (`skipReason`)."""
     PENDING = "pending"
-    """It uses an operation that a later issue builds (suites.toml, once for each operation)."""
+    """It waits for what is not built yet: an operation, or something that its whole suite needs (suites.toml)."""
     UNAVAILABLE = "unavailable"
     """It uses an operation that PyMongo's async API lacks too (suites.toml, once for each operation)."""
     LISTED = "listed"

@@ -7,20 +7,25 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from jsonschema import Draft201909Validator
 from jsonschema.exceptions import best_match
 from jsonschema.validators import validator_for
 
+from tests.spec.unified import extensions
 from tests.spec.unified.outcomes import BadTest
 from tests.support import specifications
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 _FOLDER: Final = "unified-test-format"
 # What the runner was written for; also where the schemas are not at hand.
 NEWEST_KNOWN: Final = (1, 28)
 _NAME: Final = re.compile(r"schema-(\d+)\.(\d+)\.json")
+_PARTS: Final = Draft201909Validator
+# To be said where the public suites are missing.
+UNCHECKED: Final = "test files are checked for what belongs to extensions only: the schemas are among the public suites"
 
 
 class InvalidFile(BadTest):
@@ -55,8 +60,16 @@ def _newest() -> tuple[tuple[int, int], Any]:
     if base is None:
         return NEWEST_KNOWN, None
     number, file = _schema_file(base)
-    schema = json.loads(file.read_text(encoding="utf-8"))
-    return number, validator_for(schema)(schema)
+    return number, json.loads(file.read_text(encoding="utf-8"))
+
+
+@cache
+def _validator(declared: frozenset[str] | None) -> Any:
+    """For files with these extensions: the public schema as it is for those that declare none."""
+    schema = _newest()[1]
+    if schema is not None and declared is not None:
+        schema = extensions.extended(schema, declared & extensions.names())
+    return None if schema is None else validator_for(schema)(schema)
 
 
 def newest_version() -> tuple[int, int]:
@@ -65,15 +78,31 @@ def newest_version() -> tuple[int, int]:
 
 
 def check(data: Any) -> None:
-    """Check the content of a test file, as plain JSON; not where the public suites and their schemas are missing.
+    """Check the content of a test file, as plain JSON.
+
+    Where the public schemas are missing, only what belongs to extensions is checked.
 
     Raises:
-        InvalidFile: it does not follow the newest schema; the message says where.
+        InvalidFile: it does not follow the newest schema with the extensions that it declares; the message says where.
     """
-    (major, minor), validator = _newest()
-    error = None if validator is None else best_match(validator.iter_errors(data))
+    declared, used = extensions.declared(data), extensions.used(data)
+    if unknown := (declared or frozenset()) - extensions.names():
+        raise InvalidFile(f"there is no extension {', '.join(sorted(unknown))}")
+    if used != (declared or frozenset()):
+        raise InvalidFile(f"the file declares the extensions {sorted(declared or ())}, and uses {sorted(used)}")
+    major, minor = newest_version()
+    error = best_match(_errors(data, declared))
     if error is not None:
         raise InvalidFile(f"schema {major}.{minor}: {error.json_path}: {error.message}")
+
+
+def _errors(data: Any, declared: frozenset[str] | None) -> Iterator[Any]:
+    validator = _validator(declared)
+    if validator is not None:
+        yield from validator.iter_errors(data)
+        return
+    for part, schema in extensions.parts(data):
+        yield from _PARTS(schema).iter_errors(part)
 
 
 def check_version(data: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from anyio import sleep
+from anyio import move_on_after, sleep
 
 from tests.spec.unified.events import matches
 from tests.spec.unified.outcomes import BadTest, Failed
@@ -185,6 +185,19 @@ async def _loop(
             run.entities.add(name, value)
 
 
+async def _with_deadline(
+    run: Run, deadlineMS: int, operations: list[Mapping[str, Any]], expectExceeded: bool = False
+) -> None:
+    """An extension (spec-tests/EXTENSIONS.md): the caller's own time limit, which the driver can see."""
+    with move_on_after(deadlineMS / 1000) as scope:
+        for operation in operations:
+            await run.execute(operation)
+    if scope.cancelled_caught and not expectExceeded:
+        raise Failed(f"the operations were not over within the deadline of {deadlineMS} ms")
+    if expectExceeded and not scope.cancelled_caught:
+        raise Failed(f"the operations were over before the deadline of {deadlineMS} ms")
+
+
 _OPERATIONS: Final[Mapping[str, Callable[..., Awaitable[None]]]] = {
     "assertCollectionExists": partial(_assert_collection, True),
     "assertCollectionNotExists": partial(_assert_collection, False),
@@ -206,6 +219,7 @@ _OPERATIONS: Final[Mapping[str, Callable[..., Awaitable[None]]]] = {
     "waitForEvent": _wait_for_event,
     "waitForPrimaryChange": _wait_for_primary_change,
     "waitForThread": _wait_for_thread,
+    "withDeadline": _with_deadline,
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bson.codec_options import CodecOptions
 
-from motorlite import AsyncMongoClient, ReadPreference, WriteConcern
+from motorlite import AsyncMongoClient, DriverInfo, ReadPreference, WriteConcern
 from motorlite._api.composition import Core
 from motorlite._api.core import CoreLike
 from motorlite.errors import ConfigurationError, InvalidOperation
@@ -48,6 +48,15 @@ async def test_its_life() -> None:
 
 def test_stats_of_a_client_that_was_never_used() -> None:
     assert AsyncMongoClient().stats().sessions == 0
+
+
+def test_append_metadata() -> None:
+    client, core = fake_client()
+    client.append_metadata(DriverInfo("odm", "1.2"))
+    assert core.driver_infos == [("odm", "1.2", None)]
+    assert core.entered == 0
+    with pytest.raises(TypeError, match="driver_info='odm' is wrong"):
+        client.append_metadata("odm")  # type: ignore[arg-type]  # what is tested
 
 
 async def test_aconnect() -> None:

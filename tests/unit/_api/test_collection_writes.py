@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from bson import encode
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
+from bson.son import SON
 
 from motorlite import ReturnDocument, WriteConcern
 from motorlite.errors import DuplicateKeyError, InvalidOperation
@@ -35,6 +37,15 @@ async def test_insert_one_gives_an_id(things: Things) -> None:
     assert result.inserted_id == document["_id"]
     assert result.acknowledged
     assert core.last.command == {"insert": "things", "ordered": True, "documents": [document]}
+
+
+@pytest.mark.parametrize("document", [{"a": 1}, {"a": 1, "_id": 3}, SON(a=1), OrderedDict(a=1)])
+async def test_insert_one_sends_the_id_first(things: Things, document: Any) -> None:
+    coll, core = things
+    await coll.insert_one(document)
+    assert list(document) == ["a", "_id"]
+    (sent,) = core.last.command["documents"]
+    assert list(sent.items()) == [("_id", document["_id"]), ("a", 1)]
 
 
 async def test_insert_one_keeps_an_id(things: Things) -> None:

@@ -28,7 +28,7 @@ PAIRS: dict[str, tuple[type[Any], type[Any]]] = {
 }
 # What is not there yet: change streams, search indexes, raw batches, client bulk writes, transactions.
 MISSING = {
-    "AsyncMongoClient": {"HOST", "PORT", "append_metadata", "bulk_write", "eq_props", "next", "watch"},
+    "AsyncMongoClient": {"HOST", "PORT", "bulk_write", "eq_props", "next", "watch"},
     "AsyncDatabase": {"next", "watch"},
     "AsyncCollection": {
         "aggregate_raw_batches",

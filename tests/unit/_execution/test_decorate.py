@@ -120,7 +120,7 @@ def session_of(**fields: Any) -> Session:
     return session
 
 
-SERVER_SESSION = ServerSession(Binary(b"0" * 16, 4))
+SERVER_SESSION = ServerSession(Binary(b"0" * 16, 4), 0.0)
 
 
 def test_session_and_transaction_number() -> None:
@@ -152,7 +152,7 @@ def test_causal_consistency(
     expected: dict[str, Any] | None,
 ) -> None:
     class Reader(Read):
-        supports_read_concern = supports
+        supports_after_cluster_time = supports
 
     document: dict[str, Any] = {} if concern is None else {"readConcern": concern}
     session = session_of(causal=causal, operation_time=time)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import count
-from math import inf
 from typing import Any
 
 import pytest
@@ -31,9 +30,9 @@ def used(pool: SessionPool, now: float) -> ServerSession:
 
 
 def test_a_new_session() -> None:
-    session = make_pool().acquire(0, 30)
+    session = make_pool().acquire(5, 30)
     assert session.lsid == {"id": Binary((1).to_bytes(16, "big"), 4)}
-    assert (session.transaction_number, session.last_use, session.is_dirty) == (0, -inf, False)
+    assert (session.transaction_number, session.last_use, session.is_dirty) == (0, 5, False)
 
 
 def test_last_in_first_out() -> None:
@@ -105,18 +104,22 @@ def test_a_dirty_session_is_not_kept() -> None:
     assert len(pool) == 0
 
 
-def test_a_session_that_no_server_has_seen_is_not_kept() -> None:
+@pytest.mark.parametrize("now", [0, 100 * MINUTE])
+def test_a_session_without_a_command_is_kept_as_long_as_any_other(now: float) -> None:
     pool = make_pool()
-    pool.release(pool.acquire(0, 30), 0, 30)
+    session = pool.acquire(now, 30)
+    pool.release(session, now + 28 * MINUTE, 30)
+    assert pool.acquire(now + 28.99 * MINUTE, 30) is session
+    pool.release(session, now + 29 * MINUTE, 30)
     assert len(pool) == 0
 
 
-def test_drain_takes_out_what_servers_have_seen() -> None:
+def test_drain_takes_all_out() -> None:
     pool = make_pool()
     one, two, unseen = used(pool, 0), used(pool, 0), pool.acquire(0, 30)
     for session in (one, unseen, two):
         pool.release(session, 0, None)
-    assert pool.drain() == [one.lsid, two.lsid]
+    assert pool.drain() == [one.lsid, unseen.lsid, two.lsid]
     assert len(pool) == 0
     assert pool.drain() == []
 

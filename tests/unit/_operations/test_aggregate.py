@@ -25,7 +25,7 @@ def test_a_pipeline_on_a_collection() -> None:
     assert operation.is_retryable
     assert operation.is_idempotent
     assert operation.creates_cursor
-    assert operation.supports_read_concern
+    assert operation.supports_after_cluster_time
     assert operation.document_fields == {"cursor": {"firstBatch": 1}}
     assert operation.time_limit is TimeLimit.SEND
 

@@ -25,6 +25,6 @@ def test_facts_and_reply() -> None:
     assert operation.kind is Kind.READ
     assert operation.is_retryable
     assert operation.is_idempotent
-    assert operation.supports_read_concern
+    assert operation.supports_after_cluster_time
     assert not operation.creates_cursor
     assert operation.parse({"n": 3.0, "ok": 1}) == 3

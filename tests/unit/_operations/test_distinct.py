@@ -38,7 +38,7 @@ def test_facts_and_reply() -> None:
     assert operation.kind is Kind.READ
     assert operation.is_retryable
     assert operation.is_idempotent
-    assert operation.supports_read_concern
+    assert operation.supports_after_cluster_time
     assert not operation.creates_cursor
     assert operation.document_fields == {"values": 1}
     assert operation.parse({"values": [1, "a"], "ok": 1}) == [1, "a"]

@@ -27,7 +27,7 @@ def test_facts() -> None:
     assert operation.is_idempotent
     assert operation.is_acknowledged
     assert operation.supports_sessions
-    assert operation.supports_read_concern
+    assert operation.supports_after_cluster_time
     assert operation.creates_cursor
     assert not operation.is_await_data
     assert operation.time_limit is TimeLimit.SEND

@@ -26,7 +26,7 @@ def test_facts() -> None:
     assert not operation.is_idempotent
     assert not operation.creates_cursor
     assert not operation.is_await_data
-    assert not operation.supports_read_concern
+    assert not operation.supports_after_cluster_time
     assert operation.time_limit is TimeLimit.OMIT
     assert operation.document_fields == {"cursor": {"nextBatch": 1}}
 

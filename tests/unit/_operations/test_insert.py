@@ -55,7 +55,7 @@ def test_facts() -> None:
     assert operation.is_retryable
     assert operation.is_acknowledged
     assert not operation.is_idempotent
-    assert not operation.supports_read_concern
+    assert operation.supports_after_cluster_time
     assert not operation.creates_cursor
     assert operation.time_limit is TimeLimit.SEND
     assert operation.document_fields is None

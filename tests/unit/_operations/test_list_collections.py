@@ -41,7 +41,7 @@ def test_facts_and_reply() -> None:
     assert operation.is_retryable
     assert operation.is_idempotent
     assert operation.creates_cursor
-    assert not operation.supports_read_concern
+    assert not operation.supports_after_cluster_time
     assert operation.document_fields is None
     reply = operation.parse({"cursor": {"id": 1, "ns": "db.$cmd.listCollections", "firstBatch": [{"name": "x"}]}})
     assert (reply.cursor_id, reply.namespace) == (1, "db.$cmd.listCollections")

@@ -34,7 +34,7 @@ def test_facts() -> None:
     assert not operation.is_idempotent
     assert operation.is_acknowledged
     assert operation.supports_sessions
-    assert not operation.supports_read_concern
+    assert not operation.supports_after_cluster_time
     assert not operation.creates_cursor
     assert operation.document_fields == {}, "the whole reply is decoded with the user's codec options"
     assert operation.time_limit is TimeLimit.SEND

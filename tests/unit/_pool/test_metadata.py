@@ -12,6 +12,8 @@ from motorlite._pool.metadata import (
     ENVIRONMENT_VARIABLES,
     MAX_METADATA_BYTES,
     client_metadata,
+    faas_provider,
+    with_info,
 )
 from motorlite._version import __version__
 from motorlite.driver_info import DriverInfo
@@ -40,18 +42,12 @@ def metadata(
     *,
     app_name: str | None = None,
     infos: tuple[tuple[str, str | None, str | None], ...] = (),
-    is_initial: bool = True,
     **changes: Any,
 ) -> dict[str, Any]:
-    given_infos = [DriverInfo(*each) for each in infos]
-    initial = given_infos.pop(0) if given_infos and is_initial else None
-    return client_metadata(
-        app_name=app_name,
-        driver_info=initial,
-        environment=environment or {},
-        platform=facts(**changes),
-        appended=given_infos,
-    )
+    known: tuple[DriverInfo, ...] = ()
+    for each in infos:
+        known = with_info(known, DriverInfo(*each))
+    return client_metadata(app_name=app_name, environment=environment or {}, platform=facts(**changes), infos=known)
 
 
 def size(document: dict[str, Any]) -> int:
@@ -129,6 +125,7 @@ def test_environments(case: str) -> None:
     environment, expected = ENVIRONMENTS[case]
     assert set(environment) <= set(ENVIRONMENT_VARIABLES)
     assert metadata(environment).get("env") == expected
+    assert faas_provider(environment) == (expected or {}).get("name")
 
 
 def test_docker() -> None:
@@ -151,11 +148,10 @@ APPENDED = [
 ]
 
 
-@pytest.mark.parametrize("is_initial", [True, False])
 @pytest.mark.parametrize("case", APPENDED)
-def test_appending(case: tuple[tuple[str, str | None, str | None], str, str, str], is_initial: bool) -> None:
+def test_appending(case: tuple[tuple[str, str | None, str | None], str, str, str]) -> None:
     then, name, version, platform = case
-    document = metadata(infos=(LIBRARY, then), is_initial=is_initial)
+    document = metadata(infos=(LIBRARY, then))
     assert document["driver"]["name"] == "motorlite|library" + name
     assert document["driver"]["version"] == f"{__version__}|1.2{version}"
     assert document["platform"] == f"{PLATFORM}|Library Platform{platform}"

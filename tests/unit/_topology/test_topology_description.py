@@ -180,6 +180,14 @@ def test_with_hosts_follows_srv_records() -> None:
     assert B not in followed.server_descriptions()
 
 
+def test_with_several_hosts_there_is_no_lone_seed_any_more() -> None:
+    description = TopologyDescription.initial([A])
+    assert description.with_hosts([B]).has_one_seed
+    followed = description.with_hosts([A, B])
+    assert not followed.has_one_seed
+    assert followed.apply(hello(A)).topology_type is TopologyType.Unknown
+
+
 def test_pool_is_ready_after_checks_of_servers_that_serve() -> None:
     description = replica_set()
     direct = TopologyDescription.initial([A], direct_connection=True)

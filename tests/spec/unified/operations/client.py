@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from motorlite import DriverInfo
 from tests.spec.unified.operations.method import Method
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.spec.unified.operations.method import Handler
+    from tests.spec.unified.operations.method import Arguments, Handler
+
+
+async def _append_metadata(client: Any, arguments: Arguments) -> None:
+    client.append_metadata(DriverInfo(**arguments.pop("driverInfoOptions")))
+
 
 OPERATIONS: Final[Mapping[str, Handler]] = {
+    "appendMetadata": _append_metadata,
     "close": Method("close"),
+    "dropDatabase": Method("drop_database", "database=name_or_database comment timeoutMS=timeoutMS"),
     "listDatabases": Method(
         "list_databases",
         "filter nameOnly=nameOnly authorizedDatabases=authorizedDatabases comment timeoutMS=timeoutMS",

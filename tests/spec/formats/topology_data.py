@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-import pytest
 from bson.datetime_ms import DatetimeMS
 
 from motorlite._topology.server_description import ServerDescription, parse_address
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite._topology.topology_type import TopologyType
 from motorlite.read_preferences import MODES
-from tests.support import specifications
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from _pytest.mark import ParameterSet
 
     from motorlite.values import Address
 
@@ -31,15 +27,6 @@ HELLO: dict[str, dict[str, Any]] = {
     "RSOther": {"setName": "rs", "hidden": True},
     "RSGhost": {"isreplicaset": True},
 }
-
-
-def cases(folder: str, *suites: str) -> list[ParameterSet]:
-    """One parameter for every file of the suites below `folder`."""
-    return [
-        pytest.param(content, id=f"{suite}/{name}")
-        for suite in suites
-        for name, content in specifications.load(f"{folder}/{suite}", extended=True)
-    ]
 
 
 def initial_topology(uri: str) -> TopologyDescription:

@@ -1,10 +1,8 @@
-"""Public tests of server discovery and monitoring: replies and errors in, descriptions out."""
+"""Server discovery and monitoring: replies and errors in, descriptions out ("sdam")."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
 from motorlite._topology.server_description import ServerDescription, parse_address
@@ -16,7 +14,9 @@ from motorlite.errors import (
     PyMongoError,
     error_from_reply,
 )
-from tests.spec.topology_data import cases, initial_topology
+from tests.spec.formats.base import Format, equal
+from tests.spec.formats.topology_data import initial_topology
+from tests.spec.unified.outcomes import Failed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,38 +87,52 @@ def _error(event: Mapping[str, Any], is_handshake: bool) -> PyMongoError:
     return error
 
 
-def _check_server(server: ServerDescription, expected: Mapping[str, Any], generation: int) -> None:
-    assert server.server_type_name == expected["type"].replace("PossiblePrimary", "Unknown")
-    for name, attribute in SERVER_FIELDS.items():
-        if name in expected:
-            # Wire versions have the default 0, everything else None.
-            assert (getattr(server, attribute) or None) == (expected[name] or None), name
-    if "error" in expected:
-        assert expected["error"] in str(server.error)
-    if "pool" in expected:
-        assert generation == expected["pool"]["generation"]
-
-
-@pytest.mark.parametrize(
-    "test",
-    cases("server-discovery-and-monitoring/tests", "rs", "single", "sharded", "load-balanced", "errors"),
-)
-def test_descriptions(test: dict[str, Any]) -> None:
+def check(test: Mapping[str, Any]) -> None:
+    """Compare the descriptions after each phase."""
     deployment = Deployment(test["uri"])
-    for phase in test["phases"]:
+    for number, phase in enumerate(test["phases"]):
         for source, reply in phase.get("responses", ()):
             deployment.receive(source, reply)
         for event in phase.get("applicationErrors", ()):
             deployment.fail(event)
-        outcome = phase["outcome"]
-        description = deployment.description
-        servers = description.server_descriptions()
-        assert description.topology_type_name == outcome["topologyType"]
-        assert set(servers) == {parse_address(address) for address in outcome["servers"]}
-        for text, expected in outcome["servers"].items():
-            address = parse_address(text)
-            _check_server(servers[address], expected, deployment.generations.get(address, 0))
-        for field, attribute in TOPOLOGY_FIELDS.items():
-            if field in outcome:
-                assert getattr(description, attribute) == outcome[field], field
-        assert (description.compatibility_error is None) is outcome.get("compatible", True)
+        _check_outcome(phase["outcome"], deployment, f"phase {number}")
+
+
+def _check_outcome(outcome: Mapping[str, Any], deployment: Deployment, where: str) -> None:
+    description = deployment.description
+    servers = description.server_descriptions()
+    equal(outcome["topologyType"], description.topology_type_name, f"{where}: topology type")
+    equal({parse_address(address) for address in outcome["servers"]}, set(servers), f"{where}: servers")
+    for text, expected in outcome["servers"].items():
+        address = parse_address(text)
+        _check_server(servers[address], expected, deployment.generations.get(address, 0), f"{where}: {text}")
+    for field, attribute in TOPOLOGY_FIELDS.items():
+        if field in outcome:
+            equal(outcome[field], getattr(description, attribute), f"{where}: {field}")
+    equal(outcome.get("compatible", True), description.compatibility_error is None, f"{where}: compatible")
+
+
+def _check_server(server: ServerDescription, expected: Mapping[str, Any], generation: int, where: str) -> None:
+    equal(expected["type"].replace("PossiblePrimary", "Unknown"), server.server_type_name, f"{where}: type")
+    for name, attribute in SERVER_FIELDS.items():
+        if name in expected:
+            # Wire versions have the default 0, everything else None.
+            equal(expected[name] or None, getattr(server, attribute) or None, f"{where}: {name}")
+    if "error" in expected and expected["error"] not in str(server.error):
+        raise Failed(f"{where}: error: expected {expected['error']!r} in it, found {str(server.error)!r}")
+    if "pool" in expected:
+        equal(expected["pool"]["generation"], generation, f"{where}: generation of the pool")
+
+
+def outcomes(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The outcomes of the phases of what looks like a file of this kind."""
+    phases = content.get("phases")
+    found = [phase.get("outcome") for phase in phases if isinstance(phase, dict)] if isinstance(phases, list) else []
+    return [outcome for outcome in found if isinstance(outcome, dict)]
+
+
+def _is_sdam(content: Mapping[str, Any]) -> bool:
+    return any("topologyType" in outcome for outcome in outcomes(content))
+
+
+SDAM: Final = Format("sdam", check, _is_sdam, is_extended=True)

@@ -1,29 +1,25 @@
-"""Connection monitoring and pooling: the public suite of the pool itself, on a scripted server in virtual time."""
+"""Connection monitoring and pooling: the pool itself, on a scripted server in virtual time ("cmap")."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-import pytest
 
 from motorlite import monitoring as events
 from motorlite._pool.state import PoolClosedError
 from motorlite.errors import SYSTEM_OVERLOADED, PoolClearedError, WaitQueueTimeoutError
 from motorlite.testing.scripted import Reply, ScriptedDeployment, failure
-from tests.support import specifications
+from tests.spec.formats.base import Format, equal
+from tests.spec.unified.outcomes import BadTest, Failed
 from tests.support.pools import Subject, pool_on, settle
 from tests.support.sdam import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from motorlite._pool.connection import Connection
     from motorlite._pool.establish import EstablishmentError
-
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
-
-CASES: Final = specifications.load("connection-monitoring-and-pooling/tests/cmap-format")
 
 _OPTIONS: Final[dict[str, tuple[str, float]]] = {
     "maxPoolSize": ("max_size", 1),
@@ -54,7 +50,7 @@ _ERRORS: Final[dict[str, type[Exception]]] = {
     "PoolClearedError": PoolClearedError,
     "WaitQueueTimeoutError": WaitQueueTimeoutError,
 }
-ANYTHING: Final = (42, "42")
+_ANYTHING: Final = (42, "42")
 
 
 class Thread:
@@ -78,6 +74,8 @@ class Thread:
 
 
 class Runner:
+    """Performs the operations of a test."""
+
     def __init__(self, subject: Subject, group: anyio.abc.TaskGroup) -> None:
         self.subject = subject
         self.group = group
@@ -86,8 +84,10 @@ class Runner:
         self.checked_out: list[Connection] = []
 
     async def perform(self, operation: dict[str, Any]) -> None:
-        name, thread = operation["name"], operation.get("thread")
-        method = getattr(self, name)
+        thread = operation.get("thread")
+        method = getattr(self, operation["name"], None)
+        if method is None:
+            raise BadTest(f"there is no operation {operation['name']}")
         if thread is not None:
             self.threads[thread].todo.append(lambda: method(operation))
             await settle()
@@ -137,77 +137,93 @@ class Runner:
         self.subject.pool.check_in(connection)
 
 
-def options(case: dict[str, Any]) -> dict[str, Any]:
+def _options(test: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, value in case.get("poolOptions", {}).items():
+    for name, value in test.get("poolOptions", {}).items():
         if name == "appName":
             continue
+        if name not in _OPTIONS:
+            raise BadTest(f"there is no option {name}")
         ours, factor = _OPTIONS[name]
         found[ours] = value * factor if value >= 0 else _NEVER
     return found
 
 
-def set_failpoint(deployment: ScriptedDeployment, case: dict[str, Any]) -> None:
+def _set_failpoint(deployment: ScriptedDeployment, test: Mapping[str, Any]) -> None:
     """All of them act on the handshake, and none is used up."""
-    if "failPoint" not in case:
+    if "failPoint" not in test:
         return
-    data = dict(case["failPoint"]["data"])
-    assert set(data.pop("failCommands")) == {"isMaster", "hello"}
-    data.pop("appName")
-    assert not data.pop("closeConnection", False)
+    data = dict(test["failPoint"]["data"])
     server = deployment["a:1"]
+    if set(data.pop("failCommands")) != {"isMaster", "hello"} or data.pop("closeConnection", False):
+        raise BadTest("a fail point that does something else than delay or fail handshakes")
+    data.pop("appName", None)
     if data.pop("blockConnection", False):
         server.hello_delay = data.pop("blockTimeMS") / 1000
     if code := data.pop("errorCode", None):
         server.on("isMaster", Reply(failure(code)))
-    assert not data
+    if data:
+        raise BadTest(f"a fail point with {sorted(data)}")
 
 
-def check_event(actual: Any, expected: dict[str, Any]) -> None:
+def _check_event(actual: Any, expected: Mapping[str, Any], where: str) -> None:
     for name, value in expected.items():
         if name == "type":
             continue
         found = getattr(actual, _FIELDS.get(name, name))
-        if value in ANYTHING:
-            assert found is not None
-        else:
-            assert found == value, (actual, expected)
+        if value not in _ANYTHING:
+            equal(value, found, f"{where}: {name}")
+        elif found is None:
+            raise Failed(f"{where}: {name}: expected anything, found nothing")
 
 
-@pytest.mark.parametrize("case", [pytest.param(content, id=name) for name, content in CASES])
-async def test_pool(case: dict[str, Any]) -> None:
-    assert case["version"] == 1
+async def check(test: Mapping[str, Any]) -> None:
+    """Perform the operations; compare the events, and the error of the last operation."""
+    equal(1, test["version"], "version of the format")
     deployment = ScriptedDeployment(["a:1"])
-    set_failpoint(deployment, case)
-    async with pool_on(deployment, ready=False, **options(case)) as subject, anyio.create_task_group() as group:
+    _set_failpoint(deployment, test)
+    failure_found: Exception | None = None
+    async with pool_on(deployment, ready=False, **_options(test)) as subject:
 
         def judge(failed: EstablishmentError, _: int) -> None:
             if not failed.error.has_error_label(SYSTEM_OVERLOADED):
                 subject.pool.clear(failed.error)
 
         subject.on_error = judge
-        runner = Runner(subject, group)
-        error: Exception | None = None
-        for operation in case["operations"]:
+        async with anyio.create_task_group() as group:
+            runner = Runner(subject, group)
             try:
-                await runner.perform(operation)
-            except tuple(_ERRORS.values()) as raised:
-                assert operation is case["operations"][-1]
-                error = raised
-        if "error" in case:
-            assert type(error) is _ERRORS[case["error"]["type"]]
-        else:
-            assert error is None
-        ignored = case.get("ignore", [])
-        told = [event for event in subject.log.events if _TYPES[type(event)] not in ignored]
-        assert [_TYPES[type(event)] for event in told] == [expected["type"] for expected in case["events"]]
-        for actual, expected in zip(told, case["events"], strict=True):
-            check_event(actual, expected)
-        group.cancel_scope.cancel()
-        for connection in runner.checked_out:
-            subject.pool.check_in(connection)
+                await _perform(test, runner)
+                _check_events(test, subject)
+            except Exception as raised:  # the group would wrap it
+                failure_found = raised
+            group.cancel_scope.cancel()
+            for connection in runner.checked_out:
+                subject.pool.check_in(connection)
+        if failure_found is not None:
+            raise failure_found
 
 
-def test_the_suite_is_complete() -> None:
-    if specifications.not_run() is None:
-        assert len(CASES) >= 25
+async def _perform(test: Mapping[str, Any], runner: Runner) -> None:
+    error: Exception | None = None
+    for operation in test["operations"]:
+        try:
+            await runner.perform(operation)
+        except tuple(_ERRORS.values()) as raised:
+            if operation is not test["operations"][-1]:
+                raise
+            error = raised
+    expected = test["error"]["type"] if "error" in test else None
+    if expected is not None and expected not in _ERRORS:
+        raise BadTest(f"there is no error {expected}")
+    equal(_ERRORS[expected] if expected else type(None), type(error), "error")
+
+
+def _check_events(test: Mapping[str, Any], subject: Subject) -> None:
+    told = [event for event in subject.log.events if _TYPES[type(event)] not in test.get("ignore", ())]
+    equal([event["type"] for event in test["events"]], [_TYPES[type(event)] for event in told], "events")
+    for number, (actual, expected) in enumerate(zip(told, test["events"], strict=True)):
+        _check_event(actual, expected, f"event {number}")
+
+
+CMAP: Final = Format("cmap", check, lambda content: content.get("style") in ("unit", "integration"))

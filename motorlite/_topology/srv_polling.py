@@ -1,0 +1,86 @@
+"""Shell: follows the SRV records of a sharded cluster (polling SRV records for mongos discovery specification)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from motorlite import srv as records
+from motorlite.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._net.dns import Resolver
+    from motorlite._net.runtime import Runtime
+    from motorlite._topology.topology import Topology
+    from motorlite.options import SRV
+    from motorlite.values import Address
+
+_logger = logging.getLogger("motorlite.topology")
+
+
+class SRVPolling:
+    """Asks for the SRV records again and again, until the deployment turns out not to be a sharded cluster."""
+
+    def __init__(
+        self,
+        srv: SRV,
+        topology: Topology,
+        *,
+        time_to_live: float,
+        heartbeat_frequency: float,
+        timeout: float,
+        runtime: Runtime,
+        resolver: Resolver,
+        below: Callable[[int], int],
+    ) -> None:
+        self._srv = srv
+        self._topology = topology
+        # Until the next query, seconds.
+        self._interval = records.rescan_interval(time_to_live)
+        self._heartbeat_frequency = heartbeat_frequency
+        # How long a query may take, seconds.
+        self._timeout = timeout
+        self._runtime = runtime
+        self._resolver = resolver
+        # A random whole number below its argument.
+        self._below = below
+        # What was logged last: a failure that lasts is logged once.
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """Rescan as long as that makes sense; to be run in the background."""
+        while self._topology.follows_srv_records:
+            await self._runtime.sleep(self._interval)
+            if self._topology.follows_srv_records:
+                await self._rescan()
+
+    async def _rescan(self) -> None:
+        name = records.query_name(self._srv)
+        try:
+            found = await self._resolver.srv(name, self._runtime.now() + self._timeout)
+        except ConfigurationError as error:
+            self._failed(str(error))
+            return
+        verified, foreign = records.verify(self._srv, found.hosts)
+        if not verified:
+            self._failed(f"{name}: no SRV record points to a host in the domain")
+            return
+        self._complain(f"{name}: ignoring hosts that are not in the domain: {', '.join(foreign)}" if foreign else "")
+        self._interval = records.rescan_interval(found.time_to_live)
+        self._topology.follow_srv_records(self._next(verified))
+
+    def _next(self, verified: tuple[Address, ...]) -> tuple[Address, ...]:
+        known = self._topology.description.server_descriptions()
+        return records.next_hosts(self._srv, known, verified, self._below)
+
+    def _failed(self, complaint: str) -> None:
+        """The servers stay as they are, and the next attempt comes soon ("Implementation")."""
+        self._complain(complaint)
+        self._interval = self._heartbeat_frequency
+
+    def _complain(self, complaint: str) -> None:
+        if complaint and complaint != self._complaint:
+            _logger.warning("rescan of SRV records: %s", complaint)
+        self._complaint = complaint

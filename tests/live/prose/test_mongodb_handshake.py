@@ -1,0 +1,110 @@
+"""The prose tests of the handshake specification that a real server shows: it tells what it was told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bson import ObjectId
+
+from motorlite import DriverInfo
+from motorlite._pool.metadata import ENVIRONMENT_VARIABLES
+from motorlite._version import __version__
+from motorlite.monitoring import ConnectionClosedEvent, ConnectionPoolListener, ConnectionReadyEvent
+from tests.live.clients import make_client, until
+
+if TYPE_CHECKING:
+    from motorlite import AsyncMongoClient
+    from motorlite.testing import LocalServer
+
+pytestmark = pytest.mark.anyio
+
+LAMBDA = {"AWS_EXECUTION_ENV": "AWS_Lambda_java8"}
+VALID_AWS = LAMBDA | {"AWS_REGION": "us-east-2", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"}
+AWS: dict[str, Any] = {"name": "aws.lambda", "region": "us-east-2", "memory_mb": 1024}
+# The environment, and what the server is told of it.
+ENVIRONMENTS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+    "1 valid AWS": (VALID_AWS, AWS),
+    "2 valid Azure": ({"FUNCTIONS_WORKER_RUNTIME": "node"}, {"name": "azure.func"}),
+    "3 valid GCP": (
+        {
+            "K_SERVICE": "servicename",
+            "FUNCTION_MEMORY_MB": "1024",
+            "FUNCTION_TIMEOUT_SEC": "60",
+            "FUNCTION_REGION": "us-central1",
+        },
+        {"name": "gcp.func", "memory_mb": 1024, "timeout_sec": 60, "region": "us-central1"},
+    ),
+    "4 valid Vercel": ({"VERCEL": "1", "VERCEL_REGION": "cdg1"}, {"name": "vercel", "region": "cdg1"}),
+    "5 multiple providers": (LAMBDA | {"FUNCTIONS_WORKER_RUNTIME": "node"}, {}),
+    "6 long string": (LAMBDA | {"AWS_REGION": "a" * 512}, {"name": "aws.lambda"}),
+    "7 wrong types": (LAMBDA | {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "big"}, {"name": "aws.lambda"}),
+    "8 not AWS_Lambda_": ({"AWS_EXECUTION_ENV": "EC2"}, {}),
+    "9 valid container and FaaS provider": (
+        VALID_AWS | {"KUBERNETES_SERVICE_HOST": "1"},
+        AWS | {"container": {"orchestrator": "kubernetes"}},
+    ),
+}
+
+
+async def told(client: AsyncMongoClient[dict[str, Any]]) -> dict[str, Any]:
+    """The `client` document of the connection that asks, as the server shows it."""
+    tag = str(ObjectId())
+    mine = {"$match": {"command.comment": tag}}
+    (found,) = await client.admin.aggregate([{"$currentOp": {}}, mine], comment=tag).to_list()
+    document: dict[str, Any] = found["clientMetadata"]
+    return document
+
+
+@pytest.mark.parametrize("case", ENVIRONMENTS)
+async def test_1_environment_metadata(deployment: LocalServer, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """Prose test 1: connection and hello succeed in each environment, and the server learns of it."""
+    environment, expected = ENVIRONMENTS[case]
+    for variable in ENVIRONMENT_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    async with make_client(deployment) as client:
+        assert (await client.admin.command("hello"))["ok"] == 1
+        found = (await told(client)).get("env", {})
+    # The tests themselves may run in a container.
+    if found.get("container", {}).pop("runtime", None) and not found["container"]:
+        del found["container"]
+    assert found == expected
+
+
+class Connections(ConnectionPoolListener):
+    """Counts the connections that became ready and were closed."""
+
+    def __init__(self) -> None:
+        self.ready = 0
+        self.closed = 0
+
+    def connection_ready(self, event: ConnectionReadyEvent) -> None:
+        self.ready += 1
+
+    def connection_closed(self, event: ConnectionClosedEvent) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize(
+    ("version", "platform"),
+    [("2.0", "Framework Platform"), ("2.0", None), (None, "Framework Platform"), (None, None)],
+    ids=["case 1", "case 2", "case 3", "case 4"],
+)
+async def test_metadata_1_the_driver_updates_metadata(
+    deployment: LocalServer, version: str | None, platform: str | None
+) -> None:
+    """Client metadata update prose test 1: the server of a new connection knows both libraries."""
+    connections = Connections()
+    library = DriverInfo("library", "1.2", "Library Platform")
+    async with make_client(deployment, maxIdleTimeMS=1, driver=library, event_listeners=[connections]) as client:
+        before = await told(client)
+        # The connection has been idle for too long; the pool's maintenance closes it.
+        await until(lambda: connections.closed == connections.ready)
+        client.append_metadata(DriverInfo("framework", version, platform))
+        after = await told(client)
+    assert after["driver"]["name"] == "motorlite|library|framework"
+    assert after["driver"]["version"] == f"{__version__}|1.2" + (f"|{version}" if version else "")
+    assert after["platform"] == before["platform"] + (f"|{platform}" if platform else "")
+    assert {**before, "driver": None, "platform": None} == {**after, "driver": None, "platform": None}

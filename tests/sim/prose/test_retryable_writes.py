@@ -1,0 +1,77 @@
+"""The prose tests of the retryable writes specification that need mongos, or exact delays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from motorlite import OverloadRetry
+from motorlite.errors import NotPrimaryError, OperationFailure
+from motorlite.monitoring import CommandFailedEvent
+from motorlite.testing.scripted import Close, ScriptedDeployment, failure
+from tests.support.core import WRITTEN, Recorder, gaps
+from tests.support.scripted_client import scripted_client
+
+pytestmark = pytest.mark.anyio
+
+HOST_UNREACHABLE = failure(6, "RetryableWriteError")
+REVISION: dict[str, Any] = {"overload_policy": OverloadRetry.revision_2026_07()}
+POLICIES = pytest.mark.parametrize("options", [REVISION, {}], ids=["newest revision", "defaults"])
+
+
+@POLICIES
+@pytest.mark.parametrize("choice", [0, 1])
+async def test_4_writes_are_retried_on_a_different_mongos(options: dict[str, Any], choice: int) -> None:
+    """Retryable writes, 4. The same choice would be made twice, were it not for the deprioritized server."""
+    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
+    for server in deployment.servers.values():
+        server.on("insert", HOST_UNREACHABLE, WRITTEN)
+    recorder = Recorder()
+    options = {"retryWrites": True, "event_listeners": [recorder], **options}
+    async with scripted_client(deployment, {"below": lambda count: min(choice, count - 1)}, **options) as client:
+        await client.admin.command("ping")
+        # Both are known then.
+        await anyio.sleep(1)
+        recorder.commands.clear()
+        with pytest.raises(OperationFailure) as caught:
+            await client.db.coll.insert_one({})
+        assert (caught.value.code, caught.value.attempts) == (6, 2)
+        assert recorder.names == ["started insert", "failed insert"] * 2
+        failed = [event.connection_id for event in recorder.commands if isinstance(event, CommandFailedEvent)]
+        assert failed == [deployment.addresses[choice], deployment.addresses[1 - choice]]
+        assert [event.deprioritized for event in recorder.retries if event.permitted] == [True]
+
+
+@POLICIES
+async def test_5_writes_are_retried_on_the_same_mongos_when_no_other_is_available(options: dict[str, Any]) -> None:
+    """Retryable writes, 5: the connection is closed."""
+    deployment = ScriptedDeployment(["a:1"], mongos=True)
+    deployment["a:1"].on("insert", Close(), WRITTEN)
+    recorder = Recorder()
+    options = {"directConnection": False, "retryWrites": True, "event_listeners": [recorder], **options}
+    async with scripted_client(deployment, **options) as client:
+        await client.db.coll.insert_one({})
+        assert recorder.names == ["started insert", "failed insert", "started insert", "succeeded insert"]
+        assert {event.connection_id for event in recorder.commands} == {("a", 1)}
+        assert [event.deprioritized for event in recorder.retries] == [True]
+
+
+@pytest.mark.parametrize(
+    ("options", "first_gap", "max_retries"), [(REVISION, 0.2, 2), ({}, 0.1, 5)], ids=["newest revision", "defaults"]
+)
+async def test_6_case_5_no_backoff_after_other_errors(
+    options: dict[str, Any], first_gap: float, max_retries: int
+) -> None:
+    """Retryable writes, 6, case 5, with the times at which the attempts arrive."""
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    overload = failure(91, "RetryableError", "SystemOverloadedError")
+    deployment["a:1"].on("insert", overload, failure(91, "RetryableError", "RetryableWriteError"))
+    # Every error 91 makes the server unknown until its next check, which this lets follow at once.
+    world = {"min_heartbeat_interval": 0.0}
+    async with scripted_client(deployment, world, retryWrites=True, **options) as client:
+        with pytest.raises(NotPrimaryError) as caught:
+            await client.db.coll.insert_one({})
+        assert not caught.value.has_error_label("SystemOverloadedError")
+        assert gaps(deployment["a:1"].times("insert")) == [first_gap, *[0] * (max_retries - 1)]

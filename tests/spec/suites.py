@@ -1,0 +1,163 @@
+"""Reads spec-tests/suites.toml: which suites are run, how, and what is not run."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from motorlite import OverloadRetry
+from tests.spec.unified.outcomes import SkipKind
+from tests.support import specifications
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FOLDER: Final = specifications.REPOSITORY / "spec-tests"
+FILE: Final = FOLDER / "suites.toml"
+UNIFIED: Final = "unified"
+
+Expects = Literal["success", "failure", "refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A folder of test files.
+
+    Attributes:
+        name: For reports.
+        path: Below the public suites, or below this project's spec-tests; or any folder.
+        format: The runner, by its name in `tests.spec.formats`; None for files that are looked at one by one.
+        expects: What each of its tests ends with.
+        preset: The overload policy that it is run with; None for the default.
+        options: The client options that it is run with.
+        waits_for: Why the whole suite is not run yet; None for those that are.
+        may_be_missing: Why the public data need not have it.
+    """
+
+    name: str
+    path: str
+    format: str | None = UNIFIED
+    expects: Expects = "success"
+    preset: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    waits_for: str | None = None
+    may_be_missing: str | None = None
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """What its clients are made with."""
+        if self.preset is None:
+            return dict(self.options)
+        return {"overload_policy": getattr(OverloadRetry, self.preset)(), **self.options}
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is one of this project's own."""
+        return (FOLDER / self.path).exists()
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is; None where it would be one of the public suites, and those are not there."""
+        base = specifications.root()
+        if base is not None and ((base / self.path).exists() or not self.is_own):
+            return base / self.path
+        return FOLDER / self.path if self.is_own else None
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Tests that are not run: of a file, or one of them."""
+
+    file: str
+    reason: str
+    test: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A test in a format other than unified that the driver answers differently, on purpose.
+
+    Attributes:
+        replace: What the test says instead, field by field; that is asserted.
+    """
+
+    file: str
+    test: str
+    replace: Mapping[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """JSON files that are no tests, or no tests for this driver."""
+
+    path: str
+    reason: str
+    files: str = "*"
+
+    def has(self, path: Path) -> bool:
+        """Whether a file, named by its path below the public suites, is one of them."""
+        return path.is_relative_to(self.path) and fnmatchcase(path.name, self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Suites:
+    """The whole file."""
+
+    suites: tuple[Suite, ...]
+    features: Mapping[str, tuple[SkipKind, str]]
+    skips: tuple[Skip, ...]
+    deviations: tuple[Deviation, ...]
+    excluded: tuple[Excluded, ...]
+
+    def suite_of(self, file: Path) -> Suite:
+        """The suite that a file belongs to, or one of its own for its folder."""
+        path = relative(file)
+        found = [suite for suite in self.suites if path is not None and path.is_relative_to(suite.path)]
+        if found:
+            return max(found, key=lambda suite: len(suite.path))
+        return Suite(file.parent.name, str(file.parent), format=None)
+
+    def excluded_by(self, file: Path) -> Excluded | None:
+        """Why a file is not looked at."""
+        path = relative(file)
+        return next((one for one in self.excluded if path is not None and one.has(path)), None)
+
+    def skip_of(self, file: str, test: str) -> Skip | None:
+        """Why a test is not run."""
+        return next((skip for skip in self.skips if skip.file == file and skip.test in (None, test)), None)
+
+    def deviation_of(self, file: str, test: str) -> Deviation | None:
+        """What is asserted instead of a test."""
+        return next((one for one in self.deviations if (one.file, one.test) == (file, test)), None)
+
+
+def relative(file: Path) -> Path | None:
+    """The path of a test file below the public suites or below spec-tests, or None for other files."""
+    bases = [base for base in (specifications.root(), FOLDER) if base is not None]
+    path = file.resolve()
+    return next((path.relative_to(base.resolve()) for base in bases if path.is_relative_to(base.resolve())), None)
+
+
+@cache
+def load() -> Suites:
+    """Read the file."""
+    data = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    features = {
+        **{name: (SkipKind.PENDING, f"waits for {reason}") for name, reason in data["pending"].items()},
+        **{
+            name: (SkipKind.UNAVAILABLE, f"{name.partition('.')[2]}: {reason}")
+            for name, reason in data["unavailable"].items()
+        },
+    }
+    return Suites(
+        tuple(Suite(**fields) for fields in [*data["suite"], *data.get("pending_suite", ())]),
+        features,
+        tuple(Skip(**fields) for fields in data.get("skip", ())),
+        tuple(Deviation(**fields) for fields in data.get("deviation", ())),
+        tuple(Excluded(**fields) for fields in data.get("excluded", ())),
+    )

@@ -1,0 +1,92 @@
+"""SRV and TXT records in a Python script, and a client that finds its seeds in them."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from motorlite._api.composition import Core, World
+from motorlite.errors import ConfigurationError
+from motorlite.options import client_options
+from motorlite.srv import SRVRecords
+from tests.support.events import Log, PoolLog, listeners
+from tests.support.sdam import Client
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+
+    from motorlite._net.runtime import Runtime
+    from motorlite.testing.scripted import ScriptedDeployment
+    from motorlite.values import Address
+
+
+class Records:
+    """What every name is answered with; a test changes it as time goes on."""
+
+    def __init__(self, *hosts: str, time_to_live: float = 60.0, texts: Iterable[str] = ()) -> None:
+        self.hosts: list[Address] = []
+        self.set(*hosts)
+        self.time_to_live = time_to_live
+        # The TXT records, each of one string.
+        self.texts = list(texts)
+        # Fails queries, by their kind.
+        self.failures: dict[str, Exception] = {}
+        # Seconds that each query takes.
+        self.delay: float = 0.0
+        # The loop time, kind and name of every query.
+        self.queries: list[tuple[float, str, str]] = []
+        self._runtime: Runtime | None = None
+
+    def set(self, *hosts: str) -> None:
+        """The targets and ports of the SRV records from now on."""
+        parts = (host.rpartition(":") for host in hosts)
+        self.hosts = [(name, int(port)) for name, _, port in parts]
+
+    def resolver(self, runtime: Runtime) -> Records:
+        """What `World.resolver` expects."""
+        self._runtime = runtime
+        return self
+
+    def times(self, kind: str = "SRV") -> list[float]:
+        """When records of one kind were asked for."""
+        return [time for time, asked, _ in self.queries if asked == kind]
+
+    async def srv(self, name: str, until: float) -> SRVRecords:
+        await self._answer("SRV", name, until)
+        return SRVRecords(tuple(self.hosts), self.time_to_live)
+
+    async def txt(self, name: str, until: float) -> Sequence[Sequence[bytes]]:
+        await self._answer("TXT", name, until)
+        return [[text.encode()] for text in self.texts]
+
+    async def _answer(self, kind: str, name: str, until: float) -> None:
+        assert self._runtime is not None
+        now = self._runtime.now()
+        self.queries.append((now, kind, name))
+        await self._runtime.sleep(min(self.delay, until - now))
+        if self.delay > until - now:
+            raise ConfigurationError(f"{name}: the {kind} records cannot be looked up: timed out (scripted)")
+        if kind in self.failures:
+            raise self.failures[kind]
+
+
+@asynccontextmanager
+async def srv_client(
+    records: Records,
+    deployment: ScriptedDeployment,
+    uri: str = "mongodb+srv://cluster.example.com/",
+    *,
+    below: Callable[[int], int] = lambda _: 0,
+    **options: Any,
+) -> AsyncIterator[Client]:
+    """A client that has not looked anything up; closed at the end."""
+    log, pool_log = Log(), PoolLog()
+    chosen = client_options(uri, event_listeners=[*listeners(log), pool_log], **options)
+    world = World(connector=deployment.connector, resolver=records.resolver, jitter=lambda: 1.0, below=below)
+    core = Core(chosen, world)
+    core.enter()
+    try:
+        yield Client(core, deployment, log, pool_log)
+    finally:
+        await core.close()
+        await deployment.close()
