@@ -19,6 +19,7 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
+from tests.support.cancellation import cancel_at, count_suspensions
 from tests.support.core import Recorder
 from tests.support.events import Log, PoolLog, listeners
 from tests.support.pools import settle
@@ -466,3 +467,33 @@ async def test_the_wait_queue_error_tells_what_the_connections_are_in_use_for() 
             "connections in use by other operations: 1, "
         )
         await cursor.close()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["while-waiting", "after-the-wake-up"])
+async def test_a_cursor_cancelled_at_each_await_point_loses_no_connection(late: bool, anyio_backend_name: str) -> None:
+    async def life(subject: Subject) -> None:
+        async with subject.coll.find() as cursor:
+            assert len(await cursor.to_list(3)) == 3
+
+    def answer(subject: Subject) -> None:
+        for service in subject.deployment.services:
+            service.on("find", Reply(FIRST, 0.01))
+            service.on("getMore", Reply(MORE, 0.01))
+            service.on("killCursors", Reply({}, 0.01))
+
+    # Trio cannot cancel a task that was already woken.
+    late = late and anyio_backend_name == "asyncio"
+    async with balanced() as subject:
+        answer(subject)
+        points = await count_suspensions(lambda: life(subject))
+    assert points >= 4, "check-out, find, getMore, killCursors"
+    for point in range(1, points + 1):
+        async with balanced() as subject:
+            answer(subject)
+            assert await cancel_at(lambda: life(subject), point, late=late)
+            await anyio.sleep(1)
+            gc.collect()
+            await anyio.sleep(1)
+            assert (subject.stats.in_use, subject.stats.pending, subject.stats.operations) == (0, 0, 0)
+            await life(subject)
+            assert subject.stats.in_use == 0
