@@ -28,6 +28,7 @@ from motorlite.requests import (
     IndexModel,
     InsertOne,
     ReplaceOne,
+    SearchIndexModel,
     UpdateMany,
     UpdateOne,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "ReadPreference",
     "ReplaceOne",
     "ReturnDocument",
+    "SearchIndexModel",
     "ServerApi",
     "ServerApiVersion",
     "ServerStats",

@@ -38,6 +38,12 @@ def check_boolean(option: str, value: object) -> None:
         raise TypeError(f"{option} must be True or False, not {value!r}")
 
 
+def check_string(option: str, value: object) -> None:
+    """Raise TypeError unless `value` is a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{option} must be a string, not {type(value).__name__}")
+
+
 def check_list(option: str, value: object) -> None:
     """Raise TypeError unless `value` is a list."""
     if not isinstance(value, list):

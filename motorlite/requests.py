@@ -1,4 +1,4 @@
-"""Pure: the write requests of `bulk_write` and the description of an index, with PyMongo's constructors."""
+"""Pure: the write requests of `bulk_write` and the descriptions of indexes, with PyMongo's constructors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
     from motorlite.arguments import Hint, Pipeline
 
-__all__ = ["DeleteMany", "DeleteOne", "IndexModel", "InsertOne", "ReplaceOne", "UpdateMany", "UpdateOne"]
+__all__ = [
+    "DeleteMany",
+    "DeleteOne",
+    "IndexModel",
+    "InsertOne",
+    "ReplaceOne",
+    "SearchIndexModel",
+    "UpdateMany",
+    "UpdateOne",
+]
 
 _Document = TypeVar("_Document", bound="Mapping[str, Any]")
 
@@ -277,3 +286,45 @@ class IndexModel:
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self._document.items() if name != "key")
         return f"{type(self).__name__}({self._document['key']!r}{options})"
+
+
+class SearchIndexModel:
+    """A search index to create (MongoDB 7.0 and later, with Atlas Search).
+
+    Args:
+        definition: What is indexed; what it contains depends on `type`.
+        name: Its name; the server's default is "default".
+        type: "search" or "vectorSearch"; the server's default is "search".
+        kwargs: Further options of the index, as the createSearchIndexes command names them.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+    """
+
+    __slots__ = ("_document",)
+
+    def __init__(
+        self,
+        definition: Mapping[str, Any],
+        name: str | None = None,
+        type: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        arguments.check_mapping("definition", definition)
+        document: dict[str, Any] = {"definition": definition}
+        if name is not None:
+            arguments.check_string("name", name)
+            document["name"] = name
+        if type is not None:
+            arguments.check_string("type", type)
+            document["type"] = type
+        self._document = document | kwargs
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The index as the createSearchIndexes command takes it."""
+        return self._document
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self._document.items())
+        return f"{type(self).__name__}({options})"

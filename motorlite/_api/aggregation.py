@@ -37,8 +37,11 @@ def aggregation(
     pipeline: Any,
     session: AsyncClientSession | None,
     options: dict[str, Any],
+    read: type[Aggregate] = Aggregate,
 ) -> AsyncCommandCursor[Any]:
     """The cursor of a pipeline; `options` are checked and have the server's names.
+
+    `read` is the operation of a pipeline that does not write.
 
     Raises:
         TypeError: The pipeline is not a list of mappings.
@@ -75,7 +78,7 @@ def aggregation(
             "options": rest,
         }
         if not is_write:
-            return Aggregate(*names, stages, **given)
+            return read(*names, stages, **given)
         return AggregateWrite(*names, stages, write_concern=settings.write_concern, **given)
 
     return AsyncCommandCursor(core, session, limits, settings.codec_options, get_more, make)

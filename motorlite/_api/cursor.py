@@ -137,6 +137,8 @@ class AsyncCursor(CursorBase[DocumentT]):
     async def explain(self, timeoutMS: float | None = None) -> Mapping[str, Any]:
         """The server's plan for this query, from the explain command.
 
+        `max_time_ms` of the query limits the explain command too.
+
         Args:
             timeoutMS: The limit of the operation; 0 for no limit.
 
@@ -147,8 +149,12 @@ class AsyncCursor(CursorBase[DocumentT]):
         session = state_of(self._session, core)
         limit = deadline(core, self._settings.timeout, timeout_ms=timeoutMS)
         find = self._first_operation(limit).command(_NEWEST).document
+        command: dict[str, Any] = {"explain": find}
+        if "maxTimeMS" in find:
+            # In the command that is explained it is only a part of what is asked about: the server ignores it there.
+            command["maxTimeMS"] = find["maxTimeMS"]
         preference = self._settings.read_preference
-        operation = RunCommand(self._names[0], {"explain": find}, selector=preference, read_preference=preference)
+        operation = RunCommand(self._names[0], command, selector=preference, read_preference=preference)
         plan: Mapping[str, Any] = await core.executor.execute(operation, session, limit)
         return plan
 

@@ -14,6 +14,7 @@ from motorlite._api.client_base import ClientBase
 from motorlite._api.collection_find_and_modify import CollectionFindAndModify
 from motorlite._api.collection_indexes import CollectionIndexes
 from motorlite._api.collection_reads import CollectionReads
+from motorlite._api.collection_search_indexes import CollectionSearchIndexes
 from motorlite._api.collection_writes import CollectionWrites
 from motorlite._api.composition import Core
 from motorlite._api.database_base import DatabaseBase, name_of
@@ -40,6 +41,7 @@ class AsyncCollection(
     CollectionWrites[DocumentT],
     CollectionFindAndModify[DocumentT],
     CollectionIndexes[DocumentT],
+    CollectionSearchIndexes[DocumentT],
 ):
     """A collection: ``database["name"]`` or ``database.name``. Making one sends nothing.
 

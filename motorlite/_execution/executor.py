@@ -125,12 +125,12 @@ class Executor:
         *,
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
-        server_selection_timeout: float = 30.0,
-        socket_timeout: float | None = None,
-        api_declaration: Mapping[str, Any] | None = None,
-        publish_command: Callable[[Any], None] | None = None,
-        publish_retry: Callable[[RetryEvent], None] | None = None,
-        publish_selection: Callable[[Any], None] | None = None,
+        server_selection_timeout: float,
+        socket_timeout: float | None,
+        api_declaration: Mapping[str, Any] | None,
+        publish_command: Callable[[Any], None] | None,
+        publish_retry: Callable[[RetryEvent], None] | None,
+        publish_selection: Callable[[Any], None] | None,
     ) -> None:
         self._topology = topology
         self._sessions = sessions
@@ -167,7 +167,7 @@ class Executor:
         Raises:
             PyMongoError: the error that `classify.to_raise` picks of those that the attempts met.
         """
-        run = _Run(operation, session, deadline, operation_id or next(_operation_ids))
+        run = _Run(operation, session, deadline, next(_operation_ids) if operation_id is None else operation_id)
         retry: Retry | None = None
         if deadline.scope_expires_at == -inf:
             # The caller's cancel scope has been cancelled already: be cancelled before a connection is spent on it.

@@ -35,7 +35,8 @@ V8_0: Final = 25
 # The first wire version of each release.
 _RELEASES: Final = {8: "4.2", V4_4: "4.4", V5_0: "5.0", 17: "6.0", 21: "7.0", V8_0: "8.0"}
 
-# What drop, listIndexes and dropIndexes answer for a collection that does not exist (always the same code).
+# What drop, listIndexes, dropIndexes and the commands of search indexes answer for a collection that does not exist
+# (always the same code).
 NAMESPACE_NOT_FOUND: Final = 26
 
 
@@ -131,3 +132,34 @@ class AdministrativeWrite(Operation):
     def parse(self, reply: Document) -> Any:
         check_write_concern(reply)
         return reply
+
+
+class SearchIndexWrite(AdministrativeWrite):
+    """A command that changes search indexes, which a process beside the server keeps.
+
+    That process knows neither write nor read concern and refuses both ("Where are read concern and write concern?" in
+    the index management specification): none is sent, not even the afterClusterTime of a session, and every command
+    is answered, whatever the collection's write concern is.
+
+    Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
+    """
+
+    __slots__ = ()
+
+    supports_after_cluster_time = False
+
+    def __init__(
+        self,
+        database: str,
+        collection: str,
+        fields: Mapping[str, Any],
+        *,
+        comment: Any = None,
+        max_time_ms: int | None = None,
+    ) -> None:
+        document: Document = {self.name: collection, **fields}
+        if comment is not None:
+            document["comment"] = comment
+        if max_time_ms is not None:
+            document["maxTimeMS"] = max_time_ms
+        super().__init__(database, document)

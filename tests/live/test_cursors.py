@@ -247,9 +247,19 @@ async def test_a_cursor_that_nobody_holds_is_killed_in_the_background(
         cursor = await collection.aggregate([], batchSize=2)
         del cursor
         gc.collect()
-        await until(lambda: open_cursors(standalone) == before)
-        # And their sessions are in the pool again.
-        assert client.stats().sessions >= 1
+        # And their sessions are in the pool again, once killCursors was answered.
+        await until(lambda: open_cursors(standalone) == before and client.stats().sessions >= 1)
+
+
+async def test_max_time_limits_what_explain_executes(standalone: LocalServer, database_name: str) -> None:
+    """The server heeds it at the top of the explain command only, and tells then in the plan."""
+    async with make_client(standalone) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(5))
+        query = collection.find({"$where": "sleep(100) || true"})
+        assert (await query.clone().explain())["executionStats"]["executionSuccess"]
+        stats = (await query.max_time_ms(50).explain())["executionStats"]
+        assert (stats["executionSuccess"], stats["errorCode"]) == (False, 50)
 
 
 async def test_a_read_that_is_cancelled_leaves_nothing(standalone: LocalServer, database_name: str) -> None:

@@ -746,44 +746,6 @@ async def test_an_operation_that_is_cancelled_in_its_backoff_ends_at_once(
         assert (server.in_use, server.operations) == (0, 0)
 
 
-# --- the prose tests of the later revision, with its preset ---
-
-
-async def test_prose_1_retries_use_exponential_backoff(
-    replica_set: LocalServer, database_name: str, fail: Fail
-) -> None:
-    document = failpoints.fail_command(
-        ["insert"], error_code=BAD_VALUE, error_labels=BOTH, namespace=f"{database_name}.c"
-    )
-    fail(replica_set, document)
-    seconds = []
-    for jitter in (0.0, 1.0 - 2**-53):
-        policy = OverloadRetry.revision_2026_07()
-        async with make_client(replica_set, jitter=jitter, overload_policy=policy) as client:
-            await client.admin.command("ping")
-            started = anyio.current_time()
-            with pytest.raises(OperationFailure):
-                await client[database_name].c.insert_one({"a": 1})
-            seconds.append(anyio.current_time() - started)
-    without, with_backoff = seconds
-    assert abs(with_backoff - (without + 0.6)) < 0.6
-    assert with_backoff >= 0.6 - 1e-6
-
-
-@pytest.mark.parametrize(("options", "retries"), [({}, 2), ({"maxAdaptiveRetries": 1}, 1)])
-async def test_prose_3_and_4_the_number_of_retries(
-    replica_set: LocalServer, database_name: str, fail: Fail, options: dict[str, Any], retries: int
-) -> None:
-    record = Record()
-    options |= {"overload_policy": OverloadRetry.revision_2026_07(), "event_listeners": [record]}
-    async with make_client(replica_set, jitter=0.0, **options) as client:
-        fail(replica_set, failpoints.overload(1.0, ["find"]))
-        with pytest.raises(PyMongoError) as caught:
-            await client[database_name].c.find_one()
-        assert caught.value.error_labels >= set(BOTH)
-        assert record.names == ["find"] * (retries + 1)
-
-
 async def test_a_deadline_that_passes_during_the_command_is_not_retried(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -485,6 +486,24 @@ async def test_a_scope_that_is_cancelled_already() -> None:
         # No connection was spent on it.
         assert len(client.server().pool.state.idle) == 1
         assert not client.recorder.commands
+
+
+async def test_a_scope_that_is_cancelled_already_costs_no_time() -> None:
+    async with driver(replica_set()) as client:
+        before = client.now
+        await client.core.executor.execute(find(), None, Deadline(inf, -inf))
+        assert client.now == before
+
+
+async def test_an_error_at_the_very_end_of_a_scope_is_left_to_the_scope() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", later(BAD_VALUE, 0.5))
+    async with driver(deployment) as client:
+        before = client.now
+        # Nobody's scope: what comes after the chance that it gets can be seen.
+        with pytest.raises(OperationFailure):
+            await client.core.executor.execute(find(), None, Deadline(inf, before + 0.5))
+        assert client.now == pytest.approx(before + 0.501, abs=1e-9)
 
 
 async def test_a_scope_stops_retries_that_do_not_fit() -> None:

@@ -14,6 +14,7 @@ from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import ProtocolError, PyMongoError
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
+from tests.support import core
 from tests.support.core import (
     BAD_VALUE,
     DONE,
@@ -25,6 +26,7 @@ from tests.support.core import (
     WRITTEN,
     A,
     B,
+    Recorder,
     driver,
     find,
     get_more,
@@ -126,6 +128,24 @@ async def test_the_failed_event_has_the_reply_and_the_time() -> None:
         assert succeeded.duration == pytest.approx(0.5, abs=1e-9)
 
 
+async def test_the_error_of_the_failed_event_names_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    class Impatient(Recorder):
+        """Looks at the error when it is told, not when the operation has ended."""
+
+        def failed(self, event: CommandFailedEvent) -> None:
+            assert isinstance(event.error, PyMongoError)
+            seen.append(event.error.address)
+
+    monkeypatch.setattr(core, "Recorder", Impatient)
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("ping", BAD_VALUE)
+    async with driver(deployment) as client:
+        assert await outcome(client, run_command()) is not None
+    assert seen == [A]
+
+
 async def test_a_cancelled_command_failed() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].on("find", Hang())
@@ -204,6 +224,8 @@ async def test_an_unacknowledged_write_succeeds_with_a_made_up_reply() -> None:
         succeeded = client.recorder.commands[-1]
         assert isinstance(succeeded, CommandSucceededEvent)
         assert succeeded.reply == {"ok": 1}
+        # From the command to the last byte written; nothing held it up.
+        assert succeeded.duration == 0
 
 
 async def test_an_unacknowledged_write_that_cannot_be_written_failed() -> None:

@@ -12,6 +12,7 @@ from bson.errors import InvalidBSON
 from bson.timestamp import Timestamp
 
 from motorlite._execution.session import Session
+from motorlite._operations.run_command import RunCommand
 from motorlite._operations.statements import update_statement
 from motorlite._operations.update import Update
 from motorlite.deadline import NO_DEADLINE
@@ -53,6 +54,28 @@ async def test_writes(reply: dict[str, Any]) -> None:
         return Update("db", "coll", update_statement({}, {"$set": {"x": 1}}, multi=False))
 
     await fails_and_recovers("update", update, reply, ProtocolError, {"n": 1, "nModified": 1})
+
+
+@pytest.mark.parametrize("kind", [AttributeError, KeyError, TypeError, ValueError])
+async def test_whatever_python_says_about_a_reply(kind: type[Exception]) -> None:
+    class Strict(RunCommand):
+        def parse(self, reply: Any) -> Any:
+            raise kind("odd")
+
+    async with driver(ScriptedDeployment(["a:1"])) as client:
+        with pytest.raises(ProtocolError, match="the reply to ping cannot be used") as raised:
+            await client.run(Strict("db", {"ping": 1}))
+        assert isinstance(raised.value.__cause__, kind)
+
+
+async def test_a_write_concern_error_means_nothing_to_a_read() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    concern_error = {"writeConcernError": {"code": 91, "errmsg": "no"}, "errorLabels": ["RetryableWriteError"]}
+    deployment["a:1"].on("find", {**FOUND, **concern_error})
+    async with driver(deployment) as client:
+        await client.run(find())
+        assert len(deployment["a:1"].commands("find")) == 1
+        assert not client.recorder.cleared
 
 
 @pytest.mark.parametrize("fields", [{"errorLabels": 3}, {"code": [1]}, {"code": {"a": 1}}, {"errmsg": 5}], ids=repr)

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from motorlite._execution.executor import CommandNotRebuilt
+from motorlite._operations.run_command import RunCommand
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
@@ -38,7 +39,8 @@ from tests.support.core import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._execution.operation import Operation
+    from motorlite._execution.operation import Command, Operation
+    from motorlite.values import ServerFacts
 
 pytestmark = pytest.mark.anyio
 
@@ -217,6 +219,26 @@ async def test_a_command_that_cannot_be_built_again_does_not_hide_the_overload_e
         assert not deployment["b:1"].commands()
         # No connection is lost on that way.
         assert not client.server(B).pool.state.in_use
+
+
+async def test_whatever_keeps_a_command_from_being_built_again() -> None:
+    class BuiltOnce(RunCommand):
+        built = 0
+
+        def command(self, facts: ServerFacts) -> Command:
+            self.built += 1
+            if self.built > 1:
+                raise ValueError("once only")
+            return super().command(facts)
+
+    deployment = replica_set()
+    deployment["a:1"].on("ping", OVERLOADED)
+    async with driver(deployment) as client:
+        error = await fails(client, BuiltOnce("db", {"ping": 1}))
+        assert isinstance(error, OperationFailure)
+        assert (error.code, error.attempts) == (462, 2)
+        assert isinstance(error.__cause__, CommandNotRebuilt)
+        assert isinstance(error.__cause__.__cause__, ValueError)
 
 
 async def test_a_command_that_cannot_be_built_at_all_raises_its_own_error() -> None:

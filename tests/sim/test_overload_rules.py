@@ -477,6 +477,16 @@ async def test_rule_6_the_other_mongos_is_asked() -> None:
     assert len(deployment["a:1"].times("find") + deployment["b:1"].times("find")) == 3
 
 
+async def test_rule_6_every_mongos_is_asked_before_one_is_asked_again() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1", "c:1"], mongos=True)
+    for address in ("a:1", "b:1", "c:1"):
+        deployment[address].on("find", OVERLOADED)
+    async with driver(deployment) as client:
+        await anyio.sleep(1)
+        await fails(client, find())
+        assert len({event.address for event in client.recorder.retries[:3]}) == 3
+
+
 async def test_rule_6_a_replica_set_with_primary_preferred_reads_from_a_secondary() -> None:
     deployment = replica_set(servers=2)
     deployment["a:1"].on("find", OVERLOADED)

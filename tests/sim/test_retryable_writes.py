@@ -30,6 +30,7 @@ from motorlite.errors import (
 from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
 from tests.support.core import (
     BAD_VALUE,
+    FOUND,
     HOST_UNREACHABLE,
     OVERLOADED,
     RETRYABLE_ONLY,
@@ -38,7 +39,9 @@ from tests.support.core import (
     B,
     driver,
     fails,
+    find,
     gaps,
+    hello_delay,
     insert,
     later,
     replica_set,
@@ -47,6 +50,7 @@ from tests.support.core import (
 )
 
 if TYPE_CHECKING:
+    from motorlite._operations.insert import Insert
     from motorlite.testing.scripted import Answer
 
 pytestmark = pytest.mark.anyio
@@ -123,6 +127,15 @@ async def test_find_and_modify() -> None:
     async with driver(deployment) as client:
         await client.run(FindAndModify("db", "coll", {}, update={"$set": {"x": 1}}))
         assert [command["txnNumber"] for command in deployment["a:1"].commands("findAndModify")] == [1, 1]
+
+
+async def test_a_read_has_no_number() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", HOST_UNREACHABLE, FOUND)
+    async with driver(deployment) as client:
+        await client.run(find())
+        commands = deployment["a:1"].commands("find")
+        assert ["txnNumber" in command for command in commands] == [False, False]
 
 
 async def test_a_standalone_gets_no_number_and_no_retry() -> None:
@@ -243,6 +256,16 @@ async def test_network_errors_are_labelled_by_the_driver(wire_version: int) -> N
         assert error.attempts == 2
 
 
+async def test_a_standalones_network_errors_are_not_labelled() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("insert", Close())
+    async with driver(deployment) as client:
+        error = await fails(client, insert())
+        assert isinstance(error, AutoReconnect)
+        assert not error.has_error_label("RetryableWriteError")
+        assert (error.attempts, error.retry_refusal) == (1, "not retryable")
+
+
 async def test_a_socket_time_out_is_a_network_error() -> None:
     deployment = replica_set()
     deployment["a:1"].on("insert", Hang(), WRITTEN)
@@ -271,6 +294,50 @@ async def test_waiting_for_a_connection_while_the_pool_is_cleared() -> None:
         assert cleared.error.has_error_label("RetryableWriteError")
         assert isinstance(refused.error, NotPrimaryError)
         assert {cleared.reason, refused.reason} == {"retryable write"}
+
+
+async def test_a_write_that_has_a_number_stays_retryable_without_a_connection() -> None:
+    # As it would not be if the second server had been the first one to be asked.
+    deployment = replica_set(servers=2)
+    other = deployment["b:1"]
+    other.hello["logicalSessionTimeoutMinutes"] = None
+
+    def step_down(_: dict[str, Any]) -> Answer:
+        deployment.step_down("b:1")
+        other.on("isMaster", Close())
+        return failure(10107, "RetryableWriteError")
+
+    deployment["a:1"].on("insert", step_down)
+    async with driver(deployment) as client:
+        await fails(client, insert())
+        event = client.recorder.retries[1]
+        assert event.address == B
+        assert isinstance(event.error, AutoReconnect)
+        assert event.error.has_error_label("RetryableWriteError")
+
+
+@pytest.mark.parametrize(
+    ("is_standalone", "options", "operation"),
+    [
+        (True, {}, insert()),
+        (False, {"retryWrites": False}, insert()),
+        (False, {}, insert(write_concern=WriteConcern(w=0))),
+    ],
+    ids=["standalone", "retryWrites=false", "unacknowledged"],
+)
+async def test_a_write_that_may_not_be_retried_while_the_pool_is_cleared(
+    is_standalone: bool, options: dict[str, Any], operation: Insert
+) -> None:
+    deployment = ScriptedDeployment(["a:1"]) if is_standalone else replica_set()
+    deployment["a:1"].on("insert", later(failure(91), 1), WRITTEN)
+    async with driver(deployment, maxPoolSize=1, **options) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(fails, client, insert())
+            await anyio.sleep(0.1)
+            error = await fails(client, operation)
+        assert isinstance(error, PoolClearedError)
+        assert not error.has_error_label("RetryableWriteError")
+        assert (error.attempts, error.retry_refusal) == (1, "not retryable")
 
 
 # --- write concern errors ---
@@ -370,6 +437,32 @@ async def test_a_write_concern_error_tells_the_topology() -> None:
         await client.run(insert())
         # ShutdownInProgress clears the pool.
         assert len(client.recorder.cleared) == 1
+
+
+async def test_a_write_concern_error_of_before_a_step_down_that_is_known_tells_nothing() -> None:
+    deployment = replica_set(streaming=True)
+    server = deployment["a:1"]
+
+    def answer(_: dict[str, Any]) -> Answer:
+        known = {"processId": server.process_id, "counter": server.counter}
+        return {**concern_error(91, "RetryableWriteError"), "topologyVersion": known}
+
+    server.on("insert", answer, WRITTEN)
+    async with driver(deployment) as client:
+        await client.run(insert())
+        assert len(server.commands("insert")) == 2
+        assert not client.recorder.cleared
+
+
+async def test_the_topology_is_told_whose_write_concern_failed() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("insert", concern_error(10107))
+    async with driver(deployment) as client:
+        hello_delay(deployment, "a:1", 1)
+        await fails(client, insert())
+        error = client.server().description.error
+        assert isinstance(error, WriteConcernError)
+        assert (error.code, error.address) == (10107, A)
 
 
 # --- which error is raised ---

@@ -11,7 +11,7 @@ from motorlite._topology.selection import WRITABLE
 from motorlite.deadline import Deadline
 from motorlite.errors import AutoReconnect, ConfigurationError, InvalidOperation, ServerSelectionTimeoutError
 from motorlite.read_preferences import Nearest, PrimaryPreferred, ReadPreference, Secondary, SecondaryPreferred
-from motorlite.testing.scripted import ScriptedDeployment
+from motorlite.testing.scripted import Reply, ScriptedDeployment
 from tests.support.core import find, insert
 from tests.support.pools import settle
 from tests.support.sdam import Client, client
@@ -157,6 +157,18 @@ async def test_operations_are_counted_while_they_run() -> None:
     async with client(deployment) as driver:
         await driver.run(insert())
         assert counts == [1]
+        assert driver.server("a").operation_count == 0
+
+
+async def test_operations_at_the_same_time_are_all_counted() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("insert", Reply({"n": 1}, 1))
+    async with client(deployment) as driver:
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(driver.run, insert())
+            await anyio.sleep(0.5)
+            assert driver.server("a").operation_count == 3
         assert driver.server("a").operation_count == 0
 
 

@@ -190,6 +190,16 @@ async def test_a_session_that_the_server_is_about_to_forget_is_not_used() -> Non
         assert first == second != third
 
 
+async def test_a_session_lives_on_with_every_use() -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        for _ in range(3):
+            await client.run(find())
+            await anyio.sleep(20 * 60)
+        first, second, third = ids(deployment)
+        assert first == second == third
+
+
 async def test_a_server_without_sessions() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].hello["logicalSessionTimeoutMinutes"] = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 from bson.dbref import DBRef
 
-from motorlite import IndexModel, InsertOne, OverloadRetry, UpdateMany, UpdateOne
+from motorlite import IndexModel, InsertOne, OverloadRetry, SearchIndexModel, UpdateMany, UpdateOne
 from motorlite._execution.operation import Kind, TimeLimit
 from motorlite.concerns import WriteConcern
 from tests.support.fake_core import batch, fake_client, next_batch
@@ -82,6 +82,7 @@ def _command_cursor(text: str, perform: Callable[[Any], Awaitable[Any]], *replie
 
 _CHANGE = {"$set": {"a": 1}}
 _EMPTY = batch([])
+_CREATED = {"ok": 1, "indexesCreated": [{"id": "1", "name": "default"}]}
 
 READS: tuple[Call, ...] = (
     _collection("collection.find(...)", lambda c: c.find().to_list(), _EMPTY),
@@ -91,6 +92,7 @@ READS: tuple[Call, ...] = (
     _collection("collection.count_documents(...)", lambda c: c.count_documents({}), _EMPTY),
     _collection("collection.estimated_document_count()", lambda c: c.estimated_document_count(), {"ok": 1, "n": 0}),
     _collection("collection.list_indexes()", lambda c: c.list_indexes().to_list(), _EMPTY),
+    _collection("collection.list_search_indexes()", lambda c: c.list_search_indexes(), _EMPTY),
     _collection("collection.index_information()", lambda c: c.index_information(), _EMPTY),
     _collection("collection.options()", lambda c: c.options(), _EMPTY),
     _database("database.aggregate([...])", lambda d: d.aggregate([{"$currentOp": {}}]), _EMPTY),
@@ -144,6 +146,14 @@ ADMINISTRATION: tuple[Call, ...] = (
     _collection("collection.create_indexes([...])", lambda c: c.create_indexes([IndexModel("a")])),
     _collection("collection.drop_index(...)", lambda c: c.drop_index("a")),
     _collection("collection.drop_indexes()", lambda c: c.drop_indexes()),
+    _collection("collection.create_search_index(...)", lambda c: c.create_search_index({"definition": {}}), _CREATED),
+    _collection(
+        "collection.create_search_indexes([...])",
+        lambda c: c.create_search_indexes([SearchIndexModel({})]),
+        _CREATED,
+    ),
+    _collection("collection.update_search_index(...)", lambda c: c.update_search_index("a", {})),
+    _collection("collection.drop_search_index(...)", lambda c: c.drop_search_index("a")),
     _collection("collection.drop()", lambda c: c.drop()),
     _collection("collection.rename(...)", lambda c: c.rename("x")),
     _database("database.create_collection(...)", lambda d: d.create_collection("x", check_exists=False)),

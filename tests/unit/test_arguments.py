@@ -33,10 +33,13 @@ def test_documents() -> None:
         arguments.check_document("document", MappingProxyType({}))
 
 
-def test_booleans_and_lists() -> None:
+def test_booleans_strings_and_lists() -> None:
     arguments.check_boolean("upsert", False)
     with pytest.raises(TypeError, match="upsert must be True or False, not 1"):
         arguments.check_boolean("upsert", 1)
+    arguments.check_string("name", "")
+    with pytest.raises(TypeError, match="name must be a string, not bytes"):
+        arguments.check_string("name", b"a")
     arguments.check_list("array_filters", [])
     with pytest.raises(TypeError, match="array_filters must be a list, not tuple"):
         arguments.check_list("array_filters", ())

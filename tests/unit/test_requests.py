@@ -3,7 +3,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import pymongo
+import pymongo.operations
 import pytest
 
 from motorlite import requests
@@ -13,6 +13,7 @@ from motorlite.requests import (
     IndexModel,
     InsertOne,
     ReplaceOne,
+    SearchIndexModel,
     UpdateMany,
     UpdateOne,
 )
@@ -23,7 +24,7 @@ SET = {"$set": {"x": 1}}
 @pytest.mark.parametrize("name", requests.__all__)
 def test_constructors_take_what_those_of_pymongo_take(name: str) -> None:
     ours = inspect.signature(getattr(requests, name)).parameters.values()
-    theirs = inspect.signature(getattr(pymongo, name)).parameters.values()
+    theirs = inspect.signature(getattr(pymongo.operations, name)).parameters.values()
     assert [(one.name, one.kind, one.default) for one in ours] == [(one.name, one.kind, one.default) for one in theirs]
 
 
@@ -122,3 +123,30 @@ def test_wrong_index_models() -> None:
         IndexModel(5)  # type: ignore[arg-type]  # the point of the test
     with pytest.raises(TypeError, match="collation must be"):
         IndexModel("a", collation="de")
+
+
+def test_search_index_models() -> None:
+    definition = {"mappings": {"dynamic": False}}
+    assert SearchIndexModel(definition).document == {"definition": definition}
+    model = SearchIndexModel(definition, "mine", "vectorSearch", storedSource=True)
+    assert model.document == {
+        "definition": definition,
+        "name": "mine",
+        "type": "vectorSearch",
+        "storedSource": True,
+    }
+    assert SearchIndexModel(type="search", name="mine", definition={}).document == {
+        "definition": {},
+        "name": "mine",
+        "type": "search",
+    }
+    assert repr(SearchIndexModel({}, "mine")) == "SearchIndexModel(definition={}, name='mine')"
+
+
+def test_wrong_search_index_models() -> None:
+    with pytest.raises(TypeError, match="definition must be a mapping, not str"):
+        SearchIndexModel("a")  # type: ignore[arg-type]  # the point of the test
+    with pytest.raises(TypeError, match="name must be a string, not int"):
+        SearchIndexModel({}, 5)  # type: ignore[arg-type]  # the point of the test
+    with pytest.raises(TypeError, match="type must be a string, not int"):
+        SearchIndexModel({}, type=5)  # type: ignore[arg-type]  # the point of the test

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from bson import DBRef
 
-from motorlite import AsyncCollection, AsyncCursor, AsyncDatabase, AsyncMongoClient, IndexModel, InsertOne
+from motorlite import (
+    AsyncCollection,
+    AsyncCursor,
+    AsyncDatabase,
+    AsyncMongoClient,
+    IndexModel,
+    InsertOne,
+    SearchIndexModel,
+)
+from motorlite.errors import OperationFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,7 +29,24 @@ if TYPE_CHECKING:
 
 SET: Final = {"$set": {"b": 1}}
 
+
+async def _refused(call: Awaitable[Any]) -> None:
+    """A server without Atlas Search refuses the command, after it was sent with its session."""
+    with suppress(OperationFailure):
+        await call
+
+
+SEARCH: Final[dict[str, Call]] = {
+    "collection.create_search_index": lambda c, s: _refused(c.create_search_index({"definition": {}}, session=s)),
+    "collection.create_search_indexes": lambda c, s: _refused(
+        c.create_search_indexes([SearchIndexModel({})], session=s)
+    ),
+    "collection.drop_search_index": lambda c, s: _refused(c.drop_search_index("a", session=s)),
+    "collection.list_search_indexes": lambda c, s: _refused(c.list_search_indexes(session=s).to_list()),
+    "collection.update_search_index": lambda c, s: _refused(c.update_search_index("a", {}, session=s)),
+}
 CALLS: Final[dict[str, Call]] = {
+    **SEARCH,
     "client.drop_database": lambda c, s: c.database.client.drop_database(c.database, session=s),
     "client.list_database_names": lambda c, s: c.database.client.list_database_names(session=s),
     "client.list_databases": lambda c, s: c.database.client.list_databases(session=s).to_list(),

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import CursorType, ReadConcern, ReturnDocument, WriteConcern
 from motorlite.read_preferences import make_read_preference, read_pref_mode_from_name
-from motorlite.requests import DeleteMany, DeleteOne, IndexModel, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+from motorlite.requests import (
+    DeleteMany,
+    DeleteOne,
+    IndexModel,
+    InsertOne,
+    ReplaceOne,
+    SearchIndexModel,
+    UpdateMany,
+    UpdateOne,
+)
 from tests.spec.unified.outcomes import BadTest
 
 if TYPE_CHECKING:
@@ -135,3 +144,7 @@ def write_models(requests: Iterable[Mapping[str, Any]]) -> list[Any]:
 
 def index_model(keys: Mapping[str, Any], options: Mapping[str, Any]) -> IndexModel:
     return IndexModel(keys, **options)
+
+
+def search_index_model(fields: Mapping[str, Any]) -> SearchIndexModel:
+    return SearchIndexModel(**selected(fields, renamed("definition name type"), "a search index"))

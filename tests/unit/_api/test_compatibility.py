@@ -26,19 +26,14 @@ PAIRS: dict[str, tuple[type[Any], type[Any]]] = {
         AsyncClientSession,
     )
 }
-# What is not there yet: change streams, search indexes, raw batches, client bulk writes, transactions.
+# What is not there yet: change streams, raw batches, client bulk writes, transactions.
 MISSING = {
     "AsyncMongoClient": {"HOST", "PORT", "bulk_write", "eq_props", "next", "watch"},
     "AsyncDatabase": {"next", "watch"},
     "AsyncCollection": {
         "aggregate_raw_batches",
-        "create_search_index",
-        "create_search_indexes",
-        "drop_search_index",
         "find_raw_batches",
-        "list_search_indexes",
         "next",
-        "update_search_index",
         "watch",
     },
     "AsyncClientSession": {

@@ -631,6 +631,19 @@ async def test_explain(things: Things) -> None:
     assert core.last.command == {"explain": {"find": "things", "filter": {"a": 1}, "sort": {"a": 1}}}
 
 
+async def test_max_time_limits_explain(things: Things) -> None:
+    """At the top, where the server heeds it, and in the query, where PyMongo has it."""
+    coll, core = things
+    explained = {"find": "things", "filter": {}}
+    await coll.find().max_time_ms(2000).explain()
+    assert core.last.command == {"explain": {**explained, "maxTimeMS": 2000}, "maxTimeMS": 2000}
+    await coll.find(max_time_ms=0).explain()
+    assert core.last.command == {"explain": {**explained, "maxTimeMS": 0}, "maxTimeMS": 0}
+    await coll.find(max_time_ms=2000).explain(timeoutMS=50)
+    assert core.last.command == {"explain": explained}
+    assert core.last.deadline.expires_at == 1000.05
+
+
 async def test_distinct(things: Things) -> None:
     coll, core = things
     core.reply({"ok": 1, "values": [1, 2]})

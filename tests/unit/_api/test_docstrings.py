@@ -16,6 +16,7 @@ from motorlite import (
     AsyncDatabase,
     AsyncMongoClient,
     IndexModel,
+    SearchIndexModel,
 )
 from motorlite._execution.operation import Kind
 from motorlite.errors import PyMongoError
@@ -28,7 +29,7 @@ SILENT = {"AsyncCursor.add_option"}
 CURSORS = {
     "AsyncMongoClient": {"list_databases"},
     "AsyncDatabase": {"aggregate", "cursor_command", "list_collections"},
-    "AsyncCollection": {"aggregate", "find", "list_indexes"},
+    "AsyncCollection": {"aggregate", "find", "list_indexes", "list_search_indexes"},
 }
 
 OVERLOAD = r"overload errors \(up to 5, with backoff\)"
@@ -56,6 +57,10 @@ EXPECTED = {
     "delete_many": SEVERAL,
     "create_index": OVERLOAD_ONLY,
     "create_indexes": OVERLOAD_ONLY,
+    "create_search_index": OVERLOAD_ONLY,
+    "create_search_indexes": OVERLOAD_ONLY,
+    "update_search_index": OVERLOAD_ONLY,
+    "drop_search_index": OVERLOAD_ONLY,
     "drop_index": OVERLOAD_ONLY,
     "drop_indexes": OVERLOAD_ONLY,
     "drop": OVERLOAD_ONLY,
@@ -136,6 +141,10 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "delete_many": ({},),
     "create_index": ("a",),
     "create_indexes": ([IndexModel("a")],),
+    "create_search_index": ({"definition": {}},),
+    "create_search_indexes": ([SearchIndexModel({})],),
+    "update_search_index": ("a", {}),
+    "drop_search_index": ("a",),
     "drop_index": ("a",),
     "drop_indexes": (),
     "drop": (),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+from typing import Any
 
 import pytest
-from bson.codec_options import DEFAULT_CODEC_OPTIONS
+from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
+from bson.son import SON
 
 import motorlite._operations
 from motorlite._execution.operation import (
@@ -20,6 +22,7 @@ from motorlite._execution.operation import (
     ServerFacts,
     TimeLimit,
 )
+from motorlite.read_preferences import ReadPreference
 from tests.unit._execution.operations import Read
 
 
@@ -47,6 +50,7 @@ RETRYABLE = {
     "ListCollections",
     "ListDatabases",
     "ListIndexes",
+    "ListSearchIndexes",
 }
 # Each instance decides: several documents or no acknowledgement, and it is not retryable.
 DECIDE_THEMSELVES = {"Delete", "DeleteBatch", "FindAndModify", "Insert", "InsertBatch", "Update", "UpdateBatch"}
@@ -71,6 +75,7 @@ def test_what_opens_cursors() -> None:
         "Find",
         "ListCollections",
         "ListIndexes",
+        "ListSearchIndexes",
         "RunCursorCommand",
     }
 
@@ -89,7 +94,17 @@ def test_what_counts_as_a_read_and_what_as_a_write() -> None:
     }
     assert kinds == {
         Kind.READ: {"GetMore", "KillCursors"},
-        Kind.WRITE: {"AggregateWrite", "Create", "CreateIndexes", "Drop", "DropDatabase", "DropIndexes"},
+        Kind.WRITE: {
+            "AggregateWrite",
+            "Create",
+            "CreateIndexes",
+            "CreateSearchIndexes",
+            "Drop",
+            "DropDatabase",
+            "DropIndexes",
+            "DropSearchIndex",
+            "UpdateSearchIndex",
+        },
         Kind.COMMAND: {"EndSessions", "RunCommand", "RunCursorCommand"},
     }
 
@@ -101,9 +116,20 @@ def test_defaults() -> None:
     assert operation.codec_options is DEFAULT_CODEC_OPTIONS
     assert operation.is_idempotent is False
     assert operation.is_acknowledged is True
+    assert operation.is_await_data is False
     assert operation.time_limit is TimeLimit.SEND
     assert operation.document_fields is None
     assert operation.parse({"ok": 1}) == {"ok": 1}
+
+
+def test_what_an_instance_is_given() -> None:
+    preference = ReadPreference.SECONDARY
+    codec_options: CodecOptions[SON[str, Any]] = CodecOptions(document_class=SON)
+    operation = Read("db", selector=preference, read_preference=preference, codec_options=codec_options)
+    assert operation.database == "db"
+    assert operation.selector is preference
+    assert operation.read_preference is preference
+    assert operation.codec_options is codec_options
 
 
 def test_an_operation_must_build_a_command() -> None:
@@ -132,6 +158,10 @@ def test_a_cursor_reply(field: str) -> None:
     assert reply.reply is raw
     assert reply.address is None
     assert reply.session is None
+
+
+def test_a_cursor_that_is_closed_already_may_have_a_namespace() -> None:
+    assert CursorReply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, "firstBatch").namespace == "db.coll"
 
 
 def test_a_cursor_reply_without_a_namespace() -> None:

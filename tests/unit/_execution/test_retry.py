@@ -324,6 +324,16 @@ def test_the_phase_that_is_known_already_is_kept() -> None:
         assert error.phase == "reply"
 
 
+def test_the_phase_of_an_earlier_error_is_not_that_of_the_newest() -> None:
+    case = Case()
+    first = host_unreachable()
+    first.phase = "reply"
+    case.again(first)
+    newest = overload()
+    assert case.refused(newest, Deadline(NOW + 0.05, inf, 1)) is RetryRefusal.DEADLINE
+    assert (first.phase, newest.phase) == ("reply", "backoff")
+
+
 # --- the order of the checks ---
 
 

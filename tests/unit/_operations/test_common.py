@@ -69,11 +69,13 @@ def test_every_command_is_there() -> None:
         "count",
         "create",
         "createIndexes",
+        "createSearchIndexes",
         "delete",
         "distinct",
         "drop",
         "dropDatabase",
         "dropIndexes",
+        "dropSearchIndex",
         "endSessions",
         "find",
         "findAndModify",
@@ -84,5 +86,6 @@ def test_every_command_is_there() -> None:
         "listDatabases",
         "listIndexes",
         "update",
+        "updateSearchIndex",
     }
     assert {AdministrativeWrite, SingleWrite} <= set(operation_classes())

@@ -29,6 +29,13 @@ def test_a_pool_begins_paused_and_refuses() -> None:
     assert state.total == 0
 
 
+def test_the_defaults_of_the_specification() -> None:
+    options = PoolOptions()
+    assert (options.max_size, options.min_size, options.max_connecting) == (100, 0, 2)
+    assert (options.max_idle_time, options.wait_queue_timeout) == (None, None)
+    assert (options.connect_timeout, options.maintenance_interval) == (20.0, 1.0)
+
+
 def test_ready_is_told_once() -> None:
     state = PoolState(ADDRESS, PoolOptions())
     assert state.ready()
@@ -151,6 +158,16 @@ def test_who_asks_next_takes_over_what_is_under_way() -> None:
     assert another.request is third
 
 
+def test_of_several_under_way_the_oldest_is_taken_over() -> None:
+    subject = Subject()
+    requests = [subject.ask(), subject.ask()]
+    older, newer = subject.started()
+    for request in requests:
+        give_up(subject, request)
+    first, second = subject.ask(), subject.ask()
+    assert (older.request, newer.request) == (first, second)
+
+
 def test_a_request_that_is_no_longer_waited_for_is_passed_over() -> None:
     # Its caller was cancelled and has not run yet.
     subject = Subject(max_size=1)
@@ -219,6 +236,14 @@ def test_idle_for_too_long() -> None:
     assert subject.effects() == [Close(two, "idle")]
 
 
+def test_the_idle_time_counts_from_the_last_check_in() -> None:
+    subject = Subject(max_idle_time=10.0)
+    (connection,) = subject.checked_out()
+    subject.state.put(connection, 100.0)
+    assert connection.idle_since == 100.0
+    assert subject.state.take(105.0) is connection
+
+
 def test_exactly_the_limit_is_allowed() -> None:
     subject = Subject(max_idle_time=10.0)
     (connection,) = subject.idle()
@@ -265,6 +290,7 @@ def test_the_sponsor_alone_gets_the_error() -> None:
     error = AutoReconnect("refused")
     subject.fail(establishment, error)
     assert answer(first) is error
+    assert first.establishment is None
     assert answer(second) is None
     (next_one,) = subject.started()
     assert next_one.request is second
@@ -359,6 +385,24 @@ def test_clear_refuses_those_who_wait_each_with_an_error_of_its_own() -> None:
     assert isinstance(answer(two), PoolClearedError)
     assert answer(one) is not answer(two)
     assert not subject.state.queue
+
+
+def test_clear_lets_go_of_what_was_under_way() -> None:
+    subject = Subject()
+    request = subject.ask()
+    (establishment,) = subject.started()
+    subject.state.clear(None)
+    assert request.establishment is None
+    assert establishment.request is None
+
+
+def test_clear_keeps_what_is_to_be_done_already() -> None:
+    subject = Subject(max_idle_time=10.0)
+    old, good = subject.idle(2)
+    old.idle_since = -5.0
+    subject.state.prune(8.0)
+    subject.state.clear(None)
+    assert subject.effects() == [Close(old, "idle"), Close(good, "stale")]
 
 
 def test_a_second_clear_is_not_told_and_still_counts() -> None:

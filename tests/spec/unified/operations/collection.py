@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.spec.unified import results
-from tests.spec.unified.arguments import cursor_type, return_document, write_models
+from tests.spec.unified.arguments import cursor_type, return_document, search_index_model, write_models
 from tests.spec.unified.operations.method import Method
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ async def _list_index_names(collection: Any, arguments: Arguments) -> list[str]:
     return [index["name"] for index in found]
 
 
+async def _list_search_indexes(collection: Any, arguments: Arguments) -> Any:
+    """The options of the aggregation are arguments like the others."""
+    arguments |= arguments.pop("aggregationOptions", {})
+    return await Method("list_search_indexes", f"name batchSize=batchSize {_READ}")(collection, arguments)
+
+
 OPERATIONS: Final[Mapping[str, Handler]] = {
     "aggregate": Method(
         "aggregate",
@@ -63,12 +69,21 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
         "partialFilterExpression=partialFilterExpression wildcardProjection=wildcardProjection "
         f"{_TIME}",
     ),
+    "createSearchIndex": Method(
+        "create_search_index", f"model comment {_TIME}", converters={"model": search_index_model}
+    ),
+    "createSearchIndexes": Method(
+        "create_search_indexes",
+        f"models comment {_TIME}",
+        converters={"models": lambda models: [search_index_model(model) for model in models]},
+    ),
     "deleteMany": Method("delete_many", _DELETE, results.delete),
     "deleteOne": Method("delete_one", _DELETE, results.delete),
     "distinct": Method("distinct", f"fieldName=key filter {_READ}"),
     "drop": Method("drop", "comment timeoutMS=timeoutMS"),
     "dropIndex": _drop_index,
     "dropIndexes": Method("drop_indexes", f"comment {_TIME}"),
+    "dropSearchIndex": Method("drop_search_index", f"name comment {_TIME}"),
     "estimatedDocumentCount": Method("estimated_document_count", f"comment {_TIME}"),
     "find": _FIND_METHOD,
     "findOne": Method("find_one", _FIND, required=("filter",)),
@@ -79,6 +94,7 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
     "insertOne": Method("insert_one", f"document bypassDocumentValidation {_WRITE}", results.insert_one),
     "listIndexNames": _list_index_names,
     "listIndexes": Method("list_indexes", "comment batchSize=batchSize timeoutMS=timeoutMS timeoutMode=timeoutMode"),
+    "listSearchIndexes": _list_search_indexes,
     "rename": Method("rename", "to=new_name dropTarget=dropTarget comment timeoutMS=timeoutMS"),
     "replaceOne": Method(
         "replace_one",
@@ -87,4 +103,5 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
     ),
     "updateMany": Method("update_many", _UPDATE, results.update),
     "updateOne": Method("update_one", f"{_UPDATE} sort", results.update),
+    "updateSearchIndex": Method("update_search_index", f"name definition comment {_TIME}"),
 }
