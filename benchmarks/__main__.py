@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import point_reads
+from benchmarks import abandoned, failover, point_reads
 
 
 def main() -> int:
@@ -18,6 +18,20 @@ def main() -> int:
     )
     point_reads.add_arguments(reads)
     reads.set_defaults(run=point_reads.run)
+    late = commands.add_parser(
+        "abandoned",
+        help="connections made for operations that are cancelled or run out of time; exits 1 when motorlite makes 5 or "
+        "more per 1000 that the server answers within the second",
+    )
+    abandoned.add_arguments(late)
+    late.set_defaults(run=abandoned.run)
+    kills = commands.add_parser(
+        "failover",
+        help="the primary is killed under load, twenty times; exits 1 when a write is lost or applied twice, or when "
+        "the median from the election to the next success is 300 ms or more",
+    )
+    failover.add_arguments(kills)
+    kills.set_defaults(run=failover.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 

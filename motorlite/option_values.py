@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias
 
 from motorlite.errors import ConfigurationError
@@ -216,6 +217,13 @@ def event_listeners(kinds: tuple[type[object], ...]) -> Parser:
         return tuple(value)
 
     return parse
+
+
+def function(value: object) -> object:
+    """Something that can be called, and not awaited."""
+    if not callable(value) or iscoroutinefunction(value):
+        raise TypeError
+    return value
 
 
 def mechanism_properties(value: object) -> dict[str, Any]:

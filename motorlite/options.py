@@ -19,7 +19,7 @@ from motorlite.retry import OverloadRetry
 from motorlite.uri import DEFAULT_PORT, parse_hosts, parse_txt_record, read_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from motorlite.driver_info import DriverInfo
     from motorlite.server_api import ServerApi
@@ -124,6 +124,7 @@ class ClientOptions:
         connect: Whether to connect before the first operation; None: not set.
         overload_policy: The preset with `max_adaptive_retries`, `adaptive_retries` and
             `enable_overload_retargeting` applied to it where these were set.
+        server_selector: The application's own filter of suitable servers, applied before the latency window.
         explicit: The documented names of the options that were set, not defaulted.
     """
 
@@ -162,6 +163,7 @@ class ClientOptions:
     codec_options: CodecOptions[Any]
     server_api: ServerApi | None
     event_listeners: tuple[Any, ...]
+    server_selector: Callable[[list[Any]], list[Any]] | None
     proxy: ProxyOptions | None
     connect: bool | None
     overload_policy: OverloadRetry
@@ -315,6 +317,7 @@ def _build(settings: _Settings) -> ClientOptions:
         codec_options=_codec_options(options),
         server_api=get("server_api"),
         event_listeners=get("event_listeners") or (),
+        server_selector=get("server_selector"),
         proxy=_proxy(options),
         connect=get("connect"),
         overload_policy=policy,

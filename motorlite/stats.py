@@ -22,8 +22,11 @@ class ServerStats:
         in_use: Connections that operations have checked out.
         idle: Connections that wait to be checked out.
         connecting: Connections that are being established.
+        pending: Connections whose last operation was cancelled or ran out of time, while the reply is awaited.
         waiting: Operations that wait for a connection.
         connections_created: All connections of this pool so far.
+        replies_drained: Late replies that arrived, so that the connection could be used again.
+        replies_given_up: Late replies that did not arrive in time, or whose connection was needed or broke.
         generation: How often the pool was cleared.
         operations: Operations that have a connection to this server or wait for one.
     """
@@ -34,8 +37,11 @@ class ServerStats:
     in_use: int
     idle: int
     connecting: int
+    pending: int
     waiting: int
     connections_created: int
+    replies_drained: int
+    replies_given_up: int
     generation: int
     operations: int
 

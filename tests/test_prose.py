@@ -1,4 +1,4 @@
-"""Holds spec-tests/prose.toml, the list of the specifications' prose tests, against the tests themselves."""
+"""Holds spec-tests/prose*.toml, the list of the specifications' prose tests, against the tests themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
-LIST: Final = REPOSITORY / "spec-tests" / "prose.toml"
+LISTS: Final = sorted((REPOSITORY / "spec-tests").glob("prose*.toml"))
 FIELDS: Final = frozenset({"specification", "number", "title"})
 # A prose test has its number in its name; others may help it.
 NUMBERED: Final = re.compile(r"_\d")
@@ -25,8 +25,7 @@ Entry = dict[str, Any]
 
 
 def entries() -> list[Entry]:
-    listed: list[Entry] = tomllib.loads(LIST.read_text(encoding="utf-8"))["prose"]
-    return listed
+    return [entry for file in LISTS for entry in tomllib.loads(file.read_text(encoding="utf-8"))["prose"]]
 
 
 def identifier(entry: Entry) -> str:

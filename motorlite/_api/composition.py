@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -12,8 +13,10 @@ from bson.objectid import ObjectId
 
 from motorlite._api.log_documents import LENGTH_VARIABLES, max_document_length
 from motorlite._api.publishing import Publishers, make_publishers
-from motorlite._execution.executor import Executor, new_operation_id
+from motorlite._execution.executor import Executor
+from motorlite._execution.late_reply import open_cursor
 from motorlite._execution.retry import RetrySettings
+from motorlite._execution.run import new_operation_id
 from motorlite._execution.session import SessionPool
 from motorlite._execution.token_bucket import TokenBucket
 from motorlite._net import current, randomness
@@ -22,6 +25,7 @@ from motorlite._net.host_files import utc_date
 from motorlite._net.platform_facts import read_environment, read_platform_facts
 from motorlite._net.tls import make_context
 from motorlite._operations.end_sessions import EndSessions, session_batches
+from motorlite._operations.kill_cursors import KillCursors
 from motorlite._pool.authenticate import Authenticator
 from motorlite._pool.establish import Establisher, HandshakeSettings
 from motorlite._pool.handshake import server_api_fields
@@ -34,7 +38,7 @@ from motorlite._topology.srv_polling import SRVPolling
 from motorlite._topology.topology import Topology, TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite._wire.compression import make_compressors
-from motorlite.deadline import Deadline
+from motorlite.deadline import NO_DEADLINE, Deadline
 from motorlite.errors import InvalidOperation, PyMongoError
 from motorlite.options import DEFAULT_CONNECT_TIMEOUT
 from motorlite.read_preferences import ReadPreference
@@ -238,6 +242,7 @@ class Core:
                 host=host,
                 establisher=establisher,
                 on_error=on_error,
+                on_late_reply=self._learn_late,
                 publish=publishers.pool,
             )
 
@@ -249,6 +254,7 @@ class Core:
                 server_selection_timeout=options.server_selection_timeout,
                 local_threshold=options.local_threshold,
                 load_balanced=options.load_balanced,
+                server_selector=options.server_selector,
             ),
             MonitorSettings(
                 heartbeat_frequency=options.heartbeat_frequency,
@@ -299,6 +305,7 @@ class Core:
             api_declaration=server_api_fields(options.server_api) or None,
             publish_command=self._publishers.command,
             publish_retry=self._publishers.retry,
+            publish_selection=self._publishers.selection,
         )
 
     def _metadata(self, runtime: Runtime, environment: Mapping[str, str]) -> Callable[[], Document]:
@@ -367,6 +374,18 @@ class Core:
             except PyMongoError:
                 return  # the sessions time out on the server by themselves
 
+    def _learn_late(self, address: Address, reply: Mapping[str, Any]) -> None:
+        """Of a reply whose caller had stopped waiting, the cluster time counts, and a cursor in it is nobody's."""
+        self.executor.gossip(reply)
+        cursor = open_cursor(reply)
+        if cursor is not None:
+            self.spawn(self._kill, KillCursors(cursor.database, cursor.collection, [cursor.cursor_id], address=address))
+
+    async def _kill(self, operation: KillCursors) -> None:
+        # Best effort: the server closes an abandoned cursor by itself, later.
+        with suppress(PyMongoError):
+            await self.executor.execute(operation, None, NO_DEADLINE)
+
     def _host_ended(self) -> None:
         """The client was closed, or its event loop is ending: leave no socket open."""
         self._has_lost_loop = not self._is_closed
@@ -398,8 +417,11 @@ def _server_stats(server: Any) -> ServerStats:
         in_use=len(state.in_use),
         idle=len(state.idle),
         connecting=len(state.connecting),
+        pending=len(state.pending),
         waiting=len(state.queue),
         connections_created=state.created,
+        replies_drained=server.pool.replies_drained,
+        replies_given_up=server.pool.replies_given_up,
         generation=state.generation,
         operations=server.operation_count,
     )
@@ -415,6 +437,13 @@ def _initial_description(options: ClientOptions) -> TopologyDescription:
 
 
 def _pool_options(options: ClientOptions) -> PoolOptions:
+    public = {
+        "maxPoolSize": options.max_pool_size,
+        "minPoolSize": options.min_pool_size,
+        "maxConnecting": options.max_connecting,
+        "maxIdleTimeMS": round((options.max_idle_time or 0.0) * 1000),
+        "waitQueueTimeoutMS": round((options.wait_queue_timeout or 0.0) * 1000),
+    }
     return PoolOptions(
         max_size=options.max_pool_size,
         min_size=options.min_pool_size,
@@ -422,4 +451,5 @@ def _pool_options(options: ClientOptions) -> PoolOptions:
         max_idle_time=options.max_idle_time,
         wait_queue_timeout=options.wait_queue_timeout,
         connect_timeout=options.connect_timeout or 0.0,
+        given={name: value for name, value in public.items() if name in options.explicit},
     )

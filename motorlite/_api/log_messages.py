@@ -66,6 +66,8 @@ _RETRY_HEAD: Final = (
     " failed ({reason})",
 )
 _RETRY_TAIL: Final = (". Tokens left: {tokens}", ". Error: {error}")
+_SELECTION_HEAD: Final = (" for operation {operation}", " with ID {operationId}")
+_SELECTION_FACTS: Final = (". Selector: {selector}", ", topology description: {topologyDescription}")
 
 # Per message the parts of its sentence; a part is left out when a field of it has no value.
 _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -84,6 +86,20 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
         *_COMMAND_TAIL,
         ". Error: {failure}",
     ),
+    "Server selection started": ("Server selection started", *_SELECTION_HEAD, *_SELECTION_FACTS),
+    "Waiting for suitable server to become available": (
+        "Waiting for server to become available",
+        *_SELECTION_HEAD,
+        ". Remaining time: {remainingTimeMS} ms",
+        *_SELECTION_FACTS,
+    ),
+    "Server selection succeeded": (
+        "Server selection succeeded",
+        *_SELECTION_HEAD,
+        ". Selected server: {server}",
+        *_SELECTION_FACTS,
+    ),
+    "Server selection failed": ("Server selection failed", *_SELECTION_HEAD, ". Failure: {failure}", *_SELECTION_FACTS),
     "Connection pool created": ("Connection pool created for {server}", " using options {options}"),
     "Connection pool ready": ("Connection pool ready for {server}",),
     "Connection pool cleared": ("Connection pool for {server} cleared", " for serviceId {serviceId}"),
@@ -110,6 +126,21 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
         ", duration={durationMS} ms",
     ),
     "Connection checked in": ("Connection checked in: address={server}, driver-generated ID={driverConnectionId}",),
+    "Pending reply started": (
+        "Request {requestId} was abandoned, its reply is awaited: address={server}",
+        ", driver-generated ID={driverConnectionId}",
+    ),
+    "Pending reply succeeded": (
+        "Reply to abandoned request {requestId} arrived: address={server}",
+        ", driver-generated ID={driverConnectionId}",
+        ", duration={durationMS} ms",
+    ),
+    "Pending reply failed": (
+        "Reply to abandoned request {requestId} given up: address={server}",
+        ", driver-generated ID={driverConnectionId}",
+        ", duration={durationMS} ms",
+        ". Error: {error}",
+    ),
     "Starting topology monitoring": ("Starting monitoring for topology with ID {topologyId}",),
     "Stopped topology monitoring": ("Stopped monitoring for topology with ID {topologyId}",),
     "Topology description changed": (
@@ -268,6 +299,22 @@ def _connection_closed(event: events.ConnectionClosedEvent, limit: int) -> Field
     }
 
 
+def _pending_reply(event: events.PendingReplyEvent, limit: int) -> Fields:
+    return {**_connection(event, limit), "requestId": event.request_id}
+
+
+def _pending_reply_timed(event: events.PendingReplySucceededEvent, limit: int) -> Fields:
+    return {**_pending_reply(event, limit), "durationMS": _milliseconds(event.duration)}
+
+
+def _pending_reply_failed(event: events.PendingReplyFailedEvent, limit: int) -> Fields:
+    return {
+        **_pending_reply(event, limit),
+        "durationMS": _milliseconds(event.duration),
+        "error": None if event.error is None else error_text(event.error, limit),
+    }
+
+
 def _check_out_failed(event: events.ConnectionCheckOutFailedEvent, limit: int) -> Fields:
     return {
         **_server(event.address),
@@ -275,6 +322,28 @@ def _check_out_failed(event: events.ConnectionCheckOutFailedEvent, limit: int) -
         "error": None if event.error is None else error_text(event.error, limit),
         "durationMS": _milliseconds(event.duration),
     }
+
+
+def _selection(event: events.ServerSelectionEvent, limit: int) -> Fields:
+    return {
+        "operation": event.operation_name,
+        "operationId": event.operation_id,
+        "selector": event.selector,
+        "topologyDescription": repr(event.topology_description),
+    }
+
+
+def _selection_waiting(event: events.ServerSelectionWaitingEvent, limit: int) -> Fields:
+    return {**_selection(event, limit), "remainingTimeMS": round(event.remaining_time * 1000)}
+
+
+def _selection_succeeded(event: events.ServerSelectionSucceededEvent, limit: int) -> Fields:
+    return {**_selection(event, limit), **_server(event.server_address)}
+
+
+def _selection_failed(event: events.ServerSelectionFailedEvent, limit: int) -> Fields:
+    # What follows the first sentence is the state of each server, which is in the topology description as well.
+    return {**_selection(event, limit), "failure": error_text(event.failure, limit).partition(". ")[0]}
 
 
 def _topology(event: events.TopologyEvent, limit: int) -> Fields:
@@ -321,6 +390,10 @@ _DESCRIPTIONS: Final[Mapping[type, tuple[str, Callable[[Any, int], Fields]]]] = 
     events.CommandSucceededEvent: ("Command succeeded", _command_succeeded),
     events.CommandFailedEvent: ("Command failed", _command_failed),
     events.RetryEvent: ("Retry permitted", _retry),
+    events.ServerSelectionStartedEvent: ("Server selection started", _selection),
+    events.ServerSelectionWaitingEvent: ("Waiting for suitable server to become available", _selection_waiting),
+    events.ServerSelectionSucceededEvent: ("Server selection succeeded", _selection_succeeded),
+    events.ServerSelectionFailedEvent: ("Server selection failed", _selection_failed),
     events.PoolCreatedEvent: ("Connection pool created", _pool_created),
     events.PoolReadyEvent: ("Connection pool ready", _pool),
     events.PoolClearedEvent: ("Connection pool cleared", _pool_cleared),
@@ -332,6 +405,9 @@ _DESCRIPTIONS: Final[Mapping[type, tuple[str, Callable[[Any, int], Fields]]]] = 
     events.ConnectionCheckOutFailedEvent: ("Connection checkout failed", _check_out_failed),
     events.ConnectionCheckedOutEvent: ("Connection checked out", _connection_timed),
     events.ConnectionCheckedInEvent: ("Connection checked in", _connection),
+    events.PendingReplyStartedEvent: ("Pending reply started", _pending_reply),
+    events.PendingReplySucceededEvent: ("Pending reply succeeded", _pending_reply_timed),
+    events.PendingReplyFailedEvent: ("Pending reply failed", _pending_reply_failed),
     events.TopologyOpenedEvent: ("Starting topology monitoring", _topology),
     events.TopologyClosedEvent: ("Stopped topology monitoring", _topology),
     events.TopologyDescriptionChangedEvent: ("Topology description changed", _topology_changed),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 COMMAND: Final = "motorlite.command"
 CONNECTION: Final = "motorlite.connection"
 RETRY: Final = "motorlite.retry"
+SELECTION: Final = "motorlite.serverSelection"
 TOPOLOGY: Final = "motorlite.topology"
 
 _client_logger: Final = logging.getLogger("motorlite.client")
@@ -38,6 +39,12 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
     },
     RETRY: {
         events.RetryEvent: (events.RetryListener, "retry"),
+    },
+    SELECTION: {
+        events.ServerSelectionStartedEvent: (events.ServerSelectionListener, "started"),
+        events.ServerSelectionWaitingEvent: (events.ServerSelectionListener, "waiting"),
+        events.ServerSelectionSucceededEvent: (events.ServerSelectionListener, "succeeded"),
+        events.ServerSelectionFailedEvent: (events.ServerSelectionListener, "failed"),
     },
     CONNECTION: {
         events.PoolCreatedEvent: (events.ConnectionPoolListener, "pool_created"),
@@ -57,6 +64,9 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
         ),
         events.ConnectionCheckedOutEvent: (events.ConnectionPoolListener, "connection_checked_out"),
         events.ConnectionCheckedInEvent: (events.ConnectionPoolListener, "connection_checked_in"),
+        events.PendingReplyStartedEvent: (events.ConnectionPoolListener, "pending_reply_started"),
+        events.PendingReplySucceededEvent: (events.ConnectionPoolListener, "pending_reply_succeeded"),
+        events.PendingReplyFailedEvent: (events.ConnectionPoolListener, "pending_reply_failed"),
     },
     TOPOLOGY: {
         events.TopologyOpenedEvent: (events.TopologyListener, "opened"),
@@ -72,6 +82,10 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
 }
 
 
+# All other messages are at DEBUG.
+_LEVELS: Final[Mapping[type, int]] = {events.ServerSelectionWaitingEvent: logging.INFO}
+
+
 @dataclass(frozen=True, slots=True)
 class Publishers:
     """One client's publishers; None: nobody listens to that kind of event."""
@@ -80,6 +94,7 @@ class Publishers:
     pool: Callable[[events.PoolEvent], None] | None
     topology: Callable[[events.TopologyEvent | events.ServerHeartbeatEvent], None] | None
     retry: Callable[[events.RetryEvent], None] | None
+    selection: Callable[[events.ServerSelectionEvent], None] | None
 
 
 def make_publishers(
@@ -107,11 +122,17 @@ def make_publishers(
             return _Publisher(logging.getLogger(name), calls, max_document_length)
         return None
 
-    return Publishers(command=make(COMMAND), pool=make(CONNECTION), topology=make(TOPOLOGY), retry=make(RETRY))
+    return Publishers(
+        command=make(COMMAND),
+        pool=make(CONNECTION),
+        topology=make(TOPOLOGY),
+        retry=make(RETRY),
+        selection=make(SELECTION),
+    )
 
 
 def _is_enabled(name: str) -> bool:
-    return logging.getLogger(name).isEnabledFor(logging.DEBUG)
+    return logging.getLogger(name).isEnabledFor(logging.INFO if name == SELECTION else logging.DEBUG)
 
 
 def _methods(listeners: Sequence[object], kind: type, name: str) -> Iterator[Callable[[Any], None]]:
@@ -141,19 +162,20 @@ class _Publisher:
     def __call__(self, event: Any) -> None:
         if isinstance(event, events.TopologyEvent):
             self._topology_id = event.topology_id
-        if self._logger.isEnabledFor(logging.DEBUG):
-            self._log(event)
+        level = _LEVELS.get(type(event), logging.DEBUG)
+        if self._logger.isEnabledFor(level):
+            self._log(event, level)
         for call in self._calls[type(event)]:
             try:
                 call(event)
             except Exception:
                 _client_logger.exception("a listener failed at %s; ignored", type(event).__name__)
 
-    def _log(self, event: object) -> None:
+    def _log(self, event: object, level: int) -> None:
         try:
             message = log_message(event, self._max_length, self._topology_id)
             if message is not None:
-                self._logger.debug("%s", message, extra={"motorlite": message.fields})
+                self._logger.log(level, "%s", message, extra={"motorlite": message.fields})
         except Exception:
             # Documents may hold objects of the application, and filters are its code: no operation ends here.
             _client_logger.exception("%s could not be logged; ignored", type(event).__name__)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from motorlite._api.cursor_limits import CursorLimits
     from motorlite._api.session import AsyncClientSession
     from motorlite._execution.operation import CursorReply
+    from motorlite._execution.pinning import Pin
     from motorlite._execution.session import Session
     from motorlite.deadline import Deadline
     from motorlite.read_preferences import _ServerMode
@@ -68,6 +69,7 @@ class ServerCursor(Generic[DocumentT]):
         "_is_reading",
         "_limits",
         "_namespace",
+        "_pin",
         "address",
         "cursor_id",
         "documents",
@@ -87,6 +89,8 @@ class ServerCursor(Generic[DocumentT]):
         self._core = core
         self._explicit_session = session
         self._implicit_session: Session | None = reply.session
+        # Behind a load balancer: the connection that all commands of the cursor are sent on.
+        self._pin: Pin | None = reply.pin
         self._limits = limits
         self._codec_options = codec_options
         self.options: GetMoreOptions = options
@@ -121,12 +125,15 @@ class ServerCursor(Generic[DocumentT]):
         self.retrieved += len(reply.documents)
         self.cursor_id = reply.cursor_id
         if not self.cursor_id:
-            self._release_session()
+            self._release()
 
-    def _release_session(self) -> None:
+    def _release(self) -> None:
+        """Give back what the cursor has kept for its commands."""
         session, self._implicit_session = self._implicit_session, None
         if session is not None:
             self._core.executor.release(session)
+        if self._pin is not None:
+            self._pin.release()
 
     def _address(self) -> Address:
         assert self.address is not None, "an open cursor is on a server"
@@ -163,8 +170,8 @@ class ServerCursor(Generic[DocumentT]):
             raise
         finally:
             self._is_reading = False
-            if self._is_closed:  # by another task, which left the session to this getMore
-                self._release_session()
+            if self._is_closed:  # by another task, which left the rest to this getMore
+                self._close_late()
         self._learn(reply)
 
     def _get_more(self, deadline: Deadline) -> GetMore:
@@ -184,25 +191,33 @@ class ServerCursor(Generic[DocumentT]):
             is_await_data=options.is_await_data,
             comment=options.comment,
             codec_options=self._codec_options,
+            pin=self._pin,
         )
+
+    def _close_late(self) -> None:
+        if self._pin is not None and self.cursor_id:
+            # Nothing else can be sent on the connection while this getMore is under way.
+            cursor_id, self.cursor_id = self.cursor_id, 0
+            self._core.spawn(self._kill(cursor_id).run, None, None)
+        else:
+            self._release()
 
     def _learn_failure(self, error: BaseException) -> None:
         if isinstance(error, OperationFailure) and error.code in _CLOSED_ON_SERVER:
             self.cursor_id = 0
-            self._release_session()
+            self._release()
         elif not (isinstance(error, PyMongoError) and _was_not_executed(error)):
             self._failure = error
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Kill the cursor on the server, if it is open there, and give the implicit session back."""
         self._is_closed = True
+        if self._is_reading and self._pin is not None:
+            return  # the getMore that is under way closes the cursor at its end
         cursor_id, self.cursor_id = self.cursor_id, 0
         if not cursor_id:
             return
-        session = None
-        if not self._is_reading:  # else the getMore that is under way uses it, and gives it back at its end
-            session, self._implicit_session = self._implicit_session, None
-        kill = _Kill(self._core, self._kill_operation(cursor_id), session, self._limits)
+        kill = self._kill(cursor_id)
         try:
             await kill.run(self._explicit_session, timeout_ms)
         except BaseException:
@@ -210,16 +225,19 @@ class ServerCursor(Generic[DocumentT]):
             self._core.spawn(kill.run, None, timeout_ms)
             raise
 
-    def _kill_operation(self, cursor_id: int) -> KillCursors:
+    def _kill(self, cursor_id: int) -> _Kill:
         database, _, collection = self._namespace.partition(".")
-        return KillCursors(database, collection, [cursor_id], address=self._address())
+        operation = KillCursors(database, collection, [cursor_id], address=self._address(), pin=self._pin)
+        session = None
+        if not self._is_reading:  # else the getMore that is under way uses it, and gives it back at its end
+            session, self._implicit_session = self._implicit_session, None
+        return _Kill(self._core, operation, session, self._limits)
 
     def __del__(self) -> None:
         if self.cursor_id:
-            kill = _Kill(self._core, self._kill_operation(self.cursor_id), self._implicit_session, self._limits)
-            self._core.spawn(kill.run, None, None)
+            self._core.spawn(self._kill(self.cursor_id).run, None, None)
         else:
-            self._release_session()
+            self._release()
 
 
 class _Kill:
@@ -246,13 +264,17 @@ class _Kill:
             session = state_of(explicit_session, core)
         deadline = self._limits.close(core, timeout_ms)
         # Best effort: the server closes an abandoned cursor by itself, later.
-        with suppress(PyMongoError):
-            core.enter()
-            await core.executor.execute(self._operation, session, deadline)
+        pin = self._operation.pin
+        if pin is None or pin.is_usable:
+            with suppress(PyMongoError):
+                core.enter()
+                await core.executor.execute(self._operation, session, deadline)
         # Not when cancelled: then this runs once more, in the background.
         if self._session is not None:
             core.executor.release(self._session)
             self._session = None
+        if pin is not None:
+            pin.release()
 
 
 def _was_not_executed(error: PyMongoError) -> bool:

@@ -7,29 +7,33 @@ ask `retry` what follows. The first attempt that succeeds makes no retry state a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite._execution import classify, decorate
+from motorlite._execution import classify
+from motorlite._execution.building import CommandBuilder
 from motorlite._execution.command_events import CommandEvents
+from motorlite._execution.late_reply import worth_waiting_until
 from motorlite._execution.operation import Kind
+from motorlite._execution.pinning import Pin, opens_cursor
 from motorlite._execution.retry import Again, Retry
-from motorlite._execution.session import Session, newest_cluster_time
-from motorlite._pool.connection import encode_command, next_request_id
+from motorlite._execution.run import Run, new_operation_id
+from motorlite._execution.selecting import select, select_and_tell
+from motorlite._execution.session import Session
+from motorlite._pool.connection import next_request_id
 from motorlite._topology.topology_type import TopologyType
-from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import (
     REAUTHENTICATION_REQUIRED,
-    ConfigurationError,
-    InvalidOperation,
+    AutoReconnect,
     OperationFailure,
     ProtocolError,
     PyMongoError,
     error_from_reply,
     write_concern_error,
 )
-from motorlite.monitoring import RetryEvent
+from motorlite.monitoring import (
+    RetryEvent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,68 +43,9 @@ if TYPE_CHECKING:
     from motorlite._execution.session import ServerSession, SessionPool
     from motorlite._pool.connection import Connection
     from motorlite._topology.server import Server
-    from motorlite._topology.server_description import ServerDescription
     from motorlite._topology.topology import Topology
     from motorlite.deadline import Deadline
-    from motorlite.values import Address, Document
-
-_operation_ids = count(1)
-
-
-def new_operation_id() -> int:
-    """An id that the command events of all attempts and batches of one operation share."""
-    return next(_operation_ids)
-
-
-class _Run:
-    """One operation on its way: what its attempts share."""
-
-    __slots__ = (
-        "concern_error",
-        "deadline",
-        "deprioritized",
-        "description",
-        "is_retry",
-        "operation",
-        "operation_id",
-        "reply",
-        "selection_until",
-        "server",
-        "server_session",
-        "session",
-        "transaction_number",
-        "wire_version",
-    )
-
-    def __init__(self, operation: Operation, session: Session | None, deadline: Deadline, operation_id: int) -> None:
-        self.operation = operation
-        # The caller's session; None: an implicit one is taken at the first attempt.
-        self.session = session
-        self.deadline = deadline
-        self.operation_id = operation_id
-        # Taken once and kept for retries, as the transaction number is.
-        self.server_session: ServerSession | None = None
-        self.transaction_number: int | None = None
-        # Servers that the next attempt avoids.
-        self.deprioritized: tuple[Address, ...] = ()
-        self.is_retry = False
-        # Of the current attempt: the server, what was known of it when it was selected (the description may be reset
-        # while the operation waits for a connection), and its wire version (0: not reached).
-        self.server: Server | None = None
-        self.description: ServerDescription | None = None
-        self.wire_version = 0
-        # The newest write concern error that may be retried, and the reply with ok: 1 that it is in.
-        self.concern_error: PyMongoError | None = None
-        self.reply: Document | None = None
-        # Loop time at which selecting and checking out must be done; set when either has to wait.
-        self.selection_until = inf
-
-    def begin_retry(self) -> None:
-        """Forget what was of the last attempt alone."""
-        self.is_retry = True
-        self.server = None
-        self.wire_version = 0
-        self.selection_until = inf
+    from motorlite.values import Document
 
 
 class Executor:
@@ -119,22 +64,21 @@ class Executor:
         api_declaration: Mapping[str, Any] | None,
         publish_command: Callable[[Any], None] | None,
         publish_retry: Callable[[RetryEvent], None] | None,
+        publish_selection: Callable[[Any], None] | None,
     ) -> None:
         self._topology = topology
         self._sessions = sessions
+        self._builder = CommandBuilder(sessions, retry_writes=settings.retry_writes, api_declaration=api_declaration)
         self._settings = settings
         self.bucket = settings.bucket
         self._now = now
         self._sleep = sleep
         self._server_selection_timeout = server_selection_timeout
         self._socket_timeout = inf if socket_timeout is None else socket_timeout
-        # apiVersion and its companions, or None.
-        self._api_declaration = api_declaration
         # None: nobody listens and nothing is logged.
         self._publish_command = publish_command
         self._publish_retry = publish_retry
-        # The newest that any server told ("gossiping the cluster time").
-        self.cluster_time: Mapping[str, Any] | None = None
+        self._publish_selection = publish_selection
         # Retries by reason and refusals by reason, for the client's statistics.
         self.retries: dict[str, int] = {}
         self.refusals: dict[str, int] = {}
@@ -154,7 +98,7 @@ class Executor:
         Raises:
             PyMongoError: the error that `classify.to_raise` picks of those that the attempts met.
         """
-        run = _Run(operation, session, deadline, next(_operation_ids) if operation_id is None else operation_id)
+        run = Run(operation, session, deadline, new_operation_id() if operation_id is None else operation_id)
         retry: Retry | None = None
         if deadline.scope_expires_at == -inf:
             # The caller's cancel scope has been cancelled already: be cancelled before a connection is spent on it.
@@ -178,9 +122,9 @@ class Executor:
                         # The write was applied and the operation knows how to tell of the write concern.
                         reply = run.reply
                         break
-                    run.begin_retry()
                     if decision.delay:
-                        await self._sleep(decision.delay)
+                        await self._back_off(run, decision.delay)
+                    run.begin_retry()
                     continue
                 if retry is not None:
                     retry.succeeded()
@@ -204,14 +148,21 @@ class Executor:
         finally:
             if session is None and run.server_session is not None:
                 self._release(run.server_session)
+            if run.pin is not None:
+                run.pin.release()
 
-    async def _attempt(self, run: _Run) -> Document | None:
+    async def _attempt(self, run: Run) -> Document | None:
         """Send the operation once. None: no reply was asked for."""
         operation, deadline = run.operation, run.deadline
-        server = self._topology.select_now(operation.selector, run.deprioritized)
-        if server is None:
-            until = run.selection_until = self._now() + self._server_selection_timeout
-            server = await self._topology.select(operation.selector, deadline, run.deprioritized, until)
+        if operation.pin is not None:
+            return await self._attempt_pinned(run, operation.pin)
+        if self._publish_selection is None:
+            server = self._topology.select_now(operation.selector, run.deprioritized)
+            if server is None:
+                server = await select(self._topology, run, self._now() + self._server_selection_timeout)
+        else:
+            until = self._now() + self._server_selection_timeout
+            server = await select_and_tell(lambda: self._topology, run, until, self._publish_selection)
         run.server = server
         run.description = server.description
         server.operation_count += 1
@@ -221,18 +172,34 @@ class Executor:
                 connection = await server.pool.check_out(deadline, self._check_out_limit(run))
             try:
                 try:
-                    return await self._send(run, server, connection)
+                    reply = await self._send(run, server, connection)
                 except OperationFailure as error:
-                    if error.code != REAUTHENTICATION_REQUIRED or connection.renew is None:
+                    if error.code != REAUTHENTICATION_REQUIRED:
                         raise
-                await self._reauthenticate(run, server, connection)
-                return await self._send(run, server, connection)
+                    reply = await self._reauthenticate(run, server, connection, error)
+                if operation.creates_cursor and connection.facts.is_load_balanced and opens_cursor(reply):
+                    run.pin = Pin(server, connection)
+                return reply
             finally:
-                server.pool.check_in(connection)
+                if run.pin is None:
+                    server.pool.check_in(connection)
         finally:
             server.operation_count -= 1
 
-    def _check_out_limit(self, run: _Run) -> float:
+    async def _attempt_pinned(self, run: Run, pin: Pin) -> Document | None:
+        run.server, run.description = pin.server, pin.server.description
+        if not pin.is_usable:
+            error = AutoReconnect("the connection that the cursor was opened on is lost")
+            error.address = pin.server.address
+            raise error
+        try:
+            return await self._send(run, pin.server, pin.connection)
+        except OperationFailure as error:
+            if error.code != REAUTHENTICATION_REQUIRED:
+                raise
+            return await self._reauthenticate(run, pin.server, pin.connection, error)
+
+    def _check_out_limit(self, run: Run) -> float:
         """With timeoutMS, selecting and checking out share serverSelectionTimeoutMS (CSOT, "Server Selection")."""
         if not run.deadline.is_set:
             return inf
@@ -240,29 +207,33 @@ class Executor:
             return run.selection_until
         return self._now() + self._server_selection_timeout
 
-    async def _reauthenticate(self, run: _Run, server: Server, connection: Connection) -> None:
+    async def _reauthenticate(
+        self, run: Run, server: Server, connection: Connection, error: OperationFailure
+    ) -> Document | None:
         """The server executed nothing and wants the connection authenticated anew (authentication specification).
 
         The command is then sent once more, whether it may be retried or not, and no retry is counted.
         """
+        if connection.renew is None:
+            raise error
         deadline = run.deadline
         until, operation_until = self._now() + self._socket_timeout, None
         if deadline.is_set:
             until = operation_until = deadline.expires_at
-        assert connection.renew is not None
         try:
             await connection.renew(connection, until, operation_until)
-        except BaseException as error:
-            self._failed(run, server, connection, error)
+        except BaseException as failure:
+            self._failed(run, server, connection, failure)
             raise
+        return await self._send(run, server, connection)
 
-    async def _send(self, run: _Run, server: Server, connection: Connection) -> Document | None:
+    async def _send(self, run: Run, server: Server, connection: Connection) -> Document | None:
         operation, deadline = run.operation, run.deadline
         facts = connection.facts
         run.wire_version = facts.max_wire_version
         now = self._now()
         request_id = next_request_id()
-        command, message = self._build(run, connection, request_id, now)
+        command, message = self._builder.build(run, facts, request_id, now, self._topology.description)
         until = now + self._socket_timeout if not deadline.is_set else deadline.expires_at
         events = None
         if self._publish_command is not None:
@@ -280,6 +251,8 @@ class Executor:
             if reply.get("ok") != 1:
                 raise self._server_error(reply, run, connection)
         except BaseException as error:
+            if connection.owed is not None:
+                self._abandon(operation, connection, command.document, now)
             self._failed(run, server, connection, error)
             if events is not None and self._publish_command is not None:
                 self._publish_command(events.failed(self._now() - now, error))
@@ -287,100 +260,41 @@ class Executor:
         if events is not None and self._publish_command is not None:
             self._publish_command(events.succeeded(self._now() - now, reply))
         if "$clusterTime" in reply:
-            self.cluster_time = newest_cluster_time(self.cluster_time, reply["$clusterTime"])
+            self._builder.gossip(reply)
         if run.session is not None:
             run.session.advance(reply)
         if operation.kind is not Kind.READ and "writeConcernError" in reply:
             self._look_at_concern_error(run, server, connection, reply)
         return reply
 
-    def _build(self, run: _Run, connection: Connection, request_id: int, now: float) -> tuple[Command, bytes]:
-        """The command for this server, and its message.
-
-        Raises:
-            CommandNotRebuilt: a retry cannot have an equivalent command here; the earlier error is then raised.
-        """
-        operation, facts = run.operation, connection.facts
-        try:
-            command = operation.command(facts)
-            document = command.document
-            if operation.supports_sessions:
-                self._add_session(run, document, facts.session_timeout_minutes, connection, now)
-            if operation.read_preference is not None:
-                is_direct = self._topology.description.topology_type is TopologyType.Single
-                decorate.add_read_preference(document, operation, facts, is_direct=is_direct)
-            if run.deadline is not NO_DEADLINE and run.description is not None:
-                round_trip_time = run.description.min_round_trip_time
-                decorate.add_time_limit(document, operation, run.deadline, now, round_trip_time)
-            if self._api_declaration is not None:
-                decorate.add_api_version(document, self._api_declaration)
-            document["$db"] = operation.database
-            message = encode_command(
-                document,
-                operation.codec_options,
-                command.sequences,
-                request_id,
-                facts,
-                is_acknowledged=operation.is_acknowledged,
-            )
-        except Exception as error:
-            if run.is_retry and not getattr(error, "timeout", False):
-                raise CommandNotRebuilt(f"no equivalent command for this server: {error}") from error
-            raise
-        return command, message
-
-    def _add_session(
-        self, run: _Run, document: Document, timeout_minutes: int | None, connection: Connection, now: float
-    ) -> None:
-        operation, session, facts = run.operation, run.session, connection.facts
-        if not facts.supports_sessions or not operation.is_acknowledged:
-            # Unacknowledged writes never use an implicit session (driver sessions specification).
-            if session is not None and not session.is_implicit:
-                what = "unacknowledged writes" if facts.supports_sessions else "this server"
-                raise ConfigurationError(f"sessions do not go with {what}")
-            if run.transaction_number is not None:
-                raise ConfigurationError("the server does not support sessions")
-            return
-        server_session = run.server_session
-        if server_session is None:
-            server_session = session.server_session if session is not None else None
-            if server_session is None:
-                server_session = self._sessions.acquire(now, timeout_minutes)
-                if session is not None:
-                    session.server_session = server_session
-            run.server_session = server_session
-            if (
-                operation.kind is Kind.WRITE
-                and operation.is_retryable
-                and self._settings.retry_writes
-                and facts.supports_retryable_writes
-            ):
-                server_session.transaction_number += 1
-                run.transaction_number = server_session.transaction_number
-        server_session.last_use = now
-        if run.transaction_number is not None and not facts.supports_retryable_writes:
-            raise ConfigurationError("the server does not support retryable writes")
-        decorate.add_session(document, operation, server_session, session, run.transaction_number)
-        cluster_time = self.cluster_time
-        if session is not None:
-            cluster_time = newest_cluster_time(cluster_time, session.cluster_time)
-        if cluster_time is not None:
-            document["$clusterTime"] = cluster_time
-
     # --- outcomes ---
 
-    def _server_error(self, reply: Document, run: _Run, connection: Connection) -> PyMongoError:
+    def _server_error(self, reply: Document, run: Run, connection: Connection) -> PyMongoError:
         """The error of a reply with ``ok: 0``; gossip comes with it as with any other reply."""
-        self.cluster_time = newest_cluster_time(self.cluster_time, reply.get("$clusterTime"))
+        self._builder.gossip(reply)
         if run.session is not None:
             run.session.advance(reply)
         error = error_from_reply(reply, connection.facts.max_wire_version)
         error.address = connection.address
         return error
 
-    def _failed(self, run: _Run, server: Server, connection: Connection, error: BaseException) -> None:
+    def _abandon(self, operation: Operation, connection: Connection, sent: Document, sent_at: float) -> None:
+        """The caller waits no longer; the pool may wait for the reply in its stead."""
+        if operation.is_await_data or (
+            connection.facts.is_load_balanced and (operation.creates_cursor or operation.pin is not None)
+        ):
+            # Behind a load balancer, closing is also what ends a cursor that nobody can reach any more.
+            connection.close()
+        else:
+            connection.owed_until = worth_waiting_until(sent, sent_at, self._now())
+
+    def gossip(self, reply: Mapping[str, Any]) -> None:
+        """Learn the cluster time from a reply that came late."""
+        self._builder.gossip(reply)
+
+    def _failed(self, run: Run, server: Server, connection: Connection, error: BaseException) -> None:
         """Let session and topology learn from a failed attempt; `error` may be a cancellation."""
-        if connection.stream.is_closed and run.server_session is not None:
+        if run.server_session is not None and (connection.stream.is_closed or connection.owed is not None):
             # The server may still be busy with the session's command (driver sessions: "dirty").
             run.server_session.is_dirty = True
         if not isinstance(error, PyMongoError):
@@ -388,9 +302,9 @@ class Executor:
         if error.timeout and run.deadline.is_set:
             # The socket's limit was the deadline, the server's was the maxTimeMS made of it.
             error.phase = "reply"
-        self._topology.on_operation_error(server, error, connection.generation)
+        self._topology.on_operation_error(server, error, connection.generation, service_id=connection.service_id)
 
-    def _look_at_concern_error(self, run: _Run, server: Server, connection: Connection, reply: Document) -> None:
+    def _look_at_concern_error(self, run: Run, server: Server, connection: Connection, reply: Document) -> None:
         """A write was applied, but its write concern failed: the server may have stepped down, a retry may help.
 
         Raises:
@@ -402,7 +316,9 @@ class Executor:
         error = write_concern_error(concern, reply.get("errorLabels", ()))
         error.address = connection.address
         version = reply.get("topologyVersion")
-        self._topology.on_operation_error(server, error, connection.generation, topology_version=version)
+        self._topology.on_operation_error(
+            server, error, connection.generation, topology_version=version, service_id=connection.service_id
+        )
         is_retryable = classify.is_retryable_concern_error(reply, facts.max_wire_version, is_mongos=facts.is_mongos)
         if is_retryable and not reply.get("writeErrors"):
             run.concern_error = error
@@ -411,7 +327,7 @@ class Executor:
 
     # --- retries ---
 
-    def _decide(self, run: _Run, retry: Retry, error: PyMongoError) -> Again | Raise:
+    def _decide(self, run: Run, retry: Retry, error: PyMongoError) -> Again | Raise:
         operation, server, settings = run.operation, run.server, self._settings
         if error.address is None and server is not None:
             error.address = server.address
@@ -442,7 +358,14 @@ class Executor:
             self._publish_retry(self._retry_event(run, retry, error, decision))
         return decision
 
-    def _retry_event(self, run: _Run, retry: Retry, error: PyMongoError, decision: Again | Raise) -> RetryEvent:
+    async def _back_off(self, run: Run, delay: float) -> None:
+        if run.wire_version or run.server is None:
+            await self._sleep(delay)
+        else:
+            # Not even a connection. Should the server have died rather than be overloaded, its successor need not wait.
+            await self._topology.back_off(run.operation.selector, run.server.address, self._now() + delay)
+
+    def _retry_event(self, run: Run, retry: Retry, error: PyMongoError, decision: Again | Raise) -> RetryEvent:
         permitted = isinstance(decision, Again)
         return RetryEvent(
             run.operation.name,
@@ -458,7 +381,7 @@ class Executor:
             deprioritized=decision.deprioritize,
         )
 
-    def _complete(self, run: _Run, retry: Retry | None, reply: Document, error: PyMongoError) -> None:
+    def _complete(self, run: Run, retry: Retry | None, reply: Document, error: PyMongoError) -> None:
         """Tell an error that is in a successful reply what the loop's own errors are told."""
         assert run.server is not None
         error.address = run.server.address
@@ -471,10 +394,11 @@ class Executor:
 
     # --- sessions and cursors ---
 
-    def _attach(self, run: _Run, value: Any) -> None:
+    def _attach(self, run: Run, value: Any) -> None:
         """A cursor goes on where it was opened, with the session that it was opened with."""
         assert run.server is not None
         value.address = run.server.address
+        value.pin, run.pin = run.pin, None
         if run.session is None and value.cursor_id and run.server_session is not None:
             session = Session(is_implicit=True)
             session.server_session = run.server_session
@@ -491,7 +415,7 @@ class Executor:
         minutes = self._topology.description.logical_session_timeout_minutes
         self._sessions.release(server_session, self._now(), minutes)
 
-    def _events(self, run: _Run, command: Command, connection: Connection, request_id: int) -> CommandEvents:
+    def _events(self, run: Run, command: Command, connection: Connection, request_id: int) -> CommandEvents:
         handshake = connection.handshake
         return CommandEvents(
             command.name,
@@ -503,7 +427,3 @@ class Executor:
             connection.id,
             handshake.service_id,
         )
-
-
-class CommandNotRebuilt(InvalidOperation):
-    """A retry was not sent, because the server that was selected for it cannot have an equivalent command."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._execution.pinning import Pin
 from motorlite._topology.selection import WRITABLE, Selector, WritesByPreference
 from motorlite.values import Address, Document, ServerFacts
 
@@ -30,6 +31,7 @@ __all__ = [
     "DocumentSequence",
     "Kind",
     "Operation",
+    "Pin",
     "Selector",
     "ServerFacts",
     "TimeLimit",
@@ -97,6 +99,8 @@ class Operation:
     # `parse` returns a CursorReply; an implicit session stays with the cursor, and the deadline of a cancel scope
     # does not become the cursor's maxTimeMS.
     creates_cursor: bool = False
+    # The connection that it has to be sent on; None: one to a server that `selector` selects.
+    pin: Pin | None = None
     # The reply may be sent by a server that is waiting for data (awaitData): it is never drained.
     is_await_data: bool = False
     # Reads by the server discovery rules may go to secondaries; the command carries `read_preference` then.
@@ -134,7 +138,7 @@ class Operation:
 class CursorReply:
     """A batch of documents and the server-side cursor they came from."""
 
-    __slots__ = ("address", "cursor_id", "documents", "namespace", "reply", "session")
+    __slots__ = ("address", "cursor_id", "documents", "namespace", "pin", "reply", "session")
 
     def __init__(self, reply: Document, field: str) -> None:
         cursor = reply["cursor"]
@@ -144,6 +148,8 @@ class CursorReply:
         self.namespace: str = cursor["ns"] if self.cursor_id else cursor.get("ns", "")
         self.documents: list[Any] = cursor[field]
         self.reply: Document = reply
-        # Set by the executor: where the cursor lives, and the implicit session that now belongs to it.
+        # Set by the executor: where the cursor lives, and the implicit session and (behind a load balancer) the
+        # connection that now belong to it.
         self.address: Address | None = None
         self.session: Session | None = None
+        self.pin: Pin | None = None

@@ -13,7 +13,7 @@ from motorlite._operations.common import NEXT_BATCH, V4_4
 if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
 
-    from motorlite._execution.operation import Address, Document, ServerFacts
+    from motorlite._execution.operation import Address, Document, Pin, ServerFacts
     from motorlite.read_preferences import _ServerMode
 
 
@@ -31,6 +31,7 @@ class GetMore(Operation):
         "_cursor_id",
         "_max_await_time_ms",
         "is_await_data",
+        "pin",
     )
 
     name = "getMore"
@@ -52,7 +53,9 @@ class GetMore(Operation):
         comment: Any = None,
         is_await_data: bool = False,
         max_await_time_ms: int | None = None,
+        pin: Pin | None = None,
     ) -> None:
+        self.pin = pin
         self.database = database
         self.selector = address
         self.read_preference = read_preference

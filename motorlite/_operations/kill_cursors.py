@@ -11,7 +11,7 @@ from motorlite._execution.operation import Command, Kind, Operation
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from motorlite._execution.operation import Address, ServerFacts
+    from motorlite._execution.operation import Address, Pin, ServerFacts
     from motorlite.read_preferences import _ServerMode
 
 
@@ -21,7 +21,7 @@ class KillCursors(Operation):
     Retry: never by the retryable reads specification; overload errors by the overload policy, as a read.
     """
 
-    __slots__ = ("_collection", "_cursor_ids")
+    __slots__ = ("_collection", "_cursor_ids", "pin")
 
     name = "killCursors"
     kind = Kind.READ
@@ -35,8 +35,10 @@ class KillCursors(Operation):
         *,
         address: Address,
         read_preference: _ServerMode | None = None,
+        pin: Pin | None = None,
     ) -> None:
         super().__init__(database, selector=address, read_preference=read_preference)
+        self.pin = pin
         self._collection = collection
         self._cursor_ids = [Int64(cursor_id) for cursor_id in cursor_ids]
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._pool.services import Purpose
 from motorlite._wire import op_msg
-from motorlite._wire.documents import decode_reply, encode
+from motorlite._wire.documents import LENIENT, decode_reply, encode
 from motorlite.errors import DocumentTooLarge, ProtocolError, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from bson.codec_options import CodecOptions
+    from bson.objectid import ObjectId
 
     from motorlite._net.runtime import FrameStream
     from motorlite._pool.handshake import Handshake
@@ -78,8 +81,8 @@ def _not_the_reply(request_id: int, message: op_msg.Message) -> ProtocolError:
 class Connection:
     """A connection of a pool or of a monitor.
 
-    After an error or a cancellation in the middle of a request the connection is closed: its next reply would be
-    somebody else's.
+    After a timeout or a cancellation of `round_trip` the server may still owe the reply (`owed`); until that has
+    arrived, the connection is good for nothing else. After any other error it is closed.
     """
 
     __slots__ = (
@@ -91,7 +94,11 @@ class Connection:
         "id",
         "idle_since",
         "interruption",
+        "owed",
+        "owed_until",
+        "purpose",
         "renew",
+        "service_id",
         "stream",
     )
 
@@ -104,14 +111,21 @@ class Connection:
         self.address = address
         # Unique in its pool, from 1 (pooling specification).
         self.id = connection_id
-        # The pool's generation at its creation.
+        # The pool's generation at its creation; behind a load balancer that of the service, once it is known.
         self.generation = generation
+        self.service_id: ObjectId | None = None
+        # What it is in use for.
+        self.purpose = Purpose.OTHER
         self.stream = stream
         self.framer = framer
         # Loop time of the last check-in.
         self.idle_since = 0.0
         # Why the pool interrupted the operation that uses this connection, or None.
         self.interruption: PyMongoError | None = None
+        # The request that was sent whole and whose caller does not wait for the reply any more, or None; and the loop
+        # time until which that reply is worth waiting for.
+        self.owed: int | None = None
+        self.owed_until = -inf
         # Authenticates it again: the connection, until when, and when the operation's timeoutMS is used up.
         self.renew: Callable[[Connection, float, float | None], Awaitable[None]] | None = None
 
@@ -132,14 +146,19 @@ class Connection:
         """Send `message` and wait for its reply, until the loop time `until`; the reply may be an error.
 
         Raises:
-            NetworkTimeout, AutoReconnect, ProtocolError: the connection is closed then.
+            NetworkTimeout: no reply in time; the connection is closed, or the reply is `owed`, as after a cancellation.
+            AutoReconnect, ProtocolError: the connection is closed then.
         """
         try:
             reply = op_msg.parse(await self.stream.exchange(message, until))
             if reply.response_to != request_id:
                 raise _not_the_reply(request_id, reply)
         except BaseException as error:
-            self._spoil(error)
+            if isinstance(error, ProtocolError) or self.stream.is_closed or self.stream.has_unsent:
+                self._spoil(error)
+            else:
+                self.owed = request_id
+                self._mark(error)
             raise
         try:
             return decode_reply(reply.body, codec_options, document_fields)
@@ -156,10 +175,36 @@ class Connection:
             self._spoil(error)
             raise
 
+    async def receive_owed(self) -> Document:
+        """Wait for the reply that is owed, until `owed_until`; then the connection is as good as new.
+
+        Raises:
+            NetworkTimeout, AutoReconnect, ProtocolError: the connection is closed then.
+        """
+        assert self.owed is not None
+        try:
+            reply = op_msg.parse(await self.stream.receive(self.owed_until))
+            if reply.response_to != self.owed or reply.more_to_come:
+                raise _not_the_reply(self.owed, reply)
+            document = decode_reply(reply.body, LENIENT, {})
+        except BaseException as error:
+            self._spoil(error)
+            raise
+        self.owed = None
+        return document
+
     async def command(self, database: str, document: Mapping[str, Any], until: float) -> Document:
-        """Run a command of the driver's own (handshake, authentication, monitoring); the reply may be an error."""
+        """Run a command of the driver's own (handshake, authentication, monitoring); the reply may be an error.
+
+        Raises:
+            NetworkTimeout, AutoReconnect, ProtocolError: the connection is closed then.
+        """
         request_id = next_request_id()
-        return await self.round_trip(_encode(database, document, request_id, 0), request_id, until)
+        try:
+            return await self.round_trip(_encode(database, document, request_id, 0), request_id, until)
+        except BaseException:
+            self.close()
+            raise
 
     async def exhaust_command(self, database: str, document: Mapping[str, Any], until: float) -> ExhaustReply:
         """Run a command whose reply may be followed by others without being asked for."""
@@ -184,11 +229,14 @@ class Connection:
 
     def _spoil(self, error: BaseException) -> None:
         self.stream.abort()
+        self._mark(error)
+        if isinstance(error, PyMongoError) and self.interruption is not None:
+            raise self.interruption from error
+
+    def _mark(self, error: BaseException) -> None:
         if isinstance(error, PyMongoError):
             error.address = self.address
             error.reached_server = True
-            if self.interruption is not None:
-                raise self.interruption from error
 
     def interrupt(self, error: PyMongoError) -> None:
         """Make the operation that uses this connection fail with `error`."""

@@ -27,6 +27,8 @@ from motorlite.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bson.objectid import ObjectId
+
     from motorlite._net.runtime import Connector, Runtime
     from motorlite._pool.auth.mechanisms import Authentication
     from motorlite._pool.authenticate import Authenticator
@@ -68,11 +70,23 @@ class HandshakeSettings:
 class EstablishmentError(Exception):
     """Why a connection was not established, and how far it came. Never leaves the shells."""
 
-    def __init__(self, error: PyMongoError, *, during_authentication: bool, max_wire_version: int) -> None:
+    def __init__(
+        self,
+        error: PyMongoError,
+        *,
+        during_authentication: bool,
+        max_wire_version: int,
+        generation: int,
+        service_id: ObjectId | None = None,
+    ) -> None:
         super().__init__(str(error))
         self.error = error
         self.during_authentication = during_authentication
         self.max_wire_version = max_wire_version
+        # Of the connection that it was to become.
+        self.generation = generation
+        # Behind a load balancer, once hello has told.
+        self.service_id = service_id
 
 
 class Establisher:
@@ -100,11 +114,13 @@ class Establisher:
         *,
         authenticate: bool,
         operation_until: float | None = None,
+        join: Callable[[ObjectId], int] | None = None,
     ) -> Connection:
         """A connection that is ready for commands, or for a monitor when `authenticate` is False.
 
         `operation_until` is when the timeoutMS of the operation that wants it is used up; None: none was set. It does
-        not bound anything here, but is what an OIDC callback is told.
+        not bound anything here, but is what an OIDC callback is told. Behind a load balancer `join` is told which
+        service the connection leads to, as soon as that is known, and answers with the generation that it belongs to.
 
         Raises:
             EstablishmentError: with the error that the operation which wanted the connection gets.
@@ -127,10 +143,15 @@ class Establisher:
                 error.reached_server = False
                 error._add_error_label(SYSTEM_OVERLOADED)
                 error._add_error_label(RETRYABLE)
-            raise EstablishmentError(error, during_authentication=False, max_wire_version=0) from error
+            raise EstablishmentError(
+                error, during_authentication=False, max_wire_version=0, generation=generation
+            ) from error
         except BaseException:
             _close(connection)
             raise
+        connection.service_id = connection.handshake.service_id
+        if connection.service_id is not None and join is not None:
+            connection.generation = join(connection.service_id)
         try:
             if authenticator is not None and authentication is not None:
                 await authenticator.authenticate(connection, authentication, Limits(until, operation_until))
@@ -140,7 +161,11 @@ class Establisher:
             if _is_network_error(error):
                 error.reached_server = False
             raise EstablishmentError(
-                error, during_authentication=True, max_wire_version=connection.facts.max_wire_version
+                error,
+                during_authentication=True,
+                max_wire_version=connection.facts.max_wire_version,
+                generation=connection.generation,
+                service_id=connection.service_id,
             ) from error
         except BaseException:
             connection.close()

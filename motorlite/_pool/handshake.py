@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, overload
 
+from bson.objectid import ObjectId
+
 from motorlite.errors import ConfigurationError, ProtocolError, error_from_reply
 from motorlite.values import ServerFacts, format_address
 
@@ -76,7 +78,7 @@ class Handshake:
         # The server's own number of this connection, for events and logs.
         self.server_connection_id: int | None = _number(reply, "connectionId", None, least=0)
         # Which mongos behind a load balancer answered; generations are counted for each.
-        self.service_id: Any = reply.get("serviceId")
+        self.service_id: ObjectId | None = _service_id(reply) if facts.is_load_balanced else None
         self.topology_version: Mapping[str, Any] | None = _document(reply, "topologyVersion")
         # Never validated: unknown mechanisms are not an error (handshake specification).
         self.sasl_supported_mechs: tuple[Any, ...] | None = _items(reply, "saslSupportedMechs")
@@ -186,7 +188,10 @@ def parse_hello(
         is_standalone=not load_balanced and _is_standalone(reply),
         is_mongos=reply.get("msg") == "isdbgrid",
         is_load_balanced=load_balanced,
-        session_timeout_minutes=_number(reply, "logicalSessionTimeoutMinutes", None, least=0),
+        # Sessions behind a load balancer do not expire for the client (load balancer specification).
+        session_timeout_minutes=None
+        if load_balanced
+        else _number(reply, "logicalSessionTimeoutMinutes", None, least=0),
     )
     problem = None
     if check_versions:
@@ -233,6 +238,13 @@ def _number(reply: Mapping[str, Any], field: str, default: int | None, *, least:
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value // 1 or value < least:
         raise ProtocolError(f"hello: {field} must be a whole number of at least {least}, got {value!r}")
     return int(value)
+
+
+def _service_id(reply: Mapping[str, Any]) -> ObjectId | None:
+    value = reply.get("serviceId")
+    if value is not None and not isinstance(value, ObjectId):
+        raise ProtocolError(f"hello: serviceId must be an ObjectId, got {type(value).__name__}")
+    return value
 
 
 def _items(reply: Mapping[str, Any], field: str) -> tuple[Any, ...] | None:

@@ -13,12 +13,15 @@ from motorlite import monitoring as events
 from motorlite._net.runtime import WaitTimeout
 from motorlite._pool.connection import Connection
 from motorlite._pool.establish import EstablishmentError
-from motorlite._pool.state import Abandon, Close, Establish, PoolClosedError, PoolState, Request
+from motorlite._pool.services import Purpose
+from motorlite._pool.state import Abandon, Close, Drain, Establish, PoolClosedError, PoolState, Request
 from motorlite.errors import PoolClearedError, PyMongoError, WaitQueueTimeoutError
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from bson.objectid import ObjectId
 
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
     from motorlite._pool.establish import Establisher
@@ -39,6 +42,7 @@ class Pool:
         host: Host,
         establisher: Establisher,
         on_error: Callable[[EstablishmentError, int], None],
+        on_late_reply: Callable[[Address, Mapping[str, Any]], None],
         publish: Callable[[events.PoolEvent], None] | None,
     ) -> None:
         self.address = address
@@ -49,13 +53,20 @@ class Pool:
         self._establisher = establisher
         # Told of every connection that could not be established, with the generation it was meant for.
         self._on_error = on_error
+        # Told of every reply whose caller had stopped waiting.
+        self._on_late_reply = on_late_reply
         # None: nobody listens and nothing is logged.
         self._publish = publish
         # The background tasks by what they establish.
         self._establishing: dict[Establishment, BackgroundTask] = {}
+        # The background tasks by the connection whose late reply they wait for, and when they began.
+        self._draining: dict[Connection, tuple[BackgroundTask, float]] = {}
+        # How many late replies arrived, and how many were given up.
+        self.replies_drained = 0
+        self.replies_given_up = 0
         self._maintenance: BackgroundTask | None = None
         if publish is not None:
-            publish(events.PoolCreatedEvent(address, _changed(options)))
+            publish(events.PoolCreatedEvent(address, options.given))
 
     # --- for operations ---
 
@@ -143,10 +154,14 @@ class Pool:
         phase = "queue" if request.establishment is None else "connecting"
         self.state.give_up(request, now)
         self._perform()
+        # The first sentence, up to the numbers in it, is the load balancer specification's ("Connection Tracking").
         error = WaitQueueTimeoutError(
-            f"no connection to {format_address(self.address)} became free within {now - started:.3f} s: "
-            f"{len(state.in_use)} in use, {len(state.idle)} idle, {len(state.connecting)} being established, "
-            f"{len(state.queue)} more operations waiting, maxPoolSize {self._options.max_size}"
+            f"Timeout waiting for connection from the connection pool. maxPoolSize: {self._options.max_size}, "
+            f"connections in use by cursors: {state.count(Purpose.CURSOR)}, "
+            f"connections in use by transactions: {state.count(Purpose.TRANSACTION)}, "
+            f"connections in use by other operations: {state.count(Purpose.OTHER)}, idle: {len(state.idle)}, "
+            f"being established: {len(state.connecting)}, more operations waiting: {len(state.queue)}, "
+            f"waited for {format_address(self.address)}: {now - started:.3f} s"
         )
         error.phase = phase
         error.address = self.address
@@ -181,6 +196,10 @@ class Pool:
         """The generation that new connections get."""
         return self.state.generation
 
+    def is_stale(self, generation: int, service_id: ObjectId | None = None) -> bool:
+        """Whether connections of `generation` (to this service behind a load balancer) are older than a clear."""
+        return generation != self.state.generation_for(service_id)
+
     def ready(self) -> None:
         """The server was found to be usable: allow connections."""
         if not self.state.ready():
@@ -190,11 +209,23 @@ class Pool:
         if self._maintenance is None and (self._options.min_size or self._options.max_idle_time is not None):
             self._maintenance = self._host.spawn(self._maintain)
 
-    def clear(self, because: BaseException | None, *, interrupt_in_use: bool = False) -> None:
-        """The server failed: make all connections stale and wait for `ready`."""
-        tell = self.state.clear(because, interrupt_in_use=interrupt_in_use)
+    def clear(
+        self,
+        because: BaseException | None,
+        *,
+        interrupt_in_use: bool = False,
+        service_id: ObjectId | None = None,
+    ) -> None:
+        """The server failed: make all connections stale and wait for `ready`.
+
+        With `service_id` one service behind a load balancer failed: make the connections to it stale.
+        """
+        if service_id is None:
+            tell = self.state.clear(because, interrupt_in_use=interrupt_in_use)
+        else:
+            tell = self.state.clear_service(service_id)
         if tell and self._publish is not None:
-            self._publish(events.PoolClearedEvent(self.address, None, interrupt_in_use))
+            self._publish(events.PoolClearedEvent(self.address, service_id, interrupt_in_use))
         self._perform()
 
     def close(self, *, is_server_gone: bool = False) -> None:
@@ -204,6 +235,10 @@ class Pool:
         """
         if not self.state.close(is_server_gone=is_server_gone):
             return
+        for connection in self.state.in_use:
+            if connection.purpose is Purpose.CURSOR:
+                # It may never be checked in: its cursor may wait for an application that has forgotten it.
+                connection.close()
         if self._maintenance is not None:
             self._maintenance.cancel()
         self._perform()
@@ -229,6 +264,8 @@ class Pool:
                 self._start_establishing(effect.establishment)
             elif isinstance(effect, Abandon):
                 self._abandon(effect.establishment, effect.reason)
+            elif isinstance(effect, Drain):
+                self._start_draining(effect.connection)
             else:
                 where = format_address(self.address)
                 message = f"Connection to {where} interrupted due to server monitor timeout"
@@ -236,7 +273,52 @@ class Pool:
 
     def _close_connection(self, connection: Connection, reason: str) -> None:
         connection.close()
+        draining = self._draining.pop(connection, None)
+        if draining is not None:
+            task, started = draining
+            task.cancel()
+            self._tell_given_up(connection, started, None)
         self._tell_closed(connection.id, reason)
+
+    # --- replies that nobody waits for ---
+
+    def _start_draining(self, connection: Connection) -> None:
+        if self._publish is not None:
+            self._publish(events.PendingReplyStartedEvent(self.address, connection.id, connection.owed or 0))
+        self._draining[connection] = self._host.spawn(self._drain, connection), self._runtime.now()
+
+    async def _drain(self, connection: Connection) -> None:
+        request_id = connection.owed or 0
+        try:
+            reply = await connection.receive_owed()
+        except PyMongoError as error:
+            draining = self._draining.pop(connection, None)
+            if draining is None:
+                return  # given up in the moment in which it failed
+            self._tell_given_up(connection, draining[1], error)
+            self.state.drain_failed(connection, self._runtime.now())
+            self._perform()
+            return
+        draining = self._draining.pop(connection, None)
+        if draining is None:
+            return  # given up in the moment in which it was done
+        now = self._runtime.now()
+        self.replies_drained += 1
+        if self._publish is not None:
+            duration = now - draining[1]
+            self._publish(events.PendingReplySucceededEvent(self.address, connection.id, request_id, duration))
+        self.state.drained(connection, now)
+        self._perform()
+        self._on_late_reply(self.address, reply)
+
+    def _tell_given_up(self, connection: Connection, started: float, error: PyMongoError | None) -> None:
+        self.replies_given_up += 1
+        if self._publish is not None:
+            duration = self._runtime.now() - started
+            request_id = connection.owed or 0
+            self._publish(events.PendingReplyFailedEvent(self.address, connection.id, request_id, duration, error))
+
+    # --- connections that are being established ---
 
     def _start_establishing(self, establishment: Establishment) -> None:
         if self._publish is not None:
@@ -261,6 +343,7 @@ class Pool:
                 until,
                 authenticate=True,
                 operation_until=None if sponsor is None else sponsor.operation_until,
+                join=self.state.services.join,
             )
         except EstablishmentError as failure:
             self._not_established(establishment, failure.error, failure)
@@ -288,7 +371,9 @@ class Pool:
             return  # abandoned
         self.state.failed(establishment, error)
         if failure is not None:
-            self._on_error(failure, establishment.generation)
+            self._on_error(failure, failure.generation)
+            if failure.service_id is not None:
+                self.state.services.leave(failure.service_id)
         self._tell_closed(establishment.connection_id, events.ConnectionClosedReason.ERROR, error)
         self.state.serve(self._runtime.now())
         self._perform()
@@ -304,19 +389,3 @@ class Pool:
             self.state.populate()
             self._perform()
             await self._runtime.sleep(self._options.maintenance_interval)
-
-
-def _changed(options: PoolOptions) -> dict[str, Any]:
-    """The options that differ from their defaults, under their public names and units."""
-    changed: dict[str, Any] = {}
-    if options.max_size != 100:
-        changed["maxPoolSize"] = options.max_size
-    if options.min_size:
-        changed["minPoolSize"] = options.min_size
-    if options.max_connecting != 2:
-        changed["maxConnecting"] = options.max_connecting
-    if options.max_idle_time is not None:
-        changed["maxIdleTimeMS"] = round(options.max_idle_time * 1000)
-    if options.wait_queue_timeout is not None:
-        changed["waitQueueTimeoutMS"] = round(options.wait_queue_timeout * 1000)
-    return changed

@@ -2,34 +2,48 @@
 
 Theory of operation. Every change of state happens in one of the methods below, between two awaits of the shell, so no
 lock is needed. What must be done outside (establish a connection, close one, interrupt one) is appended to `effects`,
-which the shell performs afterwards. A connection is in exactly one place: `idle`, `in_use`, or not in the pool; a
-connection that is being established is an `Establishment` in `connecting`. The sum of the three is what maxPoolSize
-limits.
+which the shell performs afterwards. A connection is in exactly one place: `idle`, `in_use`, `pending`, or not in the
+pool; a connection that is being established is an `Establishment` in `connecting`. The sum of the four is what
+maxPoolSize limits.
 
 Connections are established in the background, on behalf of the oldest request that has none under way: the request
 gets the first connection that becomes free, wherever it comes from, and a request that gives up does not waste the
 connection that it made the pool open. Should establishing fail, the request on whose behalf it was done gets the error.
 A clear abandons what is under way: it would be stale when it is done, and would keep others waiting until then.
+
+A connection whose last caller did not wait for the reply is `pending` until that reply has arrived: closing one for
+every timeout would burden a server that is slow already with new connections. Whoever needs a connection while the pool
+is full of them has the oldest one closed.
+
+Behind a load balancer each service has a generation of its own (`services`). Clearing one makes only the connections
+to it stale; the pool stays ready, and whoever waits goes on waiting.
 """
 
 from __future__ import annotations
 
 import enum
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from motorlite._pool.queue import WaitQueue
+from motorlite._pool.services import Purpose, Services
 from motorlite.errors import InvalidOperation, PoolClearedError
 from motorlite.monitoring import ConnectionClosedReason
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bson.objectid import ObjectId
+
     from motorlite._pool.connection import Connection
     from motorlite.errors import PyMongoError
     from motorlite.values import Address
 
 # A connection that was idle for longer is asked whether its peer is still there; seconds.
 _ASK_AFTER: Final = 1.0
+# How many replies that nobody waits for a pool may wait for; one more, and the oldest is given up.
+MAX_PENDING: Final = 100
 
 
 class Phase(enum.Enum):
@@ -45,6 +59,7 @@ class PoolOptions:
 
     __slots__ = (
         "connect_timeout",
+        "given",
         "maintenance_interval",
         "max_connecting",
         "max_idle_time",
@@ -63,6 +78,7 @@ class PoolOptions:
         wait_queue_timeout: float | None = None,
         connect_timeout: float = 20.0,
         maintenance_interval: float = 1.0,
+        given: Mapping[str, int] | None = None,
     ) -> None:
         # 0: no limit.
         self.max_size = max_size
@@ -75,6 +91,8 @@ class PoolOptions:
         self.wait_queue_timeout = wait_queue_timeout
         self.connect_timeout = connect_timeout
         self.maintenance_interval = maintenance_interval
+        # Those that the application has set, under their public names and in their units, for events.
+        self.given: Mapping[str, int] = given or {}
 
 
 class Waiter(Protocol):
@@ -130,13 +148,19 @@ class Close(NamedTuple):
     reason: str
 
 
+class Drain(NamedTuple):
+    """Effect: receive the reply that is owed, and tell with `drained` or `drain_failed`."""
+
+    connection: Connection
+
+
 class Interrupt(NamedTuple):
     """Effect: make the operation that is using this connection fail."""
 
     connection: Connection
 
 
-Effect: TypeAlias = Establish | Abandon | Close | Interrupt
+Effect: TypeAlias = Establish | Abandon | Close | Drain | Interrupt
 
 
 class PoolState:
@@ -153,8 +177,10 @@ class PoolState:
         "idle",
         "in_use",
         "is_server_gone",
+        "pending",
         "phase",
         "queue",
+        "services",
     )
 
     def __init__(self, address: Address, options: PoolOptions) -> None:
@@ -163,6 +189,8 @@ class PoolState:
         self.phase = Phase.PAUSED
         # Grows with every clear; connections of an older generation are stale.
         self.generation = 0
+        # Behind a load balancer: the generations of its services, and `generation` stays as it is.
+        self.services = Services()
         # Why the pool was last cleared, for the errors of those who find it paused.
         self.cleared_because: BaseException | None = None
         # The pool was closed because its server left the deployment.
@@ -170,6 +198,8 @@ class PoolState:
         # The last one checked in is at the right end and is taken first, so that surplus connections become idle.
         self.idle: deque[Connection] = deque()
         self.in_use: set[Connection] = set()
+        # The reply of an abandoned request is awaited; the oldest first.
+        self.pending: OrderedDict[Connection, None] = OrderedDict()
         # In the order in which they were started.
         self.connecting: dict[Establishment, None] = {}
         self.queue: WaitQueue[Request] = WaitQueue()
@@ -185,7 +215,7 @@ class PoolState:
     @property
     def total(self) -> int:
         """How many connections there are, those under way included."""
-        return len(self.idle) + len(self.in_use) + len(self.connecting)
+        return len(self.idle) + len(self.in_use) + len(self.pending) + len(self.connecting)
 
     # --- check-out and check-in ---
 
@@ -213,18 +243,51 @@ class PoolState:
         self.serve(now)
 
     def put(self, connection: Connection, now: float) -> None:
-        """An operation is done with `connection`."""
+        """An operation is done with `connection`, or does not wait for its reply any more."""
         if connection not in self.in_use:
             raise InvalidOperation(f"connection {connection.id} was not checked out of this pool")
         self.in_use.discard(connection)
+        self._keep(connection, now)
+
+    def _keep(self, connection: Connection, now: float) -> None:
         connection.idle_since = now
         reason = self._perished(connection, now)
         if reason is not None:
-            self.effects.append(Close(connection, reason))
+            self._drop(connection, reason)
+        elif connection.owed is not None:
+            self._await_reply(connection, now)
         else:
             self.idle.append(connection)
         if self.queue:
             self.serve(now)
+
+    # --- replies that nobody waits for ---
+
+    def _await_reply(self, connection: Connection, now: float) -> None:
+        if connection.owed_until <= now:
+            self._drop(connection, ConnectionClosedReason.ERROR)
+            return
+        if len(self.pending) >= MAX_PENDING:
+            self._give_up_oldest_reply()
+        self.pending[connection] = None
+        self.effects.append(Drain(connection))
+
+    def _give_up_oldest_reply(self) -> None:
+        connection, _ = self.pending.popitem(last=False)
+        self._drop(connection, ConnectionClosedReason.ERROR)
+
+    def drained(self, connection: Connection, now: float) -> None:
+        """The reply that a pending connection was waiting for has arrived."""
+        del self.pending[connection]
+        self._keep(connection, now)
+
+    def drain_failed(self, connection: Connection, now: float) -> None:
+        """It did not arrive in time, or the connection broke."""
+        del self.pending[connection]
+        self._drop(connection, ConnectionClosedReason.ERROR)
+        self.serve(now)
+
+    # --- waiting ---
 
     def _next_idle(self, now: float) -> Connection | None:
         idle = self.idle
@@ -233,13 +296,22 @@ class PoolState:
             reason = self._perished(connection, now)
             if reason is None:
                 return connection
-            self.effects.append(Close(connection, reason))
+            self._drop(connection, reason)
         return None
+
+    def _drop(self, connection: Connection, reason: str) -> None:
+        """`connection`, which is nowhere in the pool any more, is to be closed."""
+        if connection.service_id is not None:
+            self.services.leave(connection.service_id)
+        self.effects.append(Close(connection, reason))
 
     def _perished(self, connection: Connection, now: float) -> str | None:
         """Why `connection` must not be used any more, or None."""
-        if connection.generation != self.generation:
-            return ConnectionClosedReason.STALE
+        service_id = connection.service_id
+        if connection.generation != (self.generation if service_id is None else self.services.generation(service_id)):
+            # The error of a connection may be why the pool was cleared; it does not become stale by that.
+            is_broken = connection.stream.is_closed and connection.interruption is None
+            return ConnectionClosedReason.ERROR if is_broken else ConnectionClosedReason.STALE
         if self.phase is Phase.CLOSED:
             return ConnectionClosedReason.POOL_CLOSED
         if connection.stream.is_closed:
@@ -281,19 +353,23 @@ class PoolState:
             if orphans:
                 establishment = orphans.popleft()
                 establishment.request = request
-            elif self._may_establish():
+            elif self._may_establish(makes_room=True):
                 establishment = self._new_establishment(request)
             else:
                 return
             request.establishment = establishment
 
-    def _may_establish(self) -> bool:
+    def _may_establish(self, *, makes_room: bool = False) -> bool:
+        """`makes_room`: by giving up a pending connection where the pool is full."""
         options = self._options
-        return (
-            self.phase is Phase.READY
-            and len(self.connecting) < options.max_connecting
-            and (options.max_size == 0 or self.total < options.max_size)
-        )
+        if self.phase is not Phase.READY or len(self.connecting) >= options.max_connecting:
+            return False
+        if options.max_size == 0 or self.total < options.max_size:
+            return True
+        if makes_room and self.pending:
+            self._give_up_oldest_reply()
+            return True
+        return False
 
     def _new_establishment(self, request: Request | None) -> Establishment:
         self._last_id += 1
@@ -346,11 +422,15 @@ class PoolState:
             if reason is None:
                 kept.append(connection)
             else:
-                self.effects.append(Close(connection, reason))
+                self._drop(connection, reason)
         if len(kept) < len(self.idle):
             self.idle = deque(kept)
 
     # --- the life of the pool ---
+
+    def generation_for(self, service_id: ObjectId | None) -> int:
+        """The generation that a new connection gets, to the service behind a load balancer where there is one."""
+        return self.generation if service_id is None else self.services.generation(service_id)
 
     def ready(self) -> bool:
         """Allow connections. False when they were allowed already, or the pool is closed."""
@@ -370,7 +450,24 @@ class PoolState:
         self._discard_all(ConnectionClosedReason.STALE)
         if interrupt_in_use:
             self.effects += [Interrupt(connection) for connection in self.in_use]
+            self._give_up_replies(ConnectionClosedReason.STALE)
         return was_ready
+
+    def clear_service(self, service_id: ObjectId) -> bool:
+        """Make every connection to one service stale. False when the pool is closed."""
+        if self.phase is Phase.CLOSED:
+            return False
+        self.services.clear(service_id)
+        stale = [connection for connection in self.idle if connection.service_id == service_id]
+        if stale:
+            self.idle = deque(connection for connection in self.idle if connection.service_id != service_id)
+        for connection in stale:
+            self._drop(connection, ConnectionClosedReason.STALE)
+        return True
+
+    def count(self, purpose: Purpose) -> int:
+        """How many connections are in use for `purpose`."""
+        return sum(connection.purpose is purpose for connection in self.in_use)
 
     def close(self, *, is_server_gone: bool = False) -> bool:
         """Close the pool for good. False when it is closed already.
@@ -382,15 +479,22 @@ class PoolState:
         self.phase = Phase.CLOSED
         self.is_server_gone = is_server_gone
         self._discard_all(ConnectionClosedReason.POOL_CLOSED)
+        self._give_up_replies(ConnectionClosedReason.POOL_CLOSED)
         return True
 
+    def _give_up_replies(self, reason: str) -> None:
+        for connection in self.pending:
+            self._drop(connection, reason)
+        self.pending.clear()
+
     def _discard_all(self, reason: str) -> None:
-        """Let go of everything but the connections that are in use."""
+        """Let go of everything but the connections that are in use or pending."""
         while self.queue:
             request = self.queue.pop()
             self._release(request)
             request.waiter.offer(self._refusal())
-        self.effects += [Close(connection, reason) for connection in self.idle]
+        for connection in self.idle:
+            self._drop(connection, reason)
         self.effects += [Abandon(establishment, reason) for establishment in self.connecting]
         self.idle.clear()
         self.connecting.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from motorlite._topology.server_description import ServerDescription, ServerType, compare_topology_versions
 from motorlite.errors import (
@@ -22,6 +22,9 @@ from motorlite.errors import (
     error_code,
 )
 
+if TYPE_CHECKING:
+    from bson.objectid import ObjectId
+
 
 @dataclass(slots=True, kw_only=True)
 class ErrorFacts:
@@ -37,7 +40,7 @@ class ErrorFacts:
     # From the reply that is or contains the error; taken from the error itself when it has the whole reply.
     topology_version: Mapping[str, Any] | None = None
     # The mongos behind a load balancer that the connection leads to, once hello told.
-    service_id: object | None = None
+    service_id: ObjectId | None = None
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)

@@ -69,17 +69,30 @@ class SRVDiscovery:
         return None
 
     async def select(
-        self, selector: Selector, deadline: Deadline, deprioritized: Collection[Address], until: float
+        self,
+        selector: Selector,
+        deadline: Deadline,
+        deprioritized: Collection[Address],
+        until: float,
+        on_wait: Callable[[float], None] | None = None,
     ) -> Server:
         """A suitable server, after the look-up, before the loop time `until` and the deadline.
+
+        `on_wait` is told, once, how many seconds are left when the look-up begins, or is under way.
 
         Raises:
             ConfigurationError: the look-up failed, or its answer must not be followed.
             ServerSelectionTimeoutError: there was no answer, or then no server, in time.
             InvalidOperation: the client was closed.
         """
-        topology = self._topology or await self._wait(min(until, deadline.expires_at))
-        return await topology.select(selector, deadline, deprioritized, until)
+        topology = self._topology
+        if topology is None:
+            limit = min(until, deadline.expires_at)
+            if on_wait is not None:
+                on_wait(limit - self._runtime.now())
+                on_wait = None
+            topology = await self._wait(limit)
+        return await topology.select(selector, deadline, deprioritized, until, on_wait)
 
     async def _wait(self, limit: float) -> Topology:
         if not (self._is_looking_up or self._is_closed):

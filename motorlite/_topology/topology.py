@@ -17,7 +17,7 @@ from motorlite._topology.server import Server
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
 from motorlite._topology.topology_type import TopologyType
-from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
+from motorlite.errors import ConfigurationError, InvalidOperation, ServerSelectionTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -115,7 +115,8 @@ class Topology:
             found = self._suitable.get(selector)
             if found is None:
                 found = self._find(selector, ())
-                if found:
+                # What an application's own selector answers may be another the next time.
+                if found and self._settings.server_selector is None:
                     self._suitable[selector] = found
             candidates = found
         count = len(candidates)
@@ -139,9 +140,16 @@ class Topology:
         return tuple(server for server in found if server is not None)
 
     async def select(
-        self, selector: Selector, deadline: Deadline, deprioritized: Collection[Address], until: float
+        self,
+        selector: Selector,
+        deadline: Deadline,
+        deprioritized: Collection[Address],
+        until: float,
+        on_wait: Callable[[float], None] | None = None,
     ) -> Server:
         """A suitable server, as soon as there is one, before the loop time `until` and the deadline.
+
+        `on_wait` is told once, when there is none, how many seconds are left.
 
         Raises:
             ServerSelectionTimeoutError: there was none in time.
@@ -154,6 +162,9 @@ class Topology:
             server = self.select_now(selector, deprioritized)
             if server is not None:
                 return server
+            if on_wait is not None:
+                on_wait(limit - self._runtime.now())
+                on_wait = None
             for known in self._servers.values():
                 if known.monitor is not None:
                     known.monitor.request_check()
@@ -168,6 +179,25 @@ class Topology:
             finally:
                 self._waiters.discard(waiter)
 
+    async def back_off(self, selector: Selector, failed: Address, until: float) -> None:
+        """Wait until the loop time `until`, or until a server becomes suitable that was not, other than `failed`."""
+        before = self._suitable_addresses(selector) | {failed}
+        while not self._is_closed and not self._suitable_addresses(selector) - before:
+            waiter = self._runtime.waiter()
+            self._waiters.add(waiter)
+            try:
+                await waiter.wait(until)
+            except WaitTimeout:
+                return
+            finally:
+                self._waiters.discard(waiter)
+
+    def _suitable_addresses(self, selector: Selector) -> set[Address]:
+        try:
+            return {server.address for server in self._find(selector, ())}
+        except ConfigurationError:
+            return set()  # the next attempt will tell
+
     # --- what is found out ---
 
     def on_operation_error(
@@ -177,7 +207,7 @@ class Topology:
         generation: int,
         *,
         topology_version: Mapping[str, Any] | None = None,
-        service_id: object | None = None,
+        service_id: ObjectId | None = None,
     ) -> None:
         """An operation on an established connection of `generation` failed.
 
@@ -185,7 +215,7 @@ class Topology:
         """
         facts = ErrorFacts(
             error=error,
-            is_stale_generation=generation != server.pool.generation,
+            is_stale_generation=server.pool.is_stale(generation, service_id),
             topology_version=topology_version,
             service_id=service_id,
         )
@@ -196,7 +226,8 @@ class Topology:
             error=failure.error,
             during_handshake=not failure.during_authentication,
             during_authentication=failure.during_authentication,
-            is_stale_generation=generation != server.pool.generation,
+            is_stale_generation=server.pool.is_stale(generation, failure.service_id),
+            service_id=failure.service_id,
         )
         self._on_error(server, facts)
 
@@ -204,7 +235,7 @@ class Topology:
         if self._is_closed or self._servers.get(server.address) is not server:
             return
         effect = on_error(server.description, facts)
-        self._mark(server, effect, facts.error)
+        self._mark(server, effect, facts.error, facts.service_id)
         if server.monitor is not None:
             if effect.cancel_check:
                 server.monitor.cancel_check()
@@ -222,11 +253,13 @@ class Topology:
         self._mark(server, effect, error)
         return effect.request_check
 
-    def _mark(self, server: Server, effect: ErrorEffect, error: PyMongoError) -> None:
+    def _mark(
+        self, server: Server, effect: ErrorEffect, error: PyMongoError, service_id: ObjectId | None = None
+    ) -> None:
         if effect.description is not None:
             self._apply(effect.description)
         if effect.clear_pool:
-            server.pool.clear(error, interrupt_in_use=effect.interrupt_in_use)
+            server.pool.clear(error, interrupt_in_use=effect.interrupt_in_use, service_id=service_id)
 
     # --- changes ---
 

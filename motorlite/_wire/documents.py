@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 _NO_TYPES = TypeRegistry()
-_LENIENT = CodecOptions[dict[str, Any]](
+# Decodes whatever is well-formed.
+LENIENT = CodecOptions[dict[str, Any]](
     datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
 )
 
@@ -68,7 +69,7 @@ def decode_reply(
 def _is_well_formed(body: memoryview | bytes) -> bool:
     """Whether only a value was refused: a date that Python cannot hold, or text that is not UTF-8."""
     try:
-        bson.decode(body, _LENIENT)
+        bson.decode(body, LENIENT)
     except (BSONError, UnicodeDecodeError):
         return False
     return True

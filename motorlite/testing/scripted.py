@@ -8,12 +8,19 @@ A test says what each server answers to which command and looks at what arrived:
 The answers of a command are used up one by one; the last one stays. Commands without a script are answered with
 ``{"ok": 1}`` and an empty cursor where one is expected. With ``streaming=True`` the servers answer an awaited hello
 when `ScriptedServer.announce` is called or its time is up, and go on by themselves as a server since 4.4 does.
+
+With ``services=2`` the one address is a load balancer with two services behind it, which get its connections in turn;
+each is scripted by itself::
+
+    deployment = ScriptedDeployment(["lb:1"], services=2)
+    deployment.services[0].on("insert", failure(11600))
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import bson
@@ -301,6 +308,7 @@ class ScriptedDeployment:
         primary: str | None = None,
         wire_version: int = 17,
         streaming: bool = False,
+        services: int = 0,
     ) -> None:
         self.addresses: list[Address] = [_address(text) for text in addresses]
         self.servers: dict[Address, ScriptedServer] = {
@@ -312,6 +320,9 @@ class ScriptedDeployment:
         self.wire_version = wire_version
         # Whether hello replies have a topologyVersion, and hello can be awaited.
         self.streaming = streaming
+        # What is behind the load balancer at the first address, each with a `process_id` that is its serviceId.
+        self.services = [ScriptedServer(self, self.addresses[0]) for _ in range(services)]
+        self._turns = cycle(self.services)
         self._runtime: Runtime | None = None
         self._host: Host | None = None
 
@@ -322,6 +333,8 @@ class ScriptedDeployment:
     def uri(self) -> str:
         """A connection string for it."""
         hosts = ",".join(f"{host}:{port}" for host, port in self.addresses)
+        if self.services:
+            return f"mongodb://{hosts}/?loadBalanced=true"
         return f"mongodb://{hosts}/" + (f"?replicaSet={self.replica_set}" if self.replica_set else "")
 
     def now(self) -> float:
@@ -344,6 +357,9 @@ class ScriptedDeployment:
                 await runtime.sleep(until - runtime.now())
                 raise NetworkTimeout(f"{address[0]}:{address[1]}: no connection in time (scripted)")
             server.connections_made += 1
+            if self.services:
+                server = self._next_service()
+                server.connections_made += 1
             stream = MemoryStream(runtime, address, framer, _Connection(server, server.connections_made))
             server.open_connections.add(stream)
             return stream
@@ -369,6 +385,14 @@ class ScriptedDeployment:
         """A server leaves the replica set, and goes on running; the client finds out by itself."""
         self.addresses.remove(_address(address))
 
+    def _next_service(self) -> ScriptedServer:
+        """The next one in turn that is up."""
+        for _ in self.services:
+            service = next(self._turns)
+            if not service.is_down:
+                return service
+        raise AutoReconnect("no service is up (scripted)")
+
     def _later(self, delay: float, function: Callable[..., None], *args: Any) -> None:
         assert self._runtime is not None
         assert self._host is not None
@@ -393,6 +417,8 @@ class ScriptedDeployment:
             "connectionId": 1,
         }
         is_primary = server.address == self.primary
+        if self.services:
+            return {**reply, "msg": "isdbgrid", "isWritablePrimary": True, "serviceId": server.process_id}
         if self.mongos:
             return {**reply, "msg": "isdbgrid", "isWritablePrimary": True, "ismaster": True}
         if self.replica_set is None:

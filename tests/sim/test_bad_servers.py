@@ -106,6 +106,9 @@ async def check_health(driver: Client) -> None:
 
             group.start_soon(read)
     await driver.run(insert())
+    # Replies that came too late, or not at all, are given up.
+    await anyio.sleep(1.5)
+    assert not state.pending
     idle = {connection.stream for connection in state.idle}
     assert idle
     assert not any(stream.is_closed for stream in idle)
@@ -306,7 +309,11 @@ async def test_no_connection_before_the_deadline() -> None:
         with pytest.raises(WaitQueueTimeoutError) as caught:
             await driver.run(find(), Deadline(begun + 2))
         assert driver.now == begun + 2
-        check(caught.value, WaitQueueTimeoutError, "no connection to a:1 became free within 2.000 s")
+        check(
+            caught.value,
+            WaitQueueTimeoutError,
+            "Timeout waiting for connection from the connection pool. maxPoolSize: 100",
+        )
         assert caught.value.phase == "connecting"
         deployment["a:1"].is_unreachable = False
         await anyio.sleep(20)

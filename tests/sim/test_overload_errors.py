@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._execution.executor import CommandNotRebuilt
+from motorlite._execution.building import CommandNotRebuilt
 from motorlite._operations.run_command import RunCommand
 from motorlite.errors import (
     AutoReconnect,

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from bson.int64 import Int64
 
-from motorlite._execution.executor import CommandNotRebuilt
+from motorlite._execution.building import CommandNotRebuilt
 from motorlite._operations.create import Create
 from motorlite._operations.delete import Delete
 from motorlite._operations.find_and_modify import FindAndModify

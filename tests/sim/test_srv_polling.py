@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from bson import ObjectId
 
 from motorlite.errors import ConfigurationError, ServerSelectionTimeoutError
 from motorlite.testing.scripted import Hang, ScriptedDeployment
@@ -175,7 +176,7 @@ async def test_other_deployments_do_not_follow_their_records(kind: str) -> None:
     elif kind == "load balanced":
         options["loadBalanced"] = True
     deployment = ScriptedDeployment([A], replica_set="rs" if "replica" in kind else None)
-    deployment[A].hello = {"serviceId": b"x" * 12, "msg": "isdbgrid"} if kind == "load balanced" else {}
+    deployment[A].hello = {"serviceId": ObjectId(), "msg": "isdbgrid"} if kind == "load balanced" else {}
     async with srv_client(records, deployment, **options) as driver:
         await driver.run()
         records.set(A, B)

@@ -27,7 +27,9 @@ BACKENDS = {"asyncio": ("asyncio",), "trio": ("trio",), "both": ("asyncio", "tri
 TOPOLOGIES: dict[str, tuple[Topology, ...]] = {
     "single": ("single",),
     "replicaset": ("replicaset",),
+    "load-balanced": ("load-balanced",),
     "both": ("single", "replicaset"),
+    "all": ("single", "replicaset", "load-balanced"),
 }
 # Exit statuses.
 FAILED = 1
@@ -48,7 +50,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--topology",
         choices=TOPOLOGIES,
-        default="both",
+        default="all",
         help="the servers for tests in the unified format, the others need none; default: %(default)s",
     )
     parser.add_argument(

@@ -113,6 +113,8 @@ class Suites:
     skips: tuple[Skip, ...]
     deviations: tuple[Deviation, ...]
     excluded: tuple[Excluded, ...]
+    # How many members a replica set needs for a file.
+    members: Mapping[str, int]
 
     def suite_of(self, file: Path) -> Suite:
         """The suite that a file belongs to, or one of its own for its folder."""
@@ -160,4 +162,5 @@ def load() -> Suites:
         tuple(Skip(**fields) for fields in data.get("skip", ())),
         tuple(Deviation(**fields) for fields in data.get("deviation", ())),
         tuple(Excluded(**fields) for fields in data.get("excluded", ())),
+        data.get("members", {}),
     )

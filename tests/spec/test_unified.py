@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.spec.unified.environment import Topology
 
-TOPOLOGIES: tuple[Topology, ...] = ("single", "replicaset")
+TOPOLOGIES: tuple[Topology, ...] = ("single", "replicaset", "load-balanced")
 BACKENDS = ("asyncio", "trio")
 
 
@@ -36,7 +36,8 @@ def deployments() -> Iterator[Deployments]:
 
 @pytest.mark.parametrize(("case", "topology", "backend"), list(_items()))
 def test_unified(case: Case, topology: Topology, backend: str, deployments: Deployments) -> None:
-    record = judge(case, deployments.get(topology, has_auth=case.needs_auth), backend)
+    environment = deployments.get(topology, has_auth=case.needs_auth, members=case.members)
+    record = judge(case, environment, backend)
     if record.outcome == "skipped":
         pytest.skip(f"{record.kind}: {record.reason}")
     if record.outcome == "failed":

@@ -12,6 +12,9 @@ _SHORT: Final = {
     events.ConnectionCheckedOutEvent: "checked out",
     events.ConnectionCheckOutFailedEvent: "check-out failed",
     events.ConnectionCheckedInEvent: "checked in",
+    events.PendingReplyStartedEvent: "reply awaited",
+    events.PendingReplySucceededEvent: "reply arrived",
+    events.PendingReplyFailedEvent: "reply given up",
     events.ConnectionCreatedEvent: "created",
     events.ConnectionReadyEvent: "ready",
     events.ConnectionClosedEvent: "closed",
@@ -80,6 +83,7 @@ class PoolLog(Log, events.ConnectionPoolListener):
     connection_created = connection_ready = connection_closed = Log.publish
     connection_check_out_started = connection_check_out_failed = Log.publish
     connection_checked_out = connection_checked_in = Log.publish
+    pending_reply_started = pending_reply_succeeded = pending_reply_failed = Log.publish
 
 
 class _Servers(events.ServerListener):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from motorlite._pool.services import Purpose
 from motorlite._pool.state import Establish, PoolOptions, PoolState, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from bson.objectid import ObjectId
 
     from motorlite._pool.connection import Connection
     from motorlite._pool.state import Establishment
@@ -30,7 +33,12 @@ class FakeConnection:
     def __init__(self, establishment: Establishment) -> None:
         self.id = establishment.connection_id
         self.generation = establishment.generation
+        self.service_id: ObjectId | None = None
+        self.purpose = Purpose.OTHER
         self.idle_since = -1.0
+        self.interruption: object = None
+        self.owed: int | None = None
+        self.owed_until = -float("inf")
         self.stream = FakeStream()
 
     def __repr__(self) -> str:
@@ -86,6 +94,17 @@ class Subject:
     def fail(self, establishment: Establishment, error: Exception) -> None:
         self.state.failed(establishment, cast("Any", error))
         self.state.serve(self.now)
+
+    def reach(self, service_id: ObjectId) -> Connection:
+        """A connection that is in use, to a service behind a load balancer."""
+        request = self.ask()
+        (establishment,) = self.started()
+        connection = FakeConnection(establishment)
+        connection.service_id = service_id
+        connection.generation = self.state.services.join(service_id)
+        self.state.established(establishment, cast("Connection", connection), self.now)
+        assert answer(request) is connection
+        return cast("Connection", connection)
 
     def checked_out(self, count: int = 1) -> list[Connection]:
         found = []

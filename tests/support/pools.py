@@ -15,7 +15,7 @@ from motorlite.deadline import NO_DEADLINE
 from tests.support.events import Log
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from motorlite._net.runtime import Host, Runtime
     from motorlite._pool.connection import Connection
@@ -38,6 +38,8 @@ class Subject:
         self.failures: list[tuple[EstablishmentError, int]] = []
         # What the topology does about them.
         self.on_error: Callable[[EstablishmentError, int], None] = lambda failure, generation: None
+        # What came after its caller had gone.
+        self.late_replies: list[Mapping[str, Any]] = []
 
     def note_failure(self, failure: EstablishmentError, generation: int) -> None:
         self.failures.append((failure, generation))
@@ -126,6 +128,7 @@ async def pool_on(
     establisher = Establisher(runtime, connector, settings or HandshakeSettings(dict))
     address = deployment.addresses[0]
     failed: list[Callable[[EstablishmentError, int], None]] = []
+    late: list[Mapping[str, Any]] = []
     pool = Pool(
         address,
         PoolOptions(**options),
@@ -133,10 +136,12 @@ async def pool_on(
         host=host,
         establisher=establisher,
         on_error=lambda failure, generation: failed[0](failure, generation),
+        on_late_reply=lambda address, reply: late.append(reply),
         publish=log.publish if listen else None,
     )
     subject = Subject(pool, deployment.servers[address], runtime, host, log)
     failed.append(subject.note_failure)
+    subject.late_replies = late
     if ready:
         pool.ready()
         log.events.clear()
@@ -148,5 +153,6 @@ async def pool_on(
         await deployment.close()
     assert not pool.state.connecting
     assert not pool.state.queue
+    assert not pool.state.pending
     assert not pool.state.idle
     assert not pool._establishing

@@ -66,6 +66,7 @@ def test_defaults() -> None:
         codec_options=CodecOptions(),
         server_api=None,
         event_listeners=(),
+        server_selector=None,
         proxy=None,
         connect=None,
         overload_policy=OverloadRetry(),
@@ -486,3 +487,19 @@ def test_nothing_warns_without_need() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         client_options("mongodb://u:p@a/db?retryWrites=true&w=majority&appName=Cluster0")
+
+
+def test_the_applications_own_selector() -> None:
+    def selector(servers: list[Any]) -> list[Any]:
+        return servers
+
+    async def waits(servers: list[Any]) -> list[Any]:
+        return servers
+
+    assert client_options(server_selector=selector).server_selector is selector
+    assert client_options(server_selector=None).server_selector is None
+    for wrong in (waits, "newest"):
+        with pytest.raises(ConfigurationError, match="server_selector must be a function of a list of server desc"):
+            client_options(server_selector=wrong)
+    with pytest.warns(UserWarning, match="server_selector"):
+        assert client_options("mongodb://a/?server_selector=x").server_selector is None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import pytest
+from bson import ObjectId
 
 from motorlite.errors import ConfigurationError
 from motorlite.srv import MIN_RESCAN_INTERVAL
@@ -91,7 +92,7 @@ async def test_8_removal_of_all_records() -> None:
 async def test_9_no_polling_behind_a_load_balancer() -> None:
     records, deployment = Records(*names(27017)), ScriptedDeployment(names(*PORTS), mongos=True)
     for server in deployment.servers.values():
-        server.hello = {"serviceId": b"a service id"}
+        server.hello = {"serviceId": ObjectId()}
     uri = "mongodb+srv://test3.test.build.10gen.cc/?loadBalanced=true"
     async with srv_client(records, deployment, uri) as driver:
         await driver.run()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from bson import ObjectId
+
 from motorlite import AsyncMongoClient
 from motorlite._api.composition import Core, World
 from motorlite._net.dns import DNSResolver
@@ -130,7 +132,7 @@ def _deployment(test: Mapping[str, Any]) -> ScriptedDeployment:
     if any(seed.endswith(f":{BALANCER_PORT}") for seed in test.get("seeds", ())):
         balancer = ScriptedDeployment([f"localhost:{BALANCER_PORT}"], mongos=True)
         for server in balancer.servers.values():
-            server.hello = {"serviceId": b"a service id"}
+            server.hello = {"serviceId": ObjectId()}
         return balancer
     if any(host.startswith("localhost:") for host in test.get("hosts", ())):
         return ScriptedDeployment([f"localhost:{port}" for port in (27017, 27018, 27019)], replica_set="repl0")

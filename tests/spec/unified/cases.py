@@ -57,13 +57,18 @@ class Case:
         if self.suite.expects == "refusal":
             return known[:1]
         requirements = self._requirements()
-        return [
+        found = [
             topology
             for topology in known
-            if all(
-                not found or any(topology in one.get("topologies", known) for one in found) for found in requirements
-            )
-        ] or known[:1]
+            if all(not each or any(topology in one.get("topologies", known) for one in each) for each in requirements)
+        ]
+        # What needs no load balancer is shown without it.
+        return [topology for topology in found if topology != "load-balanced"] or found or known[:1]
+
+    @property
+    def members(self) -> int:
+        """How many members a replica set needs for it."""
+        return suites.load().members.get(self.file.name, 1)
 
     def _requirements(self) -> list[list[Mapping[str, Any]]]:
         """The file's and the test's own, not checked yet."""

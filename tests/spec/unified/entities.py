@@ -241,7 +241,8 @@ class EntityFactory:
         )
         observed_logs = fields.get("observeLogMessages", {})
         logs = LogRecord(observed_logs)
-        uri = self._environment.uri(is_direct=bool(given.get("directConnection")))
+        has_many_services = bool(fields.get("useMultipleMongoses"))
+        uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_services=has_many_services)
         client: AsyncMongoClient[Document] = AsyncMongoClient(uri, event_listeners=events.listeners(), **options)
         with EnabledLoggers(observed_logs):
             client._core = Core(

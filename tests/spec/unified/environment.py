@@ -10,13 +10,14 @@ from anyio import current_time, sleep
 from motorlite.errors import OperationFailure
 from motorlite.testing import LocalServer
 from motorlite.values import format_address
+from tests.spec.unified.load_balancer import LoadBalancer
 from tests.spec.unified.outcomes import Failed
 from tests.spec.unified.schema import version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Topology = Literal["single", "replicaset"]
+Topology = Literal["single", "replicaset", "load-balanced"]
 
 # Seconds between two looks at something that nobody announces.
 _LOOK = 0.005
@@ -31,17 +32,21 @@ class Environment:
 
     def __init__(self, server: LocalServer, topology: Topology, *, has_auth: bool) -> None:
         self.server = server
+        # One before a single service, one before two.
+        self._balancers = (
+            [LoadBalancer(server.addresses[0], services) for services in (1, 2)] if topology == "load-balanced" else []
+        )
         self.topology = topology
         self.has_auth = has_auth
         self.version: tuple[int, ...] = version(server.version)
         self.parameters: Mapping[str, Any] = self.command({"getParameter": "*"})
 
     @classmethod
-    def start(cls, topology: Topology, *, has_auth: bool) -> Self:
-        """Start a deployment of this kind."""
+    def start(cls, topology: Topology, *, has_auth: bool, members: int = 1) -> Self:
+        """Start a deployment of this kind; a replica set has so many members."""
         kind: Literal["standalone", "replicaset"] = "standalone" if topology == "single" else "replicaset"
         # Tests of the versioned API want a second version; nothing else sees it.
-        server = LocalServer.start(kind, auth=has_auth, own=True, parameters={"acceptApiVersion2": True})
+        server = LocalServer.start(kind, nodes=members, auth=has_auth, own=True, parameters={"acceptApiVersion2": True})
         return cls(server, topology, has_auth=has_auth)
 
     @property
@@ -50,6 +55,8 @@ class Environment:
         return f"{self.topology}+auth" if self.has_auth else self.topology
 
     def stop(self) -> None:
+        for balancer in self._balancers:
+            balancer.close()
         self.server.stop()
 
     def __enter__(self) -> Self:
@@ -58,13 +65,19 @@ class Environment:
     def __exit__(self, *_exc: object) -> None:
         self.stop()
 
-    def uri(self, *, is_direct: bool = False) -> str:
-        """The connection string for a client; one that connects directly names no replica set."""
+    def uri(self, *, is_direct: bool = False, has_many_services: bool = False) -> str:
+        """The connection string for a client; one that connects directly names no replica set.
+
+        `has_many_services` is for load balancers.
+        """
         server = self.server
         hosts = server.addresses[:1] if is_direct else server.addresses
         user = ""
         if server.username is not None and server.password is not None:
             user = f"{quote(server.username, safe='')}:{quote(server.password, safe='')}@"
+        if self._balancers:
+            balancer = self._balancers[has_many_services]
+            return f"mongodb://{user}{format_address(balancer.address)}/?loadBalanced=true"
         options = f"?replicaSet={server.replica_set}" if server.replica_set and not is_direct else ""
         return f"mongodb://{user}{','.join(map(format_address, hosts))}/{options}"
 

@@ -52,7 +52,7 @@ class Deployments:
     def __init__(self, topologies: Sequence[Topology], *, auth: bool | None) -> None:
         self._topologies = topologies
         self._auth = auth
-        self._running: dict[tuple[Topology, bool], Environment] = {}
+        self._running: dict[tuple[Topology, bool, int], Environment] = {}
 
     def __enter__(self) -> Deployments:
         return self
@@ -61,11 +61,11 @@ class Deployments:
         for environment in self._running.values():
             environment.stop()
 
-    def get(self, topology: Topology, *, has_auth: bool) -> Environment:
-        """One deployment."""
-        key = topology, has_auth
+    def get(self, topology: Topology, *, has_auth: bool, members: int = 1) -> Environment:
+        """One deployment; `members` counts for replica sets."""
+        key = topology, has_auth, members if topology == "replicaset" else 1
         if key not in self._running:
-            self._running[key] = Environment.start(topology, has_auth=has_auth)
+            self._running[key] = Environment.start(topology, has_auth=has_auth, members=key[2])
         return self._running[key]
 
     def suitable(self, case: Case) -> tuple[list[Environment], Skipped | None]:
@@ -77,7 +77,7 @@ class Deployments:
         needs_auth = case.needs_auth
         for topology in case.topologies(self._topologies):
             for has_auth in [needs_auth] if self._auth is None else [self._auth]:
-                environment = self.get(topology, has_auth=has_auth)
+                environment = self.get(topology, has_auth=has_auth, members=case.members)
                 try:
                     if case.file.problem is None:
                         check_requirements(case, environment)

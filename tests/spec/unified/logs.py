@@ -18,6 +18,7 @@ COMPONENTS: Final = {
     "command": ("command", "motorlite.command"),
     "connection": ("pool", "motorlite.connection"),
     "topology": ("topology", "motorlite.topology"),
+    "serverSelection": ("selection", "motorlite.serverSelection"),
 }
 MAX_DOCUMENT_LENGTH: Final = 100_000
 # The specification's levels as the standard library has them.

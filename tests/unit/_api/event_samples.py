@@ -8,7 +8,7 @@ from typing import Any
 from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
-from motorlite.errors import NetworkTimeout, OperationFailure
+from motorlite.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
 
 ADDRESS = ("db.example", 27018)
 TOPOLOGY = ObjectId("00000000000000000000000a")
@@ -24,6 +24,7 @@ _COMMAND: dict[str, Any] = {
     "driver_connection_id": 10,
     "service_id": SERVICE,
 }
+_SELECTION: tuple[str, int, str, Any] = ("insert", 8, "a write", "before")
 _SOCKET = ("/tmp/mongodb.sock", None)
 
 
@@ -48,6 +49,10 @@ FULL: tuple[Any, ...] = (
     events.CommandSucceededEvent(0.0015, {"ok": 1.0}, **_COMMAND),
     events.CommandFailedEvent(0.0015, {"ok": 0.0, "code": 1}, NetworkTimeout("late"), **_COMMAND),
     retry(),
+    events.ServerSelectionStartedEvent(*_SELECTION),
+    events.ServerSelectionWaitingEvent(*_SELECTION, 2.5),
+    events.ServerSelectionSucceededEvent(*_SELECTION, ADDRESS),
+    events.ServerSelectionFailedEvent(*_SELECTION, ServerSelectionTimeoutError("No server: none. a:1 is bad")),
     events.PoolCreatedEvent(ADDRESS, {"maxPoolSize": 5, "minPoolSize": 1, "maxIdleTimeMS": 10000}),
     events.PoolReadyEvent(ADDRESS),
     events.PoolClearedEvent(ADDRESS, SERVICE),
@@ -59,6 +64,9 @@ FULL: tuple[Any, ...] = (
     events.ConnectionCheckOutFailedEvent(ADDRESS, "connectionError", 0.5, NetworkTimeout("late")),
     events.ConnectionCheckedOutEvent(ADDRESS, 3, 0.0),
     events.ConnectionCheckedInEvent(ADDRESS, 3),
+    events.PendingReplyStartedEvent(ADDRESS, 3, 17),
+    events.PendingReplySucceededEvent(ADDRESS, 3, 17, 0.25),
+    events.PendingReplyFailedEvent(ADDRESS, 3, 17, 0.25, NetworkTimeout("late")),
     events.TopologyOpenedEvent(TOPOLOGY),
     events.TopologyDescriptionChangedEvent(TOPOLOGY, "before", "after"),
     events.TopologyClosedEvent(TOPOLOGY),
@@ -76,6 +84,7 @@ BARE: tuple[Any, ...] = (
     events.PoolClearedEvent(_SOCKET),
     events.ConnectionClosedEvent(_SOCKET, 1, "idle"),
     events.ConnectionCheckOutFailedEvent(_SOCKET, "timeout", 0.5),
+    events.PendingReplyFailedEvent(_SOCKET, 1, 17, 0.25, None),
     events.ServerHeartbeatSucceededEvent(_SOCKET, False, 0.01, {"ok": 1}),
     retry(permitted=False, refusal="not retryable", reason="none", delay=0.0, tokens=inf, address=None),
 )

@@ -16,6 +16,7 @@ SUITES = (
     "command-logging-and-monitoring/tests/logging",
     "connection-monitoring-and-pooling/tests/logging",
     "server-discovery-and-monitoring/tests/unified",
+    "server-selection/tests/logging",
 )
 # Options of other drivers' wait queues.
 UNSUPPORTED = {"waitQueueSize", "waitQueueMultiple"}
@@ -83,7 +84,8 @@ def test_the_fields_are_those_of_the_public_suites() -> None:
     assert not wrong, "\n".join(wrong)
     # All that there is, but the messages that no suite expects.
     seen = {message["data"]["message"] for _, message in expected}
-    assert samples.keys() - seen == {"Retry permitted"}
+    ours = {"Retry permitted", "Pending reply started", "Pending reply succeeded", "Pending reply failed"}
+    assert samples.keys() - seen == ours
 
 
 def test_no_public_suite_expects_less_than_the_disagreement_finds() -> None:
@@ -124,6 +126,13 @@ SENTENCES = (
     f'Command "insert" failed on database "shop" in 1.5 ms {TAIL} Error: {{"ok": 0.0, "code": 1}}',
     'Attempt 1 of "find" with operation ID 8 on db.example:27018 failed (overload): retrying in 120.0 ms. '
     "Tokens left: 999.0. Error: OperationFailure: code 462, RetryableError",
+    "Server selection started for operation insert with ID 8. Selector: a write, topology description: 'before'",
+    "Waiting for server to become available for operation insert with ID 8. Remaining time: 2500 ms. "
+    "Selector: a write, topology description: 'before'",
+    "Server selection succeeded for operation insert with ID 8. Selected server: db.example:27018. "
+    "Selector: a write, topology description: 'before'",
+    "Server selection failed for operation insert with ID 8. Failure: ServerSelectionTimeoutError: No server: none. "
+    "Selector: a write, topology description: 'before'",
     "Connection pool created for db.example:27018 using options maxIdleTimeMS=10000, minPoolSize=1, maxPoolSize=5",
     "Connection pool ready for db.example:27018",
     "Connection pool for db.example:27018 cleared for serviceId 00000000000000000000000b",
@@ -137,6 +146,10 @@ SENTENCES = (
     "establish a new connection. Error: NetworkTimeout: late. Duration: 500.0 ms",
     "Connection checked out: address=db.example:27018, driver-generated ID=3, duration=0.0 ms",
     "Connection checked in: address=db.example:27018, driver-generated ID=3",
+    "Request 17 was abandoned, its reply is awaited: address=db.example:27018, driver-generated ID=3",
+    "Reply to abandoned request 17 arrived: address=db.example:27018, driver-generated ID=3, duration=250.0 ms",
+    "Reply to abandoned request 17 given up: address=db.example:27018, driver-generated ID=3, duration=250.0 ms. "
+    "Error: NetworkTimeout: late",
     "Starting monitoring for topology with ID 00000000000000000000000a",
     "Description changed for topology with ID 00000000000000000000000a. Previous description: 'before'. New "
     "description: 'after'",
@@ -158,6 +171,7 @@ BARE_SENTENCES = (
     "available but unused for longer than the configured max idle time",
     "Checkout failed for connection to /tmp/mongodb.sock. Reason: Wait queue timeout elapsed "
     "without a connection becoming available. Duration: 500.0 ms",
+    "Reply to abandoned request 17 given up: address=/tmp/mongodb.sock, driver-generated ID=1, duration=250.0 ms",
     "Heartbeat succeeded in 10.0 ms for /tmp/mongodb.sock on connection with driver-generated ID 0 "
     f'{IN_TOPOLOGY}. Awaited: False. Reply: {{"ok": 1}}',
     'Attempt 1 of "find" with operation ID 8 failed (none): not retried (not retryable). '

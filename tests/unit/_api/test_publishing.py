@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 LISTENERS = {kind for handlers in HANDLERS.values() for kind, _ in handlers.values()}
 # What a publisher is called, and its logger.
-KINDS = {"command": "command", "pool": "connection", "topology": "topology", "retry": "retry"}
+KINDS = {
+    "command": "command",
+    "pool": "connection",
+    "topology": "topology",
+    "retry": "retry",
+    "selection": "serverSelection",
+}
 
 
 def quiet(name: str) -> bool:
@@ -127,7 +133,7 @@ def test_only_what_somebody_hears_is_published(kind: type, attribute: str) -> No
 
 
 def test_nothing_is_published_to_nobody() -> None:
-    assert make_publishers([], logging_enabled=quiet) == Publishers(None, None, None, None)
+    assert make_publishers([], logging_enabled=quiet) == Publishers(None, None, None, None, None)
 
 
 @pytest.mark.parametrize(("attribute", "logger"), KINDS.items())
@@ -249,7 +255,8 @@ def test_an_event_is_logged(event: Any, records: Sequence[logging.LogRecord]) ->
         return
     (record,) = records
     assert type(event) in HANDLERS[record.name]
-    assert record.levelno == logging.DEBUG
+    is_waiting = isinstance(event, events.ServerSelectionWaitingEvent)
+    assert record.levelno == (logging.INFO if is_waiting else logging.DEBUG)
     assert isinstance(record.args, tuple)
     (message,) = record.args
     assert record.getMessage() == str(message)

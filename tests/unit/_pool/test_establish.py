@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import pytest
+from bson import ObjectId
 
 from motorlite._net.current import current_runtime
 from motorlite._pool.authenticate import Authenticator
@@ -124,7 +125,7 @@ async def test_what_a_connection_is(deployment: ScriptedDeployment) -> None:
 
 
 async def test_what_a_client_tells_of_itself(deployment: ScriptedDeployment) -> None:
-    deployment["a:1"].hello = {"serviceId": 1, "msg": "isdbgrid"}
+    deployment["a:1"].hello = {"serviceId": ObjectId(), "msg": "isdbgrid"}
     calls: list[int] = []
 
     def metadata() -> dict[str, Any]:

@@ -110,7 +110,7 @@ def test_a_full_reply() -> None:
     assert handshake.hello_ok
     assert not handshake.is_arbiter
     assert handshake.server_connection_id == 5_000_000_000
-    assert handshake.service_id == service_id
+    assert handshake.service_id is None, "there is no load balancer"
     assert handshake.topology_version == {"counter": 1}
     assert handshake.sasl_supported_mechs == ("SCRAM-SHA-1", "x")
     assert handshake.speculative_reply == {"payload": b"secret"}
@@ -176,8 +176,22 @@ def test_servers_of_the_future_are_refused_only_when_they_drop_today() -> None:
 
 
 def test_a_load_balancer_must_name_the_service() -> None:
-    with pytest.raises(ConfigurationError, match="the server does not support this mode"):
+    with pytest.raises(ConfigurationError) as raised:
         parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17}, True)
+    assert str(raised.value.args[0]) == (
+        "Driver attempted to initialize in load balancing mode, but the server does not support this mode."
+    )
+
+
+def test_a_service_behind_a_load_balancer() -> None:
+    service_id = ObjectId()
+    reply = {"ok": 1, "maxWireVersion": 17, "serviceId": service_id, "logicalSessionTimeoutMinutes": 30}
+    handshake = parse_hello(ADDRESS, reply, True)
+    assert handshake.service_id == service_id
+    assert handshake.facts.supports_sessions
+    assert handshake.facts.session_timeout_minutes is None, "sessions do not expire for the client"
+    with pytest.raises(ProtocolError, match="serviceId must be an ObjectId, got int"):
+        parse_hello(ADDRESS, reply | {"serviceId": 1}, True)
 
 
 def test_a_refused_handshake() -> None:

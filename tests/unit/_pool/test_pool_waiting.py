@@ -85,8 +85,11 @@ async def test_wait_queue_timeout(deployment: ScriptedDeployment) -> None:
         assert isinstance(error, WaitQueueTimeoutError)
         # Trio wakes the two in any order.
         assert sorted([str(error), str(other.error)]) == [
-            f"no connection to a:1 became free within 0.500 s: 1 in use, 0 idle, 0 being established, {others} more "
-            "operations waiting, maxPoolSize 1 (server a:1; time used up in phase: queue)"
+            "Timeout waiting for connection from the connection pool. maxPoolSize: 1, "
+            "connections in use by cursors: 0, connections in use by transactions: 0, "
+            "connections in use by other operations: 1, idle: 0, being "
+            f"established: 0, more operations waiting: {others}, waited for a:1: 0.500 s (server a:1; time used up in "
+            "phase: queue)"
             for others in (0, 1)
         ]
         assert error.phase == "queue"

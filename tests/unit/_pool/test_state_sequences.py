@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from bson import ObjectId
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from motorlite._pool.state import Abandon, Close, Establish, Phase, PoolOptions, PoolState, Request
+from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolOptions, PoolState, Request
 from motorlite.errors import AutoReconnect
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer
 
@@ -22,6 +23,8 @@ class Machine(RuleBasedStateMachine):
 
     MAX_SIZE = 3
     MAX_CONNECTING = 2
+    # Behind a load balancer; without one there are none.
+    SERVICES: tuple[ObjectId, ...] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +39,12 @@ class Machine(RuleBasedStateMachine):
         self.leaving: list[Request] = []
         self.in_use: list[FakeConnection] = []
         self.under_way: list[Establishment] = []
+        # Their late reply is awaited, the oldest first.
+        self.pending: list[FakeConnection] = []
         self.closed: list[FakeConnection] = []
+        # All connections that ever were, and those whose service was cleared since.
+        self.made: list[FakeConnection] = []
+        self.stale: set[FakeConnection] = set()
 
     # What the shell would do.
 
@@ -53,8 +61,13 @@ class Machine(RuleBasedStateMachine):
                 assert connection not in self.closed
                 assert effect.connection not in self.state.idle
                 assert effect.connection not in self.state.in_use
+                assert effect.connection not in self.state.pending
+                if connection in self.pending:
+                    self.pending.remove(connection)
                 connection.stream.is_closed = True
                 self.closed.append(connection)
+            elif isinstance(effect, Drain):
+                self.pending.append(cast("FakeConnection", effect.connection))
             else:
                 assert effect.connection in self.state.in_use
                 cast("FakeConnection", effect.connection).stream.is_closed = True
@@ -75,10 +88,13 @@ class Machine(RuleBasedStateMachine):
 
     def check_usable(self, connection: FakeConnection) -> None:
         assert self.state.phase is Phase.READY
-        assert connection.generation == self.state.generation
+        assert self.SERVICES or connection.generation == self.state.generation
+        assert connection not in self.stale
         assert not connection.stream.is_closed
         assert connection not in self.closed
         assert connection not in self.in_use
+        assert connection not in self.pending
+        assert connection.owed is None
         assert self.now - connection.idle_since <= 10.0
         assert connection.stream.is_sound or self.now - connection.idle_since <= 1.0
 
@@ -125,6 +141,28 @@ class Machine(RuleBasedStateMachine):
         self.state.put(cast("Connection", connection), self.now)
         self.perform()
 
+    @precondition(lambda self: self.in_use)
+    @rule(data=st.data(), window=st.sampled_from([0.0, 1.0]))
+    def abandon(self, data: st.DataObject, window: float) -> None:
+        connection = data.draw(st.sampled_from(self.in_use))
+        self.in_use.remove(connection)
+        connection.owed = 1
+        connection.owed_until = self.now + window
+        self.state.put(cast("Connection", connection), self.now)
+        self.perform()
+
+    @precondition(lambda self: self.pending)
+    @rule(data=st.data(), arrives=st.booleans())
+    def late_reply(self, data: st.DataObject, arrives: bool) -> None:
+        connection = data.draw(st.sampled_from(self.pending))
+        self.pending.remove(connection)
+        if arrives:
+            connection.owed = None
+            self.state.drained(cast("Connection", connection), self.now)
+        else:
+            self.state.drain_failed(cast("Connection", connection), self.now)
+        self.perform()
+
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), broken=st.booleans())
     def established(self, data: st.DataObject, broken: bool) -> None:
@@ -132,8 +170,22 @@ class Machine(RuleBasedStateMachine):
         self.under_way.remove(establishment)
         connection = FakeConnection(establishment)
         connection.stream.is_closed = broken
+        if self.SERVICES:
+            connection.service_id = data.draw(st.sampled_from(self.SERVICES))
+            connection.generation = self.state.services.join(connection.service_id)
+        self.made.append(connection)
         self.state.established(establishment, cast("Connection", connection), self.now)
         self.perform()
+
+    @precondition(lambda self: self.SERVICES)
+    @rule(data=st.data())
+    def clear_service(self, data: st.DataObject) -> None:
+        service_id = data.draw(st.sampled_from(self.SERVICES))
+        waiting, under_way, phase = self.waiting(), list(self.under_way), self.state.phase
+        self.state.clear_service(service_id)
+        self.stale |= {connection for connection in self.made if connection.service_id == service_id}
+        self.perform()
+        assert (self.waiting(), self.under_way, self.state.phase) == (waiting, under_way, phase)
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), clears=st.booleans())
@@ -146,7 +198,7 @@ class Machine(RuleBasedStateMachine):
         self.state.failed(establishment, error)
         assert sponsor is None or answer(sponsor) is error or sponsor in self.leaving
         assert all(cast("FakeWaiter", request.waiter).waits for request in others)
-        if clears:
+        if clears and not self.SERVICES:
             self.state.clear(error)
         self.state.serve(self.now)
         self.perform()
@@ -170,6 +222,7 @@ class Machine(RuleBasedStateMachine):
         if self.state.phase is Phase.READY:
             assert self.state.total >= 1
 
+    @precondition(lambda self: not self.SERVICES)
     @rule(interrupt=st.booleans())
     def clear(self, interrupt: bool) -> None:
         self.state.clear(AutoReconnect("gone"), interrupt_in_use=interrupt)
@@ -201,10 +254,19 @@ class Machine(RuleBasedStateMachine):
         assert not set(idle) & set(self.in_use)
         assert not (set(idle) | set(self.in_use)) & set(self.closed)
         assert list(state.connecting) == self.under_way
+        assert cast("list[FakeConnection]", list(state.pending)) == self.pending
+        assert not set(self.pending) & (set(idle) | set(self.in_use) | set(self.closed))
+
+    @invariant()
+    def services_with_connections_are_known(self) -> None:
+        alive = {connection.service_id for connection in self.made if connection not in self.closed}
+        assert len(self.state.services) == len(alive - {None})
+        assert not self.stale & set(cast("list[FakeConnection]", list(self.state.idle)))
 
     @invariant()
     def limits_are_kept(self) -> None:
-        assert self.state.total == len(self.state.idle) + len(self.in_use) + len(self.under_way)
+        elsewhere = len(self.in_use) + len(self.pending) + len(self.under_way)
+        assert self.state.total == len(self.state.idle) + elsewhere
         # Connections that were in use when the pool was cleared or closed still count.
         assert self.state.total <= self.MAX_SIZE
         assert len(self.under_way) <= self.MAX_CONNECTING
@@ -220,7 +282,8 @@ class Machine(RuleBasedStateMachine):
         assert state.phase is Phase.READY
         without = [request for request in waiting if request.establishment is None]
         if without:
-            assert len(self.under_way) == self.MAX_CONNECTING or state.total == self.MAX_SIZE
+            is_full = state.total == self.MAX_SIZE and not self.pending
+            assert len(self.under_way) == self.MAX_CONNECTING or is_full
             assert all(establishment.request is not None for establishment in self.under_way)
             assert waiting[-len(without) :] == without, "a younger one has a connection under way"
 
@@ -237,9 +300,19 @@ class Machine(RuleBasedStateMachine):
         if self.state.phase is Phase.CLOSED:
             assert not self.state.idle
             assert not self.under_way
+            assert not self.pending
             assert not self.waiting()
         assert self.state.effects == []
 
+
+class BalancedMachine(Machine):
+    """The same behind a load balancer."""
+
+    SERVICES = (ObjectId(), ObjectId())
+
+
+TestBalancedMachine = BalancedMachine.TestCase
+TestBalancedMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

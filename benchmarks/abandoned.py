@@ -1,0 +1,153 @@
+"""Shell: how many connections are made for operations that are cancelled or run out of time, by each driver."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.report import align
+from motorlite.testing import LocalServer, failpoints
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Awaitable, Callable, Sequence
+
+ARMS = {"motorlite": "motorlite", "pymongo": "pymongo"}
+TARGET = 5.0  # new connections per 1000 operations that the server answers within the window
+DATABASE, COLLECTION = "motorlite_abandoned", "c"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """How long the server takes, and how long the caller waits; seconds."""
+
+    name: str
+    server_takes: float
+    caller_waits: float
+    is_cancelled: bool
+    is_answered_in_time: bool
+
+
+SCENARIOS = (
+    Scenario("timeouts, answered 30 ms later", 0.06, 0.03, is_cancelled=False, is_answered_in_time=True),
+    Scenario("cancellations, answered 30 ms later", 0.06, 0.03, is_cancelled=True, is_answered_in_time=True),
+    Scenario("timeouts, answered 5 s later", 5.0, 0.03, is_cancelled=False, is_answered_in_time=False),
+    Scenario("cancellations, answered 5 s later", 5.0, 0.03, is_cancelled=True, is_answered_in_time=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one driver did in one scenario."""
+
+    arm: str
+    scenario: Scenario
+    abandoned: int
+    created: int
+
+    @property
+    def per_thousand(self) -> float:
+        """New connections per 1000 abandoned operations."""
+        return self.created * 1000 / self.abandoned
+
+
+def connections_created(server: LocalServer) -> int:
+    """As the server counts them; the question itself needs none."""
+    return int(server.command({"serverStatus": 1})["connections"]["totalCreated"])
+
+
+async def abandon(scenario: Scenario, find_one: Callable[[], Awaitable[Any]], tasks: int, count: int) -> int:
+    """Let `tasks` tasks together abandon `count` operations; returns how many were."""
+    left = count
+    abandoned = 0
+
+    async def work() -> None:
+        nonlocal left, abandoned
+        while left > 0:
+            left -= 1
+            try:
+                if scenario.is_cancelled:
+                    async with asyncio.timeout(scenario.caller_waits):
+                        await find_one()
+                else:
+                    await find_one()
+            except Exception as error:
+                if not (isinstance(error, TimeoutError) or getattr(error, "timeout", False)):
+                    raise
+                abandoned += 1
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(tasks):
+            group.create_task(work())
+    return abandoned
+
+
+async def measure(arm: str, scenario: Scenario, server: LocalServer, tasks: int, count: int) -> Outcome:
+    """Run one driver in one scenario, on a pool that is warm."""
+    module: Any = importlib.import_module(ARMS[arm])
+    async with module.AsyncMongoClient(server.uri) as client:
+        collection = client[DATABASE][COLLECTION]
+        await asyncio.gather(*(collection.find_one() for _ in range(tasks)))
+
+        async def find_one() -> Any:
+            if scenario.is_cancelled:
+                return await collection.find_one()
+            with module.timeout(scenario.caller_waits):
+                return await collection.find_one()
+
+        block_ms = round(scenario.server_takes * 1000)
+        server.command(failpoints.fail_command(["find"], block_ms=block_ms))
+        try:
+            # The pool grows to what the scenario needs: connections in use, and those whose late reply is awaited.
+            await abandon(scenario, find_one, tasks, tasks * (20 if scenario.is_answered_in_time else 2))
+            before = await asyncio.to_thread(connections_created, server)
+            abandoned = await abandon(scenario, find_one, tasks, count)
+            created = await asyncio.to_thread(connections_created, server) - before
+        finally:
+            server.command(failpoints.off())
+    return Outcome(arm, scenario, abandoned, created)
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """One line per scenario and driver."""
+    head = ("", "driver", "abandoned", "new connections", "per 1000")
+    rows = [
+        (one.scenario.name, one.arm, str(one.abandoned), str(one.created), f"{one.per_thousand:.1f}")
+        for one in outcomes
+    ]
+    return align([head, *rows])
+
+
+def verdict(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
+    """Whether motorlite stays below the target where the server answers in time."""
+    ours = [one for one in outcomes if one.arm == "motorlite" and one.scenario.is_answered_in_time]
+    is_met = bool(ours) and all(one.abandoned and one.per_thousand < TARGET for one in ours)
+    word = "met" if is_met else "NOT MET"
+    return (
+        f"{word}: motorlite makes under {TARGET:g} connections per 1000 abandoned operations that are answered",
+        is_met,
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, print and judge; returns the exit status."""
+    outcomes = []
+    with LocalServer.start("standalone", own=True) as server:
+        server.command({"insert": COLLECTION, "documents": [{"_id": 1}]}, DATABASE)
+        for scenario in SCENARIOS:
+            count = arguments.operations if scenario.is_answered_in_time else arguments.operations // 4
+            for arm in ARMS:
+                print(f"{scenario.name}: {arm}", file=sys.stderr, flush=True)
+                outcomes.append(asyncio.run(measure(arm, scenario, server, arguments.tasks, count)))
+    line, is_met = verdict(outcomes)
+    print(f"{arguments.tasks} tasks, one standalone server, connections as the server counts them\n")
+    print(f"{render(outcomes)}\n\n{line}")
+    return 0 if is_met else 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--operations", type=int, default=1000, help="default: 1000 per scenario")
+    parser.add_argument("--tasks", type=int, default=20, help="default: 20")

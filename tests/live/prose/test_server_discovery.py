@@ -1,0 +1,178 @@
+"""The prose tests and the test plan of the server discovery specification that a real server can show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite import AsyncMongoClient
+from motorlite.errors import NotPrimaryError, ServerSelectionTimeoutError
+from motorlite.monitoring import (
+    ConnectionPoolListener,
+    PoolClearedEvent,
+    PoolReadyEvent,
+    ServerDescriptionChangedEvent,
+    ServerHeartbeatFailedEvent,
+    ServerHeartbeatListener,
+    ServerHeartbeatStartedEvent,
+    ServerHeartbeatSucceededEvent,
+)
+from motorlite.testing import failpoints
+from motorlite.values import format_address
+from tests.live.clients import make_client, until
+from tests.support.events import Log, listeners
+
+if TYPE_CHECKING:
+    from motorlite.testing import LocalServer
+    from tests.live.conftest import Fail
+
+pytestmark = pytest.mark.anyio
+
+HELLO = ("hello", "isMaster", "ismaster")
+
+
+class Happenings(ServerHeartbeatListener, ConnectionPoolListener):
+    """Heartbeats and what happens to pools, in order, without those that are said twice in a row."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def _note(self, word: str) -> None:
+        if self.words[-1:] != [word]:
+            self.words.append(word)
+
+    def started(self, event: ServerHeartbeatStartedEvent) -> None:
+        """Not looked at."""
+
+    def succeeded(self, event: ServerHeartbeatSucceededEvent) -> None:
+        self._note("heartbeat succeeded")
+
+    def failed(self, event: ServerHeartbeatFailedEvent) -> None:
+        self._note("heartbeat failed")
+
+    def pool_ready(self, event: PoolReadyEvent) -> None:
+        self._note("pool ready")
+
+    def pool_cleared(self, event: PoolClearedEvent) -> None:
+        self._note("pool cleared")
+
+
+@pytest.mark.parametrize("kind", ["standalone", "replica_set"])
+async def test_streaming_1_replies_come_every_heartbeat(request: pytest.FixtureRequest, kind: str) -> None:
+    """Streaming protocol tests, 1."""
+    log = Log()
+    server: LocalServer = request.getfixturevalue(kind)
+    async with make_client(server, heartbeatFrequencyMS=500, event_listeners=listeners(log)) as client:
+        await client.admin.command("ping")
+        log.events.clear()
+        await anyio.sleep(2)
+        succeeded = log.of(ServerHeartbeatSucceededEvent)
+    assert all(event.awaited for event in succeeded)
+    assert 3 <= len(succeeded) <= 5
+
+
+async def test_rtt_1_it_is_updated_continuously(replica_set: LocalServer, fail: Fail) -> None:
+    """RTT tests, 1."""
+    log = Log()
+    options: dict[str, Any] = {"heartbeatFrequencyMS": 500, "appname": "streamingRttTest"}
+    async with make_client(replica_set, event_listeners=listeners(log), **options) as client:
+        await client.db.coll.find_one()
+        await anyio.sleep(2)
+        changed = log.of(ServerDescriptionChangedEvent)
+        assert changed
+        assert all(event.new_description.round_trip_time > 0 for event in changed)
+        fail(replica_set, failpoints.fail_command(HELLO, block_ms=500, times=1000, app_name="streamingRttTest"))
+        (address,) = replica_set.addresses
+        await until(lambda: (client.stats().servers[address].round_trip_time or 0.0) > 0.25)
+
+
+async def test_heartbeat_1_it_starts_before_the_socket_is_made() -> None:
+    """Heartbeat tests, 1."""
+    words: list[str] = []
+
+    class Heartbeats(ServerHeartbeatListener):
+        def started(self, event: ServerHeartbeatStartedEvent) -> None:
+            words.append("started")
+
+        def succeeded(self, event: ServerHeartbeatSucceededEvent) -> None:
+            words.append("succeeded")
+
+        def failed(self, event: ServerHeartbeatFailedEvent) -> None:
+            words.append("failed")
+
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        words.append("client connected")
+        async with stream:
+            await stream.receive()
+            words.append("client hello received")
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, serve)
+        address = listener.extra(anyio.abc.SocketAttribute.local_address)
+        uri = f"mongodb://{address[0]}:{address[1]}/?serverSelectionTimeoutMS=500"
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(uri, event_listeners=[Heartbeats()])
+        async with client:
+            with pytest.raises(ServerSelectionTimeoutError):
+                await client.admin.command("ping")
+        group.cancel_scope.cancel()
+    assert words[:4] == ["started", "client connected", "client hello received", "failed"]
+
+
+async def secondary_uri(server: LocalServer, query: str) -> str:
+    async with make_client(server) as client:
+        await client.admin.command("ping")
+        await until(lambda: len(client.topology_description.known_servers) == 3)
+        address = next(iter(await client.secondaries))
+    return f"mongodb://{format_address(address)}/{query}"
+
+
+async def test_plan_7_topology_discovery(replica_set3: LocalServer, database_name: str) -> None:
+    """Test plan, "Topology discovery": the primary is found, and the write succeeds."""
+    async with make_client(await secondary_uri(replica_set3, "?directConnection=false")) as client:
+        assert (await client[database_name].coll.insert_one({})).acknowledged
+
+
+async def test_plan_8_direct_connection(replica_set3: LocalServer, database_name: str) -> None:
+    """Test plan, "Direct connection": the secondary refuses the write."""
+    async with make_client(await secondary_uri(replica_set3, "?directConnection=true")) as client:
+        with pytest.raises(NotPrimaryError):
+            await client[database_name].coll.insert_one({})
+
+
+async def test_plan_9_existing_behavior(replica_set3: LocalServer, database_name: str) -> None:
+    """Test plan, "Existing behavior": without the option the topology is discovered."""
+    async with make_client(await secondary_uri(replica_set3, "")) as client:
+        assert (await client[database_name].coll.insert_one({})).acknowledged
+
+
+async def test_plan_10_monitors_sleep_between_failed_checks(standalone: LocalServer, fail: Fail) -> None:
+    """Test plan, "Monitors sleep at least minHeartbeatFrequencyMS between checks"."""
+    name = "SDAMMinHeartbeatFrequencyTest"
+    fail(standalone, failpoints.fail_command(HELLO, error_code=1234, times=5, app_name=name))
+    # Not through make_client, which makes the minimum shorter.
+    options: dict[str, Any] = {"directConnection": True, "appname": name, "serverSelectionTimeoutMS": 5000}
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(standalone.uri, **options)
+    async with client:
+        begun = anyio.current_time()
+        await client.admin.command("ping")
+        assert 2.0 <= anyio.current_time() - begun <= 3.5
+
+
+async def test_plan_11_monitors_make_pools_ready_and_clear_them(standalone: LocalServer, fail: Fail) -> None:
+    """Test plan, "Connection Pool Management"."""
+    happenings = Happenings()
+    options: dict[str, Any] = {"directConnection": True, "appname": "SDAMPoolManagementTest"}
+    options |= {"heartbeatFrequencyMS": 500, "event_listeners": [happenings]}
+    async with make_client(standalone, **options) as client:
+        await client.admin.command("ping")
+        assert happenings.words[:2] == ["heartbeat succeeded", "pool ready"]
+        happenings.words.clear()
+        fail(standalone, failpoints.fail_command(HELLO, error_code=1234, times=2, app_name="SDAMPoolManagementTest"))
+        await until(lambda: "pool ready" in happenings.words)
+        assert happenings.words[-4:] == ["heartbeat failed", "pool cleared", "heartbeat succeeded", "pool ready"] or (
+            # Two failures in a row; the second one finds the pool cleared.
+            happenings.words[-5:]
+            == ["heartbeat failed", "pool cleared", "heartbeat failed", "heartbeat succeeded", "pool ready"]
+        )

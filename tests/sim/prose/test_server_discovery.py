@@ -1,0 +1,195 @@
+"""The test plan of the server discovery specification: what errors of operations do to a server, in virtual time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite import AsyncMongoClient
+from motorlite.errors import AutoReconnect, PyMongoError, WriteConcernError
+from motorlite.read_preferences import ReadPreference
+from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
+from tests.support.core import find, insert
+from tests.support.sdam import client
+
+if TYPE_CHECKING:
+    from tests.support.sdam import Client
+
+pytestmark = pytest.mark.anyio
+
+NOT_PRIMARY, RECOVERING = 10107, 11602
+SECONDARY = find(selector=ReadPreference.SECONDARY, read_preference=ReadPreference.SECONDARY)
+
+
+def replica_set(**arguments: Any) -> ScriptedDeployment:
+    return ScriptedDeployment(["a:1", "b:1"], replica_set="rs", **arguments)
+
+
+async def settle(driver: Client) -> None:
+    """All servers are known, and no check is due for seconds."""
+    await anyio.sleep(2)
+    assert driver.types() == {"a": "RSPrimary", "b": "RSSecondary"}
+    for server in driver.deployment.servers.values():
+        server.hellos.clear()
+    driver.log.events.clear()
+
+
+def changes(driver: Client) -> list[str]:
+    """The first news of a server and of the topology that were published."""
+    return driver.log.words("changed")[:2]
+
+
+def test_plan_1_a_client_can_be_made_when_all_servers_are_unavailable() -> None:
+    """Test plan, "All servers unavailable"."""
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient("mongodb://127.0.0.1:1,127.0.0.1:2/?replicaSet=rs")
+    assert client.topology_description.topology_type_name == "ReplicaSetNoPrimary"
+
+
+async def test_plan_2_a_network_error_while_writing_to_the_primary() -> None:
+    """Test plan, "Network error writing to primary"."""
+    deployment = replica_set()
+    async with client(deployment, retryWrites=False) as driver:
+        await settle(driver)
+        deployment["a:1"].on("insert", Close())
+        with pytest.raises(AutoReconnect):
+            await driver.run(insert())
+        assert changes(driver) == [
+            "server changed a RSPrimary to Unknown",
+            "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
+        ]
+        await anyio.sleep(5)
+        assert len(deployment["a:1"].hellos) == 1, "that of the operation's connection: no check was made"
+
+
+async def test_plan_3_not_primary_when_reading_from_the_primary() -> None:
+    """Test plan, '"Not writable primary" error when reading without SecondaryOk bit'.
+
+    That the server is not checked at once is for clients with one thread: others request an immediate check.
+    """
+    deployment = replica_set()
+    async with client(deployment, retryReads=False) as driver:
+        await settle(driver)
+        deployment["a:1"].on("find", failure(NOT_PRIMARY))
+        with pytest.raises(AutoReconnect):
+            await driver.run(find())
+        assert changes(driver) == [
+            "server changed a RSPrimary to Unknown",
+            "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
+        ]
+        await anyio.sleep(0.01)
+        assert driver.types()["a"] == "RSPrimary", "it was checked"
+
+
+async def test_plan_4_recovering_when_reading_from_a_secondary() -> None:
+    """Test plan, '"Node is recovering" error reading with SecondaryOk bit'."""
+    deployment = replica_set()
+    async with client(deployment, retryReads=False) as driver:
+        await settle(driver)
+        deployment["b:1"].on("find", failure(RECOVERING))
+        with pytest.raises(AutoReconnect):
+            await driver.run(SECONDARY)
+        assert changes(driver) == [
+            "server changed b RSSecondary to Unknown",
+            "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary",
+        ]
+        await anyio.sleep(0.01)
+        assert driver.types()["b"] == "RSSecondary", "it was checked at once"
+
+
+async def test_plan_5_recovering_in_a_write_concern_error() -> None:
+    """Test plan, '"Node is recovering" error from a write concern error'."""
+    deployment = replica_set()
+    async with client(deployment, retryWrites=False) as driver:
+        await settle(driver)
+        error = {"code": 91, "errmsg": "Replication is being shut down"}
+        deployment["a:1"].on("insert", {"n": 1, "writeConcernError": error})
+        with pytest.raises(WriteConcernError):
+            await driver.run(insert())
+        assert changes(driver) == [
+            "server changed a RSPrimary to Unknown",
+            "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
+        ]
+        await anyio.sleep(0.01)
+        assert driver.types()["a"] == "RSPrimary", "it was checked at once"
+
+
+@pytest.mark.parametrize(
+    ("command", "host", "message"),
+    [
+        ("insert", "a", "not master"),
+        ("insert", "a", "not master or secondary; cannot currently read from this replSet member"),
+        ("find", "b", "node is recovering"),
+        ("find", "a", "not master"),
+    ],
+)
+@pytest.mark.parametrize("order", [("ok", "errmsg"), ("errmsg", "ok")])
+async def test_plan_6_errors_are_recognised_by_their_message(
+    command: str, host: str, message: str, order: tuple[str, str]
+) -> None:
+    """Test plan, "Parsing": without a code the message counts, and the order of the fields does not."""
+    deployment = replica_set()
+    async with client(deployment, retryReads=False, retryWrites=False) as driver:
+        await settle(driver)
+        fields = {"ok": 0, "errmsg": message}
+        deployment[f"{host}:1"].on(command, Reply({name: fields[name] for name in order}))
+        operation = insert() if command == "insert" else SECONDARY if host == "b" else find()
+        with pytest.raises(PyMongoError):
+            await driver.run(operation)
+        (event,) = [event for event in driver.log.events if type(event).__name__ == "ServerDescriptionChangedEvent"][:1]
+        assert event.new_description.server_type_name == "Unknown"
+        assert message in str(event.new_description.error)
+
+
+@pytest.mark.parametrize("with_tls", [False, True], ids=["without TLS", "with TLS"])
+async def test_plan_12_a_storm_of_refused_connections_clears_no_pool(with_tls: bool) -> None:
+    """Test plan, "Connection Pool Backpressure": the server is scripted, which has a limit of its own.
+
+    Without TLS it closes connections during hello, with TLS during the TLS handshake.
+    """
+    deployment = ScriptedDeployment(["a:1"])
+    server = deployment["a:1"]
+    async with client(deployment, maxConnecting=100) as driver:
+        await anyio.sleep(1)
+        server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, delay=2.0))
+        greeted = 0
+
+        def limited(_document: Any) -> Any:
+            nonlocal greeted
+            greeted += 1
+            return server._hello_reply() if greeted <= 20 else Close()
+
+        def refused() -> AutoReconnect:
+            return AutoReconnect("the peer has closed the connection during the TLS handshake")
+
+        async def ask() -> None:
+            try:
+                await driver.run(find())
+            except PyMongoError:
+                return  # "ignore errors raised by the command"
+
+        if not with_tls:
+            server.on("isMaster", limited)
+        async with anyio.create_task_group() as group:
+            for number in range(100):
+                if with_tls and number == 20:
+                    await anyio.sleep(0.01)
+                    server.connect_error = refused
+                group.start_soon(ask)
+        failed = driver.pool_log.words("check-out failed|pool cleared")
+        assert len(failed) >= 10
+        assert set(failed) == {"check-out failed connectionError"}
+
+
+async def test_streaming_1_replies_come_every_heartbeat() -> None:
+    """Streaming protocol tests, 1, on each kind of deployment."""
+    for deployment in (
+        ScriptedDeployment(["a:1"], streaming=True),
+        replica_set(streaming=True),
+        ScriptedDeployment(["a:1", "b:1"], mongos=True, streaming=True),
+    ):
+        async with client(deployment, heartbeatFrequencyMS=500) as driver:
+            await anyio.sleep(10)
+            succeeded = driver.log.words("heartbeat succeeded a")
+            assert 19 <= len(succeeded) <= 21

@@ -1,0 +1,499 @@
+"""Load-balanced mode: several services behind one address, each connection leads to one of them."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite.errors import (
+    AutoReconnect,
+    ConfigurationError,
+    InvalidOperation,
+    NetworkTimeout,
+    NotPrimaryError,
+    OperationFailure,
+    WaitQueueTimeoutError,
+)
+from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
+from tests.support.cancellation import cancel_at, count_suspensions
+from tests.support.core import Recorder
+from tests.support.events import Log, PoolLog, listeners
+from tests.support.pools import settle
+from tests.support.scripted_client import scripted_client
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from motorlite import AsyncMongoClient
+    from motorlite.stats import ServerStats
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+LB = ("lb", 1)
+SHUTDOWN = 11600
+FIRST = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}, {"_id": 2}]}}
+MORE = {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"_id": 3}]}}
+LAST = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": [{"_id": 4}]}}
+MADE = ["check-out started", "created 1", "ready 1", "checked out 1"]
+
+
+class Subject:
+    """A client, what it published, and the deployment."""
+
+    def __init__(self, client: AsyncMongoClient[dict[str, Any]], deployment: ScriptedDeployment) -> None:
+        self.client = client
+        self.coll = client.db.coll
+        self.deployment = deployment
+        self.one, self.other = deployment.services
+        self.log = PoolLog()
+        self.recorder = Recorder()
+
+    @property
+    def stats(self) -> ServerStats:
+        return self.client.stats().servers[LB]
+
+    @property
+    def pool(self) -> Any:
+        core: Any = self.client._core
+        (server,) = core.topology.servers
+        return server.pool
+
+    async def connect(self) -> None:
+        """One idle connection to each service; the one to the first is taken first."""
+        self.one.on("find", FIRST)
+        self.other.on("find", FIRST)
+        one, other = await self.coll.find(), await self.coll.find()
+        await other.close()
+        await one.close()
+        assert self.stats.idle == 2
+        for service in self.deployment.services:
+            service.received.clear()
+        self.log.events.clear()
+        self.recorder.commands.clear()
+
+    def names(self, service: int) -> list[str]:
+        """The commands that one service has received."""
+        return [received.name for received in self.deployment.services[service].received]
+
+
+@asynccontextmanager
+async def balanced(**options: Any) -> AsyncIterator[Subject]:
+    deployment = ScriptedDeployment(["lb:1"], services=2)
+    log, recorder = PoolLog(), Recorder()
+    async with scripted_client(deployment, event_listeners=[log, recorder], **options) as client:
+        subject = Subject(client, deployment)
+        subject.log, subject.recorder = log, recorder
+        yield subject
+    assert not any(service.open_connections for service in deployment.services)
+
+
+# --- discovery and establishment ---
+
+
+async def test_there_are_no_monitors_and_the_events_are_these() -> None:
+    deployment = ScriptedDeployment(["lb:1"], services=1)
+    log = Log()
+    async with scripted_client(deployment, event_listeners=listeners(log)) as client:
+        await client.admin.command("ping")
+        assert client.topology_description.topology_type_name == "LoadBalanced"
+        await anyio.sleep(60)
+        assert log.words("topology|server|heartbeat") == [
+            "topology opened",
+            "topology changed Unknown to LoadBalanced",
+            "server opening lb",
+            "server changed lb Unknown to LoadBalancer",
+            "topology changed LoadBalanced to LoadBalanced",
+        ]
+        (service,) = deployment.services
+        assert service.connections_made == 1, "the operation's own"
+        assert [hello.document["loadBalanced"] for hello in service.hellos] == [True]
+    assert log.words("topology|server|heartbeat") == [
+        "server closed lb",
+        "topology changed LoadBalanced to Unknown",
+        "topology closed",
+    ]
+
+
+async def test_a_server_that_is_not_behind_a_load_balancer_is_refused() -> None:
+    async with balanced() as subject:
+        subject.one.hello = {"serviceId": None}
+        with pytest.raises(ConfigurationError, match="the server does not support this mode"):
+            await subject.coll.find_one()
+        assert subject.log.words("pool|closed|ready") == ["pool created", "pool ready", "closed 1 error"]
+
+
+@pytest.mark.parametrize("answer", [failure(SHUTDOWN), Close()], ids=["state change", "network"])
+async def test_errors_up_to_hello_clear_nothing(answer: Any) -> None:
+    async with balanced(retryReads=False) as subject:
+        await subject.connect()
+        cursors = [await subject.coll.find() for _ in range(2)]
+        subject.one.on("hello", answer)
+        with pytest.raises((OperationFailure, AutoReconnect)):
+            await subject.coll.find_one()
+        assert not subject.recorder.cleared
+        for cursor in cursors:
+            await cursor.close()
+        assert subject.stats.idle == 2
+
+
+# --- errors afterwards ---
+
+
+async def test_a_state_change_clears_the_connections_of_its_service_only() -> None:
+    async with balanced(retryWrites=False) as subject:
+        await subject.connect()
+        subject.one.on("insert", failure(SHUTDOWN), {"n": 1})
+        with pytest.raises(NotPrimaryError):
+            await subject.coll.insert_one({})
+        (cleared,) = subject.recorder.cleared
+        assert cleared.service_id == subject.one.process_id
+        assert cleared.address == LB
+        assert subject.log.words() == [
+            "check-out started",
+            "checked out 1",
+            "pool cleared",
+            "checked in 1",
+            "closed 1 stale",
+        ]
+        assert (subject.stats.idle, subject.stats.generation) == (1, 0)
+        await subject.coll.insert_one({})
+        assert subject.names(1) == ["insert"]
+        assert subject.client.topology_description.topology_type_name == "LoadBalanced"
+
+
+async def test_the_error_of_an_older_connection_clears_nothing() -> None:
+    async with balanced(retryReads=False) as subject:
+        subject.one.on("find", FIRST)
+        subject.other.is_down = True
+        one, other = await subject.coll.find(), await subject.coll.find()
+        subject.one.on("getMore", Close())
+        for cursor in (one, other):
+            with pytest.raises(AutoReconnect):
+                await cursor.to_list()
+            await cursor.close()
+        (cleared,) = subject.recorder.cleared
+        assert cleared.service_id == subject.one.process_id
+        newer = await subject.coll.find()
+        subject.one.on("getMore", LAST)
+        assert len(await newer.to_list()) == 3
+
+
+async def test_operations_are_retried() -> None:
+    async with balanced() as subject:
+        await subject.connect()
+        subject.one.on("insert", Close())
+        subject.other.on("insert", {"n": 1})
+        await subject.coll.insert_one({})
+        assert subject.recorder.names == ["started insert", "failed insert", "started insert", "succeeded insert"]
+        numbers = {event.command["txnNumber"] for event in subject.recorder.commands if hasattr(event, "command")}
+        assert len(numbers) == 1
+        subject.other.on("find", overloaded(), FIRST | {"cursor": FIRST["cursor"] | {"id": 0}})
+        assert len(await subject.coll.find().to_list()) == 2
+
+
+async def test_command_events_carry_the_service() -> None:
+    async with balanced() as subject:
+        await subject.client.admin.command("ping")
+        subject.one.on("ping", failure(2))
+        with pytest.raises(OperationFailure):
+            await subject.client.admin.command("ping")
+        assert subject.recorder.names == ["started ping", "succeeded ping", "started ping", "failed ping"]
+        assert {event.service_id for event in subject.recorder.commands} == {subject.one.process_id}
+
+
+async def test_sessions_do_not_expire_for_the_client() -> None:
+    async with balanced() as subject:
+        await subject.client.admin.command("ping")
+        await anyio.sleep(2 * 3600)
+        await subject.client.admin.command("ping")
+        first, second = (command["lsid"] for service in subject.deployment.services for command in service.commands())
+        assert first == second
+
+
+# --- cursors ---
+
+
+async def test_nothing_is_pinned_when_the_first_batch_is_all() -> None:
+    async with balanced() as subject:
+        await subject.coll.find().to_list()
+        assert subject.log.words("check|created 1|ready 1|closed") == [*MADE, "checked in 1"]
+        assert subject.stats.in_use == 0
+
+
+async def test_a_cursor_keeps_its_connection_until_it_is_exhausted() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        subject.one.on("getMore", MORE, LAST)
+        cursor = await subject.coll.find()
+        assert subject.stats.in_use == 1
+        await subject.client.admin.command("ping")
+        assert subject.names(1) == ["ping"], "another connection, to the other service"
+        subject.log.events.clear()
+        assert [document["_id"] async for document in cursor] == [1, 2, 3, 4]
+        assert subject.names(0) == ["find", "getMore", "getMore"]
+        assert subject.log.words() == ["checked in 1"], "checked out once and in once"
+        assert subject.stats.in_use == 0
+        await cursor.close()
+        assert subject.log.words() == []
+
+
+@pytest.mark.parametrize("answer", [{}, Close(), failure(SHUTDOWN)], ids=["done", "network error", "refused"])
+async def test_closing_kills_the_cursor_on_its_connection_and_gives_it_back(answer: Any) -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        subject.one.on("killCursors", answer)
+        cursor = await subject.coll.find()
+        await subject.client.admin.command("ping")
+        await cursor.close()
+        assert subject.names(0) == ["find", "killCursors"]
+        assert subject.stats.in_use == 0
+        assert subject.log.words("checked in") == ["checked in 2", "checked in 1"]
+
+
+async def test_after_a_network_error_the_connection_stays_with_the_cursor() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        subject.one.on("getMore", Close())
+        cursor = await subject.coll.find()
+        with pytest.raises(AutoReconnect):
+            await cursor.to_list()
+        assert subject.stats.in_use == 1
+        with pytest.raises(InvalidOperation):
+            await cursor.to_list()
+        await cursor.close()
+        assert subject.stats.in_use == 0
+        assert "killCursors" not in subject.names(0) + subject.names(1), "there is nothing to send it on"
+        assert subject.log.words("checked in|closed") == ["checked in 1", "closed 1 error"]
+
+
+async def test_after_another_error_too_and_closing_kills() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        subject.one.on("getMore", failure(7))
+        cursor = await subject.coll.find()
+        with pytest.raises(OperationFailure):
+            await cursor.to_list()
+        assert subject.stats.in_use == 1
+        await cursor.close()
+        assert subject.names(0) == ["find", "getMore", "killCursors"]
+        assert subject.stats.idle == 1
+
+
+async def test_a_cursor_that_the_server_has_lost_keeps_nothing() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        subject.one.on("getMore", failure(43))
+        cursor = await subject.coll.find()
+        with pytest.raises(OperationFailure):
+            await cursor.to_list()
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
+
+
+async def test_an_overloaded_service_is_asked_again_on_the_same_connection() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        subject.one.on("getMore", overloaded(), LAST)
+        assert len(await subject.coll.find().to_list()) == 3
+        assert subject.names(0) == ["find", "getMore", "getMore"]
+        assert subject.other.connections_made == 0
+
+
+async def test_a_connection_that_was_lost_meanwhile() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        cursor = await subject.coll.find()
+        subject.one.drop_connections()
+        await settle()
+        with pytest.raises(AutoReconnect):
+            await cursor.to_list()
+        await cursor.close()
+        assert subject.stats.in_use == 0
+
+
+async def test_a_cleared_service_does_not_take_the_cursor_s_connection_away() -> None:
+    async with balanced(retryWrites=False) as subject:
+        await subject.connect()
+        subject.one.on("getMore", LAST)
+        cursor = await subject.coll.find()
+        core: Any = subject.client._core
+        (server,) = core.topology.servers
+        server.pool.clear(None, service_id=subject.one.process_id)
+        assert len(await cursor.to_list()) == 3
+        assert subject.log.words("closed|checked in") == ["checked in 1", "closed 1 stale"]
+
+
+async def test_a_cancelled_get_more_ends_the_connection() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        subject.one.on("getMore", Reply(LAST, delay=5.0))
+        cursor = await subject.coll.find()
+        with anyio.move_on_after(1) as scope:
+            await cursor.to_list()
+        assert scope.cancelled_caught
+        assert subject.stats.in_use == 1
+        await cursor.close()
+        assert (subject.stats.in_use, subject.stats.pending, subject.stats.idle) == (0, 0, 0)
+        assert "killCursors" not in subject.names(0)
+
+
+async def test_an_abandoned_find_ends_the_connection_which_ends_the_cursor() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", Reply(FIRST, delay=5.0))
+        with pytest.raises(NetworkTimeout):
+            await subject.coll.find(timeoutMS=1000)
+        assert subject.stats.pending == 0
+
+
+async def test_an_abandoned_write_is_drained_as_anywhere() -> None:
+    async with balanced() as subject:
+        subject.one.on("insert", Reply({"n": 1}, delay=1.5))
+        with anyio.move_on_after(1) as scope:
+            await subject.coll.insert_one({})
+        assert scope.cancelled_caught
+        assert subject.stats.pending == 1
+        await anyio.sleep(1)
+        assert (subject.stats.pending, subject.stats.idle) == (0, 1)
+
+
+async def test_closing_while_another_task_reads() -> None:
+    async with balanced() as subject, anyio.create_task_group() as group:
+        subject.one.on("find", FIRST)
+        subject.one.on("getMore", Reply(MORE, delay=2.0))
+        cursor = await subject.coll.find()
+        cursor_documents: list[Any] = []
+
+        async def read() -> None:
+            cursor_documents.extend(await cursor.to_list())
+
+        group.start_soon(read)
+        await anyio.sleep(1)
+        await cursor.close()
+        assert subject.names(0) == ["find", "getMore"], "one command at a time"
+        assert subject.stats.in_use == 1
+        await anyio.sleep(2)
+        assert subject.names(0) == ["find", "getMore", "killCursors"]
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
+
+
+async def test_a_cursor_that_nobody_refers_to_any_more() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        cursor = await subject.coll.find()
+        assert subject.stats.in_use == 1
+        del cursor
+        gc.collect()
+        await anyio.sleep(1)
+        assert subject.names(0) == ["find", "killCursors"]
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
+
+
+async def test_a_close_that_is_cancelled_is_completed_in_the_background() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        subject.one.on("killCursors", Reply({}, delay=5.0))
+        cursor = await subject.coll.find()
+        with anyio.move_on_after(1) as scope:
+            await cursor.close()
+        assert scope.cancelled_caught
+        await anyio.sleep(1)
+        assert subject.stats.in_use == 0
+
+
+async def test_closing_the_client_closes_the_connections_of_open_cursors() -> None:
+    deployment = ScriptedDeployment(["lb:1"], services=1)
+    (service,) = deployment.services
+    service.on("find", FIRST)
+    async with scripted_client(deployment) as client:
+        cursor = await client.db.coll.find()
+        await client.close()
+        await settle()
+        assert not service.open_connections
+        with pytest.raises(InvalidOperation):
+            await cursor.to_list()
+        await cursor.close()
+
+
+async def test_a_malformed_cursor_gives_the_connection_back() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", {"cursor": {"id": 7}})
+        with pytest.raises(Exception, match="cannot be used"):
+            await subject.coll.find()
+        assert subject.stats.in_use == 0
+
+
+@pytest.mark.parametrize("kind", ["aggregate", "list_collections", "list_indexes", "cursor_command"])
+async def test_every_kind_of_cursor_is_pinned(kind: str) -> None:
+    async with balanced() as subject:
+        names = {
+            "list_collections": "listCollections",
+            "list_indexes": "listIndexes",
+            "cursor_command": "checkMetadata",
+        }
+        subject.one.on(names.get(kind, kind), FIRST)
+        subject.one.on("getMore", LAST)
+        db, coll = subject.client.db, subject.coll
+        cursor: Any
+        if kind == "aggregate":
+            cursor = await coll.aggregate([])
+        elif kind == "list_collections":
+            cursor = await db.list_collections()
+        elif kind == "list_indexes":
+            cursor = await coll.list_indexes()
+        else:
+            cursor = await db.cursor_command("checkMetadata")
+        assert subject.stats.in_use == 1
+        await cursor.to_list()
+        assert subject.stats.in_use == 0
+        assert subject.other.connections_made == 0
+
+
+async def test_the_wait_queue_error_tells_what_the_connections_are_in_use_for() -> None:
+    async with balanced(maxPoolSize=2, waitQueueTimeoutMS=50) as subject:
+        subject.one.on("find", FIRST)
+        subject.other.on("insert", Reply({"n": 1}, delay=1.0))
+        cursor = await subject.coll.find()
+        async with anyio.create_task_group() as group:
+            group.start_soon(subject.coll.insert_one, {})
+            await anyio.sleep(0.1)
+            with pytest.raises(WaitQueueTimeoutError) as caught:
+                await subject.coll.find_one()
+        assert str(caught.value).startswith(
+            "Timeout waiting for connection from the connection pool. maxPoolSize: 2, "
+            "connections in use by cursors: 1, connections in use by transactions: 0, "
+            "connections in use by other operations: 1, "
+        )
+        await cursor.close()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["while-waiting", "after-the-wake-up"])
+async def test_a_cursor_cancelled_at_each_await_point_loses_no_connection(late: bool, anyio_backend_name: str) -> None:
+    async def life(subject: Subject) -> None:
+        async with subject.coll.find() as cursor:
+            assert len(await cursor.to_list(3)) == 3
+
+    def answer(subject: Subject) -> None:
+        for service in subject.deployment.services:
+            service.on("find", Reply(FIRST, 0.01))
+            service.on("getMore", Reply(MORE, 0.01))
+            service.on("killCursors", Reply({}, 0.01))
+
+    # Trio cannot cancel a task that was already woken.
+    late = late and anyio_backend_name == "asyncio"
+    async with balanced() as subject:
+        answer(subject)
+        points = await count_suspensions(lambda: life(subject))
+    assert points >= 4, "check-out, find, getMore, killCursors"
+    for point in range(1, points + 1):
+        async with balanced() as subject:
+            answer(subject)
+            assert await cancel_at(lambda: life(subject), point, late=late)
+            await anyio.sleep(1)
+            gc.collect()
+            await anyio.sleep(1)
+            assert (subject.stats.in_use, subject.stats.pending, subject.stats.operations) == (0, 0, 0)
+            await life(subject)
+            assert subject.stats.in_use == 0

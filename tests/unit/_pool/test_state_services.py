@@ -1,0 +1,142 @@
+"""The pool as a pure object behind a load balancer: one generation for each service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bson import ObjectId
+
+from motorlite._pool.services import Purpose
+from motorlite._pool.state import Close, Drain, Phase
+from motorlite.monitoring import ConnectionClosedReason
+from tests.support.pool_state import Subject, answer
+
+if TYPE_CHECKING:
+    from motorlite._pool.connection import Connection
+
+ONE, OTHER = ObjectId(), ObjectId()
+STALE = ConnectionClosedReason.STALE
+
+
+def put(subject: Subject, *connections: Connection) -> None:
+    for connection in connections:
+        subject.state.put(connection, subject.now)
+
+
+def test_clearing_a_service_closes_its_idle_connections_only() -> None:
+    subject = Subject()
+    one, other = subject.reach(ONE), subject.reach(OTHER)
+    put(subject, one, other)
+    assert subject.state.clear_service(ONE)
+    assert subject.effects() == [Close(one, STALE)]
+    assert list(subject.state.idle) == [other]
+    assert len(subject.state.services) == 1
+    assert subject.state.take(subject.now) is other
+
+
+def test_connections_in_use_are_closed_when_they_come_back() -> None:
+    subject = Subject()
+    one, other = subject.reach(ONE), subject.reach(OTHER)
+    subject.state.clear_service(ONE)
+    newer = subject.reach(ONE)
+    assert (one.generation, newer.generation) == (0, 1)
+    put(subject, one, other, newer)
+    assert subject.effects() == [Close(one, STALE)]
+    assert set(subject.state.idle) == {other, newer}
+    assert subject.state.generation == 0
+
+
+def test_the_pool_stays_ready_and_those_who_wait_go_on_waiting() -> None:
+    subject = Subject(max_size=2, max_connecting=1)
+    one = subject.reach(ONE)
+    first, second = subject.ask(), subject.ask()
+    (establishment,) = subject.started()
+    subject.state.clear_service(ONE)
+    assert subject.state.phase is Phase.READY
+    assert subject.effects() == [], "what is under way may lead to another service"
+    assert answer(first) is None
+    subject.finish(establishment)
+    put(subject, one)
+    assert isinstance(answer(second), type(None))
+    effects = subject.effects()
+    assert effects[0] == Close(one, STALE)
+    (replacement,) = (effect.establishment for effect in effects[1:])
+    assert answer(second) is None
+    assert subject.finish(replacement) is answer(second)
+
+
+def test_a_service_whose_last_connection_has_gone_is_forgotten() -> None:
+    subject = Subject()
+    one = subject.reach(ONE)
+    subject.state.clear_service(ONE)
+    put(subject, one)
+    assert subject.effects() == [Close(one, STALE)]
+    assert len(subject.state.services) == 0
+    assert subject.reach(ONE).generation == 0
+
+
+@pytest.mark.parametrize("cleared_first", [False, True])
+def test_a_late_reply_of_a_service_that_was_cleared(cleared_first: bool) -> None:
+    subject = Subject()
+    one, other = subject.reach(ONE), subject.reach(OTHER)
+    for connection in (one, other):
+        connection.owed, connection.owed_until = 7, subject.now + 1
+    if cleared_first:
+        subject.state.clear_service(ONE)
+        put(subject, one, other)
+        assert subject.effects() == [Close(one, STALE), Drain(other)], "nothing is awaited of a stale connection"
+    else:
+        put(subject, one, other)
+        subject.state.clear_service(ONE)
+        assert subject.effects() == [Drain(one), Drain(other)], "the server may end its work in peace"
+        one.owed = None
+        subject.state.drained(one, subject.now)
+        assert subject.effects() == [Close(one, STALE)]
+    other.owed = None
+    subject.state.drained(other, subject.now)
+    assert subject.effects() == []
+    assert list(subject.state.idle) == [other]
+    assert len(subject.state.services) == 1
+
+
+@pytest.mark.parametrize("end", ["given up", "failed", "evicted", "closed", "idle for too long"])
+def test_every_end_of_a_connection_is_counted(end: str) -> None:
+    subject = Subject(max_size=1, max_idle_time=10.0)
+    one: Any = subject.reach(ONE)
+    if end == "given up":
+        one.owed, one.owed_until = 7, subject.now
+        put(subject, one)
+    elif end == "idle for too long":
+        put(subject, one)
+        subject.now = 11.0
+        subject.state.prune(subject.now)
+    else:
+        one.owed, one.owed_until = 7, subject.now + 1
+        put(subject, one)
+        if end == "failed":
+            subject.state.drain_failed(one, subject.now)
+        elif end == "evicted":
+            subject.ask()
+        else:
+            subject.state.close()
+    assert len(subject.state.services) == 0
+
+
+def test_closing_the_pool_forgets_all_services() -> None:
+    subject = Subject()
+    one, other = subject.reach(ONE), subject.reach(OTHER)
+    put(subject, one)
+    subject.state.close()
+    assert not subject.state.clear_service(OTHER)
+    put(subject, other)
+    assert len(subject.state.services) == 0
+    assert [effect.reason for effect in subject.effects()] == [ConnectionClosedReason.POOL_CLOSED] * 2
+
+
+def test_what_connections_are_in_use_for() -> None:
+    subject = Subject()
+    for purpose in (Purpose.CURSOR, Purpose.CURSOR, Purpose.TRANSACTION, Purpose.OTHER):
+        subject.reach(ONE).purpose = purpose
+    put(subject, subject.reach(ONE))
+    assert [subject.state.count(purpose) for purpose in Purpose] == [2, 1, 1]
