@@ -207,7 +207,7 @@ async def main():
             in_thread(works)
             sys.stdout.flush()
             os._exit(0)
-        os.waitpid(process, 0)
+        await anyio.to_thread.run_sync(os.waitpid, process, 0)
         await use(client)
         print("the parent's goes on")
 
