@@ -282,6 +282,7 @@ class Core:
             host=host,
             http=world.http(runtime),
             server_api=options.server_api,
+            connect_timeout=options.connect_timeout or 0.0,
             date=world.date,
         )
 

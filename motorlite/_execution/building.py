@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from motorlite._execution import decorate
 from motorlite._execution.operation import Kind
 from motorlite._execution.session import newest_cluster_time
-from motorlite._pool.connection import encode_command
+from motorlite._pool.messages import encode_command
 from motorlite._topology.topology_type import TopologyType
 from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import ConfigurationError, InvalidOperation

@@ -20,7 +20,7 @@ from motorlite._execution.retry import Again, Retry
 from motorlite._execution.run import Run, new_operation_id
 from motorlite._execution.selecting import select, select_and_tell
 from motorlite._execution.session import Session
-from motorlite._pool.connection import next_request_id
+from motorlite._pool.messages import next_request_id
 from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import (
     REAUTHENTICATION_REQUIRED,

@@ -136,6 +136,9 @@ class _AsyncioTask:
             self._task = group.create_task(self._run(), context=contextvars.Context())
 
     async def _run(self) -> None:
+        if self._task is None:
+            # An eager task factory runs the first step before `spawn` returns; whoever spawns counts on the opposite.
+            await asyncio.sleep(0)
         try:
             await self._function(*self._args)
         except Exception:

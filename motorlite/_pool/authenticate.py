@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from motorlite._net import aws_sdk
@@ -45,6 +46,7 @@ class Authenticator:
         host: Host,
         http: Connector,
         server_api: ServerApi | None = None,
+        connect_timeout: float = 0.0,
         date: Callable[[], str] = utc_date,
     ) -> None:
         self._credentials = credentials
@@ -52,6 +54,8 @@ class Authenticator:
         self._runtime = runtime
         self._host = host
         self._server_api = server_api
+        # What bounds a command of a conversation that nothing else bounds, seconds; 0: nothing does.
+        self._connect_timeout = connect_timeout
         self._date = date
         properties = credentials.mechanism_properties
         self.keys = KeyCache()
@@ -130,7 +134,10 @@ class Authenticator:
     async def _answer(self, connection: Connection, request: Request, limits: Limits) -> Any:
         if isinstance(request, RunCommand):
             document = {**request.document, **server_api_fields(self._server_api)}
-            return await connection.command(request.database, document, limits.until)
+            until = limits.until
+            if until == inf and self._connect_timeout:
+                until = self._runtime.now() + self._connect_timeout
+            return await connection.command(request.database, document, until)
         if isinstance(request, Compute):
             return await self._runtime.run_in_thread(request.function)
         if isinstance(request, NeedDate):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._pool.messages import next_request_id
 from motorlite._pool.services import Purpose
 from motorlite._wire import op_msg
 from motorlite._wire.documents import LENIENT, decode_reply, encode
-from motorlite.errors import DocumentTooLarge, ProtocolError, PyMongoError
+from motorlite.errors import ProtocolError, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     from bson.codec_options import CodecOptions
     from bson.objectid import ObjectId
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from motorlite._wire.frames import FrameReader
     from motorlite.values import Address, Document, ServerFacts
 
-_request_ids = count(1)
-# A command may be larger than a document by what surrounds the document in it.
-_COMMAND_OVERHEAD: Final = 16 * 1024
-
-
-def next_request_id() -> int:
-    """A request id that no message in flight has (31 bits, shared by all clients)."""
-    return next(_request_ids) & 0x7FFFFFFF
-
 
 class ExhaustReply(NamedTuple):
     """A reply after which the server may send another."""
@@ -40,34 +31,6 @@ class ExhaustReply(NamedTuple):
     document: Document
     request_id: int
     more_to_come: bool
-
-
-def encode_command(
-    document: Document,
-    codec_options: CodecOptions[Any],
-    sequences: Sequence[tuple[str, Sequence[bytes]]],
-    request_id: int,
-    facts: ServerFacts,
-    *,
-    is_acknowledged: bool,
-) -> bytes:
-    """A command as the message that is sent, checked against the server's limits.
-
-    Raises:
-        DocumentTooLarge: the server would not accept it.
-        bson.errors.InvalidDocument: a value cannot be BSON.
-    """
-    body = encode(document, codec_options)
-    message = op_msg.encode(request_id, body, sequences, 0 if is_acknowledged else op_msg.MORE_TO_COME)
-    if len(message) > facts.max_bson_object_size:
-        _check_size("command", len(body), facts.max_bson_object_size + _COMMAND_OVERHEAD)
-        _check_size("message", len(message), facts.max_message_size)
-    return message
-
-
-def _check_size(what: str, size: int, limit: int) -> None:
-    if size > limit:
-        raise DocumentTooLarge(f"the {what} has {size} bytes, more than the {limit} that the server accepts")
 
 
 def _encode(database: str, document: Mapping[str, Any], request_id: int, flags: int) -> bytes:
@@ -91,6 +54,7 @@ class Connection:
         "framer",
         "generation",
         "handshake",
+        "hello_duration",
         "id",
         "idle_since",
         "interruption",
@@ -118,6 +82,8 @@ class Connection:
         self.purpose = Purpose.OTHER
         self.stream = stream
         self.framer = framer
+        # Seconds that the first hello and its reply took, which is a sample of the round-trip time.
+        self.hello_duration = 0.0
         # Loop time of the last check-in.
         self.idle_since = 0.0
         # Why the pool interrupted the operation that uses this connection, or None.
@@ -189,6 +155,8 @@ class Connection:
             document = decode_reply(reply.body, LENIENT, {})
         except BaseException as error:
             self._spoil(error)
+            if isinstance(error, Exception) and not isinstance(error, PyMongoError):
+                raise ProtocolError(f"a late reply cannot be used: {error!r}") from error
             raise
         self.owed = None
         return document

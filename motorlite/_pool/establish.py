@@ -190,7 +190,9 @@ class Establisher:
             connection.stream = stream = CompressedStream(
                 connection.stream, connection.framer, settings.compressors, self._runtime
             )
+        started = self._runtime.now()
         reply = await connection.command("admin", document, until)
+        connection.hello_duration = self._runtime.now() - started
         handshake = parse_hello(connection.address, reply, settings.load_balanced, check_versions=not is_monitor)
         connection.learn(handshake)
         if stream is not None:

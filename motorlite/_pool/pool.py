@@ -206,7 +206,11 @@ class Pool:
             return
         if self._publish is not None:
             self._publish(events.PoolReadyEvent(self.address))
-        if self._maintenance is None and (self._options.min_size or self._options.max_idle_time is not None):
+        if self._maintenance is not None:
+            # The first time its background work does so.
+            self.state.populate()
+            self._perform()
+        elif self._options.min_size or self._options.max_idle_time is not None:
             self._maintenance = self._host.spawn(self._maintain)
 
     def clear(

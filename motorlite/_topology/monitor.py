@@ -225,19 +225,15 @@ class Monitor:
         return reply.document
 
     async def _open(self) -> Mapping[str, Any]:
-        connection, duration = await self._establish()
-        self._connection = connection
-        self.round_trip_times.add(duration)
+        connection = self._connection = await self._establish()
+        self.round_trip_times.add(connection.hello_duration)
         return connection.handshake.reply
 
-    async def _establish(self) -> tuple[Connection, float]:
-        started = self._runtime.now()
+    async def _establish(self) -> Connection:
         try:
-            connection = await self._establisher.open(self.address, 0, 0, self._limit(0.0), authenticate=False)
+            return await self._establisher.open(self.address, 0, 0, self._limit(0.0), authenticate=False)
         except EstablishmentError as failure:
             raise failure.error from failure
-        # The whole establishment; a little longer than hello alone, which errs on the safe side.
-        return connection, self._runtime.now() - started
 
     def _limit(self, wait: float) -> float:
         """The loop time at which a reply counts as lost, when the server may wait `wait` seconds with it."""
@@ -280,8 +276,8 @@ class Monitor:
     async def _ping(self) -> float:
         connection = self._ping_connection
         if connection is None:
-            self._ping_connection, duration = await self._establish()
-            return duration
+            connection = self._ping_connection = await self._establish()
+            return connection.hello_duration
         started = self._runtime.now()
         document = monitor_hello(connection.handshake.hello_ok, server_api=self._settings.server_api)
         await connection.command("admin", document, self._limit(0.0))

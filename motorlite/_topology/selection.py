@@ -84,15 +84,17 @@ def suitable_servers(
     if topology.compatibility_error is not None:
         raise ConfigurationError(topology.compatibility_error)
     everyone = list(topology.server_descriptions().values())
+
+    def find(candidates: list[ServerDescription]) -> list[ServerDescription]:
+        found = _find(topology, selector, candidates, everyone, heartbeat_frequency)
+        # In both rounds, unlike in the specification's order of steps: where the application's filter leaves only a
+        # deprioritised server, that one is better than none.
+        return server_selector(found) if server_selector is not None and found else found
+
     suitable: list[ServerDescription] = []
     if deprioritized:
-        others = [server for server in everyone if server.address not in deprioritized]
-        suitable = _find(topology, selector, others, everyone, heartbeat_frequency)
-    if not suitable:
-        suitable = _find(topology, selector, everyone, everyone, heartbeat_frequency)
-    if server_selector is not None and suitable:
-        suitable = server_selector(suitable)
-    return _in_latency_window(suitable, local_threshold)
+        suitable = find([server for server in everyone if server.address not in deprioritized])
+    return _in_latency_window(suitable or find(everyone), local_threshold)
 
 
 class Loaded(Protocol):

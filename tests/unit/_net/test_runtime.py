@@ -464,3 +464,41 @@ async def test_threads() -> None:
 
     with pytest.raises(LookupError, match="in the thread"):
         await runtime.run_in_thread(fail)
+
+
+def test_background_work_never_begins_before_spawn_returns() -> None:
+    """Not even with an eager task factory (`asyncio.eager_task_factory`), which takes the first step at once."""
+    order: list[str] = []
+
+    class EagerTask(asyncio.Task[Any]):
+        def __init__(self, coro: Any, **arguments: Any) -> None:
+            first: Any = coro.send(None)
+
+            async def rest() -> Any:
+                await asyncio.sleep(0)
+                assert first is None, "the first step gave way"
+                try:
+                    while True:
+                        coro.send(None)
+                        await asyncio.sleep(0)
+                except StopIteration as end:
+                    return end.value
+
+            super().__init__(rest(), **arguments)
+
+    async def work() -> None:
+        order.append("work")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        host = current_runtime().host("test", lambda: None)
+        await asyncio.sleep(0.01)
+        loop.set_task_factory(lambda loop, coro, **arguments: EagerTask(coro, loop=loop, **arguments))
+        host.spawn(work)
+        order.append("spawn returned")
+        loop.set_task_factory(None)
+        await asyncio.sleep(0.01)
+        await host.close()
+
+    asyncio.run(main())
+    assert order == ["spawn returned", "work"]

@@ -12,8 +12,9 @@ from bson.errors import InvalidDocument
 
 from motorlite._net.current import current_runtime
 from motorlite._net.memory import MemoryStream
-from motorlite._pool.connection import Connection, encode_command, next_request_id
+from motorlite._pool.connection import Connection
 from motorlite._pool.handshake import parse_hello
+from motorlite._pool.messages import encode_command, next_request_id
 from motorlite._wire import op_msg
 from motorlite._wire.documents import decode_reply
 from motorlite._wire.frames import FrameReader

@@ -496,3 +496,12 @@ async def test_the_server_closes_during_the_handshake(deployment: ScriptedDeploy
         with pytest.raises(AutoReconnect, match=r"a:1: the server closed the connection"):
             await subject.check_out()
         assert subject.words("closed") == ["closed 1 error"]
+
+
+async def test_a_pool_that_is_ready_again_is_filled_at_once(deployment: ScriptedDeployment) -> None:
+    async with pool_on(deployment, min_size=2) as subject:
+        await anyio.sleep(0.3)
+        subject.pool.clear(None)
+        subject.pool.ready()
+        await settle()
+        assert subject.pool.state.total == 2

@@ -174,3 +174,10 @@ def test_failure_without_any_server() -> None:
 def test_failure_of_an_unknown_deployment() -> None:
     text = describe_failure(TopologyDescription.initial([A]), A)
     assert text.startswith("No server for the server a:1: no server of the deployment can be reached (Unknown). ")
+
+
+def test_an_applications_filter_may_leave_only_a_deprioritized_server() -> None:
+    topology = replica_set(primary(A), secondary(B))
+    assert found(topology, Preference(NEAREST), A, server_selector=lambda servers: servers[:1]) == "b"
+    only_a = [server for server in topology.known_servers if server.address == A]
+    assert found(topology, Preference(NEAREST), A, server_selector=lambda s: [x for x in s if x in only_a]) == "a"
