@@ -5,7 +5,7 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cov spec-tests bench mutation format clean
+.PHONY: help demo test check cov spec-tests bench failover mutation format clean
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
@@ -28,6 +28,9 @@ spec-tests: $(VENV)/.installed-dev  ## the specification suites alone, with a ta
 
 bench: $(VENV)/.installed-bench  ## point reads against the other drivers (exits 1 below the target)
 	@$(RUN) -m benchmarks point-reads
+
+failover: $(VENV)/.installed-dev  ## kill the primary twenty times under load (exits 1 when a write is lost or it takes long)
+	@$(RUN) -m benchmarks failover
 
 mutation: $(VENV)/.installed-dev  ## break the decision code in many ways; the tests must notice (minutes: not in test)
 	@$(RUN) -m scripts.mutation
