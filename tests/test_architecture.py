@@ -60,7 +60,7 @@ EFFECTS: Final = frozenset(
 )
 EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "_net": EFFECTS,
-    "testing": frozenset({"select", "socket", "ssl", "subprocess"}),
+    "testing": frozenset({"asyncio", "select", "socket", "ssl", "subprocess", "threading"}),
     "_api": frozenset({"contextvars", "datetime", "uuid"}),
 }
 

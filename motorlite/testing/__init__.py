@@ -5,5 +5,6 @@ from __future__ import annotations
 from motorlite.testing import failpoints
 from motorlite.testing.local_server import LocalServer
 from motorlite.testing.mongod_binary import ServerNotFound
+from motorlite.testing.proxy import FaultProxy, ProxyCounts
 
-__all__ = ["LocalServer", "ServerNotFound", "failpoints"]
+__all__ = ["FaultProxy", "LocalServer", "ProxyCounts", "ServerNotFound", "failpoints"]

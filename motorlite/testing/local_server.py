@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from motorlite.testing.proxy import FaultProxy
     from motorlite.values import Address, Document
 
 Topology = Literal["standalone", "replicaset"]
@@ -35,7 +36,8 @@ class LocalServer:
 
     Attributes:
         uri: The connection string, with credentials and TLS files where they are needed.
-        addresses: The servers, as pairs of host and port.
+        addresses: The servers, as pairs of host and port; with `proxied`, those of the proxies.
+        proxies: By these addresses, the proxy in front of each server; empty unless `proxied`.
         replica_set: The name of the replica set, or None.
         username: The user of `uri` (with the role root on a server that was started here), or None.
         password: The password of that user, or None.
@@ -48,6 +50,7 @@ class LocalServer:
     def __init__(self, uri: str, addresses: tuple[Address, ...], access: Access, members: Members | None) -> None:
         self.uri: str = uri
         self.addresses: tuple[Address, ...] = addresses
+        self.proxies: Mapping[Address, FaultProxy] = members.proxies if members is not None else {}
         self.started: bool = members is not None
         self.username: str | None = access.credential.username if access.credential else None
         self.password: str | None = access.credential.password if access.credential else None
@@ -71,6 +74,7 @@ class LocalServer:
         tls: bool = False,
         parameters: Mapping[str, Any] | None = None,
         own: bool = False,
+        proxied: bool = False,
     ) -> Self:
         """Attach to the deployment that ``MONGODB_URI`` names if that will do, or start one.
 
@@ -87,6 +91,8 @@ class LocalServer:
             parameters: Server parameters, in addition to those that tests need (``enableTestCommands``).
             own: Start a server even when ``MONGODB_URI`` is set, for tests that set failpoints or kill
                 servers.
+            proxied: Start a server behind a `FaultProxy`, or a replica set with one in front of each member. Its
+                members announce the proxies' addresses, so clients and the other members go through them.
 
         Raises:
             ServerNotFound: there is no server to be had; the message says what was tried and what to install.
@@ -100,12 +106,14 @@ class LocalServer:
         if nodes < 1 or (nodes > 1 and topology != "replicaset"):
             raise ValueError(f"nodes={nodes} is not possible: a standalone has one node, a replica set at least one")
         uri = os.environ.get("MONGODB_URI")
-        if uri and not (own or auth or tls or parameters or nodes > 1):
+        if uri and not (own or auth or tls or parameters or proxied or nodes > 1):
             attached = cls._attach(uri)
             if topology in (None, attached.topology):
                 return attached
         replica_set = mongod_arguments.REPLICA_SET if topology == "replicaset" else None
-        members = Members.start(nodes, replica_set, auth=auth, tls=tls, parameters=parameters or {})
+        members = Members.start(
+            nodes, replica_set, auth=auth, tls=tls, parameters=parameters or {}, proxied=proxied
+        )
         server = cls(_uri_of(members), members.addresses, members.access, members)
         if members.certificates is not None:
             server.ca_file = members.certificates.ca_file
@@ -123,7 +131,7 @@ class LocalServer:
         Args:
             document: The command.
             database: The database to run it on.
-            address: The server; None means the primary.
+            address: The server; None means the primary. A proxy is gone round.
 
         Returns:
             The reply.
@@ -214,11 +222,14 @@ class LocalServer:
         return self._members
 
     def _run(self, document: Mapping[str, Any], database: str, address: Address) -> Document:
-        return local_commands.run_command(address, document, database, self._access)
+        return local_commands.run_command(self._behind(address), document, database, self._access)
+
+    def _behind(self, address: Address) -> Address:
+        return address if self._members is None else self._members.behind(address)
 
     def _found_primary(self) -> bool:
         for address in self.addresses:
-            if local_commands.state(address, self._access).get("ismaster"):
+            if local_commands.state(self._behind(address), self._access).get("ismaster"):
                 self._primary = address
                 return True
         return False

@@ -10,6 +10,7 @@ from motorlite.testing import local_commands, mongod_arguments, mongod_binary
 from motorlite.testing.certificates import make_certificates
 from motorlite.testing.local_commands import Access, Credential
 from motorlite.testing.mongod_processes import Processes, free_port
+from motorlite.testing.proxy import FaultProxy
 
 if TYPE_CHECKING:
     import ssl
@@ -31,17 +32,19 @@ class Members:
     """The running mongods of one deployment.
 
     Attributes:
-        addresses: Where they listen.
+        addresses: Where clients, and the other members, find them: where they listen, or where their proxies do.
+        proxies: The proxies in front of them by those addresses; empty without proxies.
         replica_set: The name of their replica set, or None for a standalone server.
         certificates: The files for TLS, or None.
         access: How to reach them.
     """
 
     def __init__(
-        self, nodes: int, replica_set: str | None, auth: bool, tls: bool, parameters: Mapping[str, Any]
+        self, nodes: int, replica_set: str | None, auth: bool, tls: bool, parameters: Mapping[str, Any], proxied: bool
     ) -> None:
         mongod = mongod_binary.find().path
         self._processes = Processes()
+        self.proxies: dict[Address, FaultProxy] = {}
         try:
             folder = self._processes.folder
             self.replica_set: str | None = replica_set
@@ -53,7 +56,12 @@ class Members:
                 port = free_port()
                 data = folder / str(port)
                 data.mkdir()
-                self._command_lines[HOST, port] = mongod_arguments.command_line(
+                address: Address = (HOST, port)
+                if proxied:
+                    proxy = FaultProxy(address)
+                    address = proxy.address
+                    self.proxies[address] = proxy
+                self._command_lines[address] = mongod_arguments.command_line(
                     mongod,
                     data,
                     port,
@@ -66,12 +74,19 @@ class Members:
             self.addresses: tuple[Address, ...] = tuple(self._command_lines)
             self._make_ready(auth)
         except BaseException:
-            self._processes.close()
+            self.close()
             raise
 
     @classmethod
     def start(
-        cls, nodes: int, replica_set: str | None, *, auth: bool, tls: bool, parameters: Mapping[str, Any]
+        cls,
+        nodes: int,
+        replica_set: str | None,
+        *,
+        auth: bool,
+        tls: bool,
+        parameters: Mapping[str, Any],
+        proxied: bool,
     ) -> Members:
         """Start them, on other ports if somebody else was quicker to take one.
 
@@ -81,11 +96,11 @@ class Members:
         """
         for _ in range(START_ATTEMPTS - 1):
             try:
-                return cls(nodes, replica_set, auth, tls, parameters)
+                return cls(nodes, replica_set, auth, tls, parameters, proxied)
             except RuntimeError as error:
                 if PORT_TAKEN not in str(error):
                     raise
-        return cls(nodes, replica_set, auth, tls, parameters)
+        return cls(nodes, replica_set, auth, tls, parameters, proxied)
 
     def restart(self, address: Address) -> None:
         """Start a killed mongod on its port and its data, and wait until it can be used."""
@@ -95,25 +110,32 @@ class Members:
 
     def kill(self, address: Address) -> None:
         """End a mongod (SIGKILL)."""
-        self._processes.kill(_key(address))
+        self._processes.kill(self._key(address))
 
     def freeze(self, address: Address) -> None:
         """Stop a mongod (SIGSTOP)."""
-        self._processes.freeze(_key(address))
+        self._processes.freeze(self._key(address))
 
     def thaw(self, address: Address) -> None:
         """Continue a mongod (SIGCONT)."""
-        self._processes.thaw(_key(address))
+        self._processes.thaw(self._key(address))
 
     def close(self) -> None:
         """End all of them and remove their files."""
+        for proxy in self.proxies.values():
+            proxy.close()
         self._processes.close()
 
+    def behind(self, address: Address) -> Address:
+        """Where the mongod itself listens, which tells it from its proxy."""
+        proxy = self.proxies.get(address)
+        return address if proxy is None else proxy.target
+
     def _start(self, address: Address) -> None:
-        self._processes.start(_key(address), self._command_lines[address])
+        self._processes.start(self._key(address), self._command_lines[address])
 
     def _make_ready(self, auth: bool) -> None:
-        first = self.addresses[0]
+        first = self.behind(self.addresses[0])
         for address in self.addresses:
             self._start(address)
         for address in self.addresses:
@@ -135,29 +157,28 @@ class Members:
         for address in self.addresses:
             self._await_member(address)
 
+    def _key(self, address: Address) -> str:
+        return str(self.behind(address)[1])
+
     def _has_primary(self) -> bool:
-        return bool(local_commands.state(self.addresses[0], self.access).get("ismaster"))
+        return bool(local_commands.state(self.behind(self.addresses[0]), self.access).get("ismaster"))
 
     def _await_answer(self, address: Address) -> None:
-        key = _key(address)
+        key = self._key(address)
 
         def answers() -> bool:
             if self._processes.has_ended(key):
                 raise RuntimeError(f"mongod ended while it was starting:\n{self._processes.log_tail(key)}")
-            return bool(local_commands.state(address, self.access))
+            return bool(local_commands.state(self.behind(address), self.access))
 
         local_commands.wait_until(answers, f"the mongod on port {address[1]} to answer")
 
     def _await_member(self, address: Address) -> None:
         def is_member() -> bool:
-            hello = local_commands.state(address, self.access)
+            hello = local_commands.state(self.behind(address), self.access)
             return bool(hello.get("ismaster") or hello.get("secondary"))
 
         local_commands.wait_until(is_member, f"port {address[1]} to be a primary or a secondary")
-
-
-def _key(address: Address) -> str:
-    return str(address[1])
 
 
 def _client_context(certificates: Certificates | None) -> ssl.SSLContext | None:
