@@ -5,7 +5,7 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cov bench format clean
+.PHONY: help demo test check cov bench failover format clean
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
@@ -25,6 +25,9 @@ cov: $(VENV)/.installed-dev  ## the tests alone, and the lines and branches that
 
 bench: $(VENV)/.installed-bench  ## point reads against the other drivers (exits 1 below the target)
 	@$(RUN) -m benchmarks point-reads
+
+failover: $(VENV)/.installed-dev  ## kill the primary twenty times under load (exits 1 when a write is lost or it takes long)
+	@$(RUN) -m benchmarks failover
 
 format: $(VENV)/.installed-dev  ## let ruff format and fix the code
 	@$(RUN) -m ruff format . && $(RUN) -m ruff check --fix .

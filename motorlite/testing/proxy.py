@@ -377,8 +377,9 @@ class FaultProxy:
             if left is not None:
                 piece = piece[:left]
                 link.left[direction] = left - len(piece)
-            await self._loop.sock_sendall(sink, piece)
+            # Counted first: who has received them finds them counted.
             self._bytes[direction] += len(piece)
+            await self._loop.sock_sendall(sink, piece)
             if left is not None and left <= len(piece):
                 raise _Cut
             data = data[len(piece) :]

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.failover import Load, Round, doubled, first_after, log_time, lost, render, verdict
 
-ROUND = Round("motorlite", 1, 100, 2, 0, 0, 1.0, 0.2, 0.1, 0)
+ROUND = Round("motorlite", 1, 100, 2, 0, 0, 1.0, 0.2, 0.1, 0.15, 0)
 
 
 def line(log_id: int, moment: str) -> str:
@@ -42,7 +42,7 @@ def test_writes_that_are_lost_or_doubled() -> None:
 
 def test_the_table() -> None:
     assert render([ROUND]).splitlines()[1].split() == [
-        "motorlite", "1", "100", "2", "0", "0", "1,000", "ms", "200", "ms", "100", "ms",
+        "motorlite", "1", "100", "2", "0", "0", "1,000", "ms", "200", "ms", "100", "ms", "150", "ms",
     ]  # fmt: skip
 
 

@@ -1,0 +1,307 @@
+"""`FaultProxy` between a blocking socket and an echo server: every fault, on open connections and on new ones."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from motorlite.testing import FaultProxy
+from motorlite.testing.local_commands import wait_until
+from motorlite.testing.proxy import MEMBER_MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# So long nothing arrives, so nothing will.
+SILENCE = 0.1
+
+
+class Echo(socketserver.ThreadingTCPServer):
+    """Sends back what it receives; knows what it received and how its connections ended."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Echoing)
+        self.received = b""
+        self.ends: list[str] = []
+        # Set: connections are closed after the next bytes, without an answer.
+        self.is_dying = False
+
+
+class _Echoing(socketserver.BaseRequestHandler):
+    server: Echo
+
+    def handle(self) -> None:
+        try:
+            while data := self.request.recv(65536):
+                self.server.received += data
+                if self.server.is_dying:
+                    return
+                self.request.sendall(data)
+            self.server.ends.append("closed")
+        except ConnectionError:
+            self.server.ends.append("reset")
+
+
+@pytest.fixture
+def echo() -> Iterator[Echo]:
+    with Echo() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def proxy(echo: Echo) -> Iterator[FaultProxy]:
+    host, port = echo.server_address[:2]
+    with FaultProxy((str(host), port)) as found:
+        yield found
+
+
+@pytest.fixture
+def client(proxy: FaultProxy) -> Iterator[socket.socket]:
+    """A connection that was used already."""
+    with connect(proxy) as found:
+        assert said(found, b"hello") == b"hello"
+        yield found
+
+
+def connect(proxy: FaultProxy) -> socket.socket:
+    host, port = proxy.address
+    return socket.create_connection((host, port or 0), 5)
+
+
+def said(client: socket.socket, data: bytes) -> bytes:
+    """What comes back."""
+    client.sendall(data)
+    return received(client, len(data))
+
+
+def received(client: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count and (data := client.recv(65536)):
+        found += data
+    return found
+
+
+def assert_silent(client: socket.socket) -> None:
+    client.settimeout(SILENCE)
+    with pytest.raises(TimeoutError):
+        client.recv(1)
+    client.settimeout(5)
+
+
+def test_without_faults_everything_passes(proxy: FaultProxy, echo: Echo) -> None:
+    data = bytes(range(256)) * 4096
+    with connect(proxy) as client:
+        threading.Thread(target=client.sendall, args=(data,)).start()
+        assert received(client, len(data)) == data
+        counts = proxy.counts
+        assert (counts.accepted, counts.open, counts.open_clients) == (1, 1, 1)
+        assert (counts.bytes_to_server, counts.bytes_to_client) == (len(data), len(data))
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    wait_until(lambda: proxy.counts.open == 0, "the end of the connection")
+    assert echo.ends == ["closed"]
+
+
+def test_delay(proxy: FaultProxy, client: socket.socket) -> None:
+    proxy.delay(0.05, "server")
+    proxy.delay(0.03, "client")
+    started = time.perf_counter()
+    assert said(client, b"late") == b"late"
+    assert 0.08 <= time.perf_counter() - started < 0.5
+    proxy.heal()
+    started = time.perf_counter()
+    assert said(client, b"soon") == b"soon"
+    assert time.perf_counter() - started < 0.05
+
+
+def test_one_byte_at_a_time(proxy: FaultProxy, client: socket.socket) -> None:
+    proxy.drip(0.005, "client")
+    client.sendall(b"slowly")
+    assert [client.recv(100) for _ in range(6)] == [b"s", b"l", b"o", b"w", b"l", b"y"]
+
+
+def test_limited_bandwidth(proxy: FaultProxy, client: socket.socket) -> None:
+    proxy.limit(20_000)
+    started = time.perf_counter()
+    assert said(client, b"x" * 4_000) == b"x" * 4_000
+    # Ten pieces with nine pauses of 20 ms; the second direction is not slower than what it gets.
+    assert 0.17 <= time.perf_counter() - started < 2
+
+
+def test_what_is_held_arrives_in_the_end(proxy: FaultProxy, client: socket.socket, echo: Echo) -> None:
+    proxy.hold("client")
+    client.sendall(b"wait")
+    assert_silent(client)
+    assert echo.received == b"hellowait"
+    proxy.heal()
+    assert received(client, 4) == b"wait"
+    proxy.hold()
+    client.close()
+    wait_until(lambda: proxy.counts.open == 1, "nothing")
+    assert echo.ends == []
+    proxy.heal()
+    wait_until(lambda: echo.ends == ["closed"], "the server to hear of it")
+
+
+def test_a_black_hole(proxy: FaultProxy, client: socket.socket, echo: Echo) -> None:
+    proxy.black_hole()
+    with connect(proxy) as other:
+        for each in (client, other):
+            each.sendall(b"lost")
+            assert_silent(each)
+        assert echo.received == b"hello"
+        proxy.heal()
+        for each in (client, other):
+            with pytest.raises(ConnectionResetError):
+                each.recv(1)
+    with connect(proxy) as other:
+        assert said(other, b"back") == b"back"
+
+
+def test_after_a_black_hole_unused_connections_are_good(proxy: FaultProxy, client: socket.socket) -> None:
+    proxy.black_hole()
+    proxy.heal()
+    assert said(client, b"nothing lost") == b"nothing lost"
+
+
+def test_a_half_open_connection(proxy: FaultProxy, client: socket.socket, echo: Echo) -> None:
+    proxy.half_open()
+    client.sendall(b"heard")
+    assert_silent(client)
+    assert echo.received == b"helloheard"
+    echo.is_dying = True
+    client.sendall(b"!")
+    # The server has closed its side, and not even sending to it tells the client.
+    assert_silent(client)
+    client.sendall(b"?")
+    client.sendall(b"?")
+    assert_silent(client)
+    assert proxy.counts.open == 1
+
+
+def test_a_half_open_connection_to_a_server_that_is_gone(proxy: FaultProxy, echo: Echo) -> None:
+    echo.shutdown()
+    echo.server_close()
+    proxy.half_open()
+    with connect(proxy) as client:
+        assert_silent(client)
+    proxy.heal()
+    with connect(proxy) as client, pytest.raises(ConnectionResetError):
+        client.recv(1)
+
+
+@pytest.mark.parametrize("towards", ["server", "client"])
+def test_a_cut_in_the_middle_of_a_message(proxy: FaultProxy, client: socket.socket, echo: Echo, towards: str) -> None:
+    proxy.cut_after(3, "server" if towards == "server" else "client")
+    with connect(proxy) as later:
+        for each in (client, later):
+            each.sendall(b"cut off")
+            with pytest.raises(ConnectionResetError):
+                received(each, 100)
+    wait_until(lambda: len(echo.ends) == 2, "the server to hear of it")
+    sent = b"hello" + (b"cut" if towards == "server" else b"cut off") * 2
+    assert len(echo.received) == len(sent)
+    assert echo.ends == ["reset", "reset"]
+    counts = proxy.counts
+    assert counts.open == 0
+    assert (counts.bytes_to_server if towards == "server" else counts.bytes_to_client) <= 5 + 2 * 3
+
+
+def test_resets_and_orderly_ends(proxy: FaultProxy, client: socket.socket, echo: Echo) -> None:
+    proxy.reset()
+    assert proxy.counts.open == 0
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+    with connect(proxy) as other:
+        assert said(other, b"again") == b"again"
+        proxy.hang_up()
+        assert other.recv(1) == b""
+    wait_until(lambda: sorted(echo.ends) == ["closed", "reset"], "the server to hear of it")
+
+
+def test_refused_connections(proxy: FaultProxy, client: socket.socket) -> None:
+    proxy.refuse()
+    proxy.refuse()
+    with pytest.raises(ConnectionRefusedError):
+        connect(proxy)
+    assert said(client, b"open") == b"open"
+    proxy.heal()
+    with connect(proxy) as other:
+        assert said(other, b"back") == b"back"
+
+
+def test_members_can_be_spared(proxy: FaultProxy, client: socket.socket) -> None:
+    proxy.spares_members = True
+    proxy.refuse()
+    proxy.black_hole()
+    hello = b"...." + MEMBER_MARK + b"...."
+    with connect(proxy) as member:
+        assert said(member, hello) == hello
+        assert (proxy.counts.open, proxy.counts.open_clients) == (2, 1)
+        client.sendall(b"lost")
+        assert_silent(client)
+        proxy.reset()
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+        assert said(member, b"spared") == b"spared"
+        with connect(proxy) as late, pytest.raises(ConnectionResetError):
+            said(late, b"a client")
+
+
+def test_a_server_that_refuses(echo: Echo) -> None:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with FaultProxy(("127.0.0.1", port)) as proxy, connect(proxy) as client:
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+        assert str(port) in repr(proxy)
+
+
+def test_the_end_is_complete(echo: Echo) -> None:
+    host, port = echo.server_address[:2]
+    threads = threading.active_count()
+    proxy = FaultProxy((str(host), port))
+    with connect(proxy) as client, connect(proxy):
+        assert said(client, b"hello") == b"hello"
+        proxy.hold()
+        proxy.close()
+        proxy.close()
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+    with pytest.raises(ConnectionRefusedError):
+        connect(proxy)
+    assert threading.active_count() <= threads + 2  # those of the echo server
+
+
+def test_a_port_that_is_taken(proxy: FaultProxy) -> None:
+    with pytest.raises(OSError, match="use"):
+        FaultProxy(proxy.target, port=proxy.address[1] or 0)
+
+
+@pytest.mark.anyio
+async def test_from_event_loops(proxy: FaultProxy) -> None:
+    host, port = proxy.address
+    async with await anyio.connect_tcp(host, port or 0) as stream:
+        await stream.send(b"hello")
+        assert await stream.receive() == b"hello"
+        proxy.hold()
+        await stream.send(b"again")
+        with anyio.move_on_after(0.05):
+            await stream.receive()
+        proxy.heal()
+        assert await stream.receive() == b"again"
