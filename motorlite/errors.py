@@ -119,8 +119,8 @@ class PyMongoError(Exception):
 
     @property
     def timeout(self) -> bool:
-        """Whether this error means that time was used up (client-side operations timeout, "Errors")."""
-        return False
+        """Whether time was used up, perhaps by a retry after this error (client-side operations timeout, "Errors")."""
+        return self.phase is not None
 
     def __str__(self) -> str:
         notes = []
@@ -265,7 +265,7 @@ class OperationFailure(PyMongoError):
 
     @property
     def timeout(self) -> bool:
-        return self._code == MAX_TIME_MS_EXPIRED
+        return super().timeout or self._code == MAX_TIME_MS_EXPIRED
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -317,7 +317,9 @@ class BulkWriteError(OperationFailure):
 
     @property
     def timeout(self) -> bool:
-        """Whether the newest write concern error or write error says that time was used up."""
+        """Whether time was used up, also as the newest write concern error or a write error says it."""
+        if super().timeout:
+            return True
         details = self._details or {}
         concern_errors = details.get("writeConcernErrors") or ()
         if concern_errors and _is_timeout_document(concern_errors[-1]):

@@ -15,6 +15,7 @@ from motorlite._operations.run_command import RunCommand
 from motorlite.concerns import WriteConcern
 from motorlite.deadline import Deadline
 from motorlite.errors import (
+    AutoReconnect,
     ExecutionTimeout,
     NetworkTimeout,
     OperationFailure,
@@ -199,6 +200,25 @@ async def test_phase_selection() -> None:
         assert isinstance(error, ServerSelectionTimeoutError)
         assert (error.timeout, error.phase) == (True, "selection")
         assert "time used up in phase: selection" in str(error)
+
+
+async def test_phase_selection_of_a_retry() -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        deployment["a:1"].on("find", Hang())
+
+        async def crash() -> None:
+            await anyio.sleep(1)
+            deployment["a:1"].is_down = True
+            deployment["a:1"].drop_connections()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(crash)
+            error = await fails_after(2, client, find(), timeout=2)
+        # The first error is raised, and tells that the time was used up looking for another server.
+        assert isinstance(error, AutoReconnect)
+        assert not isinstance(error, ServerSelectionTimeoutError)
+        assert (error.timeout, error.phase, error.attempts) == (True, "selection", 2)
 
 
 async def test_phase_queue() -> None:

@@ -1,0 +1,379 @@
+"""Faults of processes, of replica sets and of the network, under load: what goes on, what fails, what is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite.errors import (
+    RETRYABLE_WRITE,
+    AutoReconnect,
+    NetworkTimeout,
+    NotPrimaryError,
+    PoolClearedError,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+)
+from motorlite.read_preferences import Secondary
+from motorlite.testing import FaultProxy, LocalServer
+from tests.live.clients import make_client, numbered, until
+from tests.live.load import assert_nothing_left, background, is_at_rest, sockets_to, under_load
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from motorlite.values import Address
+    from tests.live.clients import Client
+
+pytestmark = pytest.mark.anyio
+
+TASKS = 12
+# A silent server is found out within a second.
+WATCHFUL: dict[str, Any] = {"w": "majority", "connectTimeoutMS": 400, "heartbeatFrequencyMS": 500}
+# On the server: the first document at once, the next one never.
+STUCK = {"$where": "this._id === 0 || sleep(30000) || true"}
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[LocalServer]:
+    """A replica set whose members are behind proxies."""
+    with LocalServer.start("replicaset", nodes=3, proxied=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def secret() -> Iterator[LocalServer]:
+    """A server with TLS behind a proxy."""
+    with LocalServer.start("standalone", tls=True, proxied=True) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def healthy(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test leaves no fault behind, also when it fails."""
+    yield
+    if "proxied" in request.fixturenames:
+        for proxy in request.getfixturevalue("proxied").proxies.values():
+            proxy.heal()
+            proxy.spares_members = False
+
+
+async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    return await anyio.to_thread.run_sync(function, *args)
+
+
+async def all_known(client: Client) -> None:
+    """Connect, and wait until all three members are seen."""
+    await client.aconnect()
+    await until(lambda: sum(one.server_type != "Unknown" for one in client.stats().servers.values()) == 3)
+
+
+class Victims:
+    """Operations in flight that must not be retried: an update of many, and a getMore."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.collection = client[name].victims
+        self.errors: dict[str, PyMongoError] = {}
+
+    async def start(self, group: Any) -> None:
+        await self.collection.insert_many(numbered(3))
+        cursor = await self.collection.find(STUCK, batch_size=1)
+        await cursor.next()
+        group.start_soon(self._fail, "getMore", cursor.next)
+        group.start_soon(self._fail, "update", self.collection.update_many, STUCK, {"$inc": {"n": 1}})
+        await until(lambda: self._in_flight() >= 2)
+
+    def _in_flight(self) -> int:
+        return sum(one.in_use for one in self.collection.database.client.stats().servers.values())
+
+    async def _fail(self, name: str, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        with pytest.raises(PyMongoError) as caught:
+            await function(*args)
+        self.errors[name] = caught.value
+
+    def assert_failed(self, *names: str, kind: type[PyMongoError]) -> None:
+        assert sorted(self.errors) == sorted(names)
+        for name, error in self.errors.items():
+            assert isinstance(error, kind), (name, error)
+            assert not error.has_error_label(RETRYABLE_WRITE), name
+            assert (error.attempts, error.retry_refusal) == (1, "not retryable"), name
+
+
+# --- processes ---
+
+
+async def test_a_primary_that_steps_down(replica_set3: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set3, **WATCHFUL) as client:
+        await all_known(client)
+        before = await client.primary
+        documents = client[database_name].documents
+        await documents.insert_many(numbered(10))
+        cursor = await documents.find(batch_size=2)
+        await cursor.to_list(2)
+        victims = Victims(client, database_name)
+        async with anyio.create_task_group() as group:
+            await victims.start(group)
+            async with under_load(client, database_name) as load:
+                await in_thread(replica_set3.command, {"replSetStepDown": 5, "secondaryCatchUpPeriodSecs": 5})
+                await load.goes_on(TASKS)
+            assert load.errors == []
+            # Reads are not interrupted by a step-down; this one is not needed any more.
+            assert "update" in victims.errors
+            group.cancel_scope.cancel()
+        victims.assert_failed("update", kind=NotPrimaryError)
+        assert victims.errors["update"].code == 11602
+        assert await client.primary != before
+        # An open cursor stays where it was opened.
+        assert cursor.address == before
+        assert len(await cursor.to_list()) == 8
+        await assert_nothing_left(client)
+
+
+async def test_a_primary_that_is_killed(replica_set3: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set3, **WATCHFUL) as client:
+        await all_known(client)
+        victims = Victims(client, database_name)
+        killed = await in_thread(replica_set3.wait_for_primary)
+        try:
+            async with anyio.create_task_group() as group:
+                await victims.start(group)
+                async with under_load(client, database_name) as load:
+                    await in_thread(replica_set3.kill, killed)
+                    await load.goes_on(TASKS)
+            assert load.errors == []
+            victims.assert_failed("update", "getMore", kind=AutoReconnect)
+            assert await client.primary != killed
+        finally:
+            await in_thread(replica_set3.restart, killed)
+        await assert_nothing_left(client)
+
+
+async def test_a_primary_that_freezes(replica_set3: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set3, **WATCHFUL) as client:
+        await all_known(client)
+        victims = Victims(client, database_name)
+        frozen = await in_thread(replica_set3.wait_for_primary)
+        try:
+            async with anyio.create_task_group() as group:
+                await victims.start(group)
+                async with under_load(client, database_name) as load:
+                    await in_thread(replica_set3.freeze, frozen)
+                    await load.goes_on(TASKS)
+            assert load.errors == []
+            victims.assert_failed("update", "getMore", kind=PoolClearedError)
+            assert await client.primary != frozen
+        finally:
+            await in_thread(replica_set3.thaw, frozen)
+        await assert_nothing_left(client)
+
+
+async def test_a_primary_that_freezes_and_operations_with_a_deadline(
+    replica_set3: LocalServer, database_name: str
+) -> None:
+    async with make_client(replica_set3, **WATCHFUL) as client:
+        await all_known(client)
+        frozen = await in_thread(replica_set3.wait_for_primary)
+        try:
+            async with under_load(client, database_name, timeoutMS=500) as load:
+                started = anyio.current_time()
+                await in_thread(replica_set3.freeze, frozen)
+                # Waits for what the tasks have under way, each operation half a second at most.
+                await until(lambda: len(load.errors) >= TASKS)
+                assert anyio.current_time() - started < 1.5
+                await load.goes_on(TASKS)
+            assert [repr(error) for error in load.errors if not error.timeout] == []
+            assert {error.phase for error in load.errors} <= {"reply", "selection"}
+        finally:
+            await in_thread(replica_set3.thaw, frozen)
+        await assert_nothing_left(client)
+
+
+async def test_a_member_that_leaves_and_comes_back(replica_set3: LocalServer, database_name: str) -> None:
+    def reconfigure(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+        configuration = replica_set3.command({"replSetGetConfig": 1})["config"]
+        configuration["members"] = change(configuration["members"])
+        configuration["version"] += 1
+        replica_set3.command({"replSetReconfig": configuration})
+
+    async with make_client(replica_set3, localThresholdMS=60_000, **WATCHFUL) as client:
+        await all_known(client)
+        primary = await in_thread(replica_set3.wait_for_primary)
+        leaving = next(address for address in replica_set3.addresses if address != primary)
+        removed: list[dict[str, Any]] = []
+        # Both secondaries get connections.
+        for _ in range(20):
+            await client[database_name].c.with_options(read_preference=Secondary()).find_one()
+        assert client.stats().servers[leaving].idle
+
+        def without(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            removed.extend(one for one in members if one["host"].endswith(f":{leaving[1]}"))
+            return [one for one in members if one not in removed]
+
+        async with under_load(client, database_name) as load:
+            try:
+                await in_thread(reconfigure, without)
+                await until(lambda: client.nodes == set(replica_set3.addresses) - {leaving})
+                await load.goes_on(TASKS)
+                await until(lambda: background() == {"host": 1, "Monitor._run": 2, "Monitor._measure": 2})
+                await until(lambda: sockets_to({leaving[1]}) == 0)
+                assert set(client.stats().servers) == client.nodes
+            finally:
+                await in_thread(reconfigure, lambda members: [*members, *removed])
+            await until(lambda: client.nodes == set(replica_set3.addresses))
+        assert load.errors == []
+        await assert_nothing_left(client)
+
+
+# --- the network ---
+
+
+async def for_a_while(client: Client, address: Address) -> None:
+    await anyio.sleep(0.3)
+
+
+async def until_noticed(client: Client, address: Address) -> None:
+    await until(lambda: client.stats().servers[address].server_type == "Unknown")
+
+
+def reset_and_refuse(proxy: FaultProxy) -> None:
+    proxy.refuse()
+    proxy.reset()
+
+
+FAULTS: dict[str, tuple[Callable[[FaultProxy], None], Callable[[Client, Address], Awaitable[None]]]] = {
+    "reset": (FaultProxy.reset, for_a_while),
+    "end in order": (FaultProxy.hang_up, for_a_while),
+    "refusal": (reset_and_refuse, until_noticed),
+    "delay": (lambda proxy: proxy.delay(0.02), for_a_while),
+    "narrow": (lambda proxy: proxy.limit(100_000), for_a_while),
+    "drip": (lambda proxy: proxy.drip(0.0005), for_a_while),
+    "short silence": (FaultProxy.hold, for_a_while),
+    "long silence": (FaultProxy.hold, until_noticed),
+    "black hole": (FaultProxy.black_hole, until_noticed),
+    "half open": (FaultProxy.half_open, until_noticed),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_clients_lose_the_primary_while_its_members_do_not(
+    proxied: LocalServer, database_name: str, fault: str
+) -> None:
+    begin, last = FAULTS[fault]
+    async with make_client(proxied, **WATCHFUL) as client:
+        await all_known(client)
+        primary = await in_thread(proxied.wait_for_primary)
+        proxy = proxied.proxies[primary]
+        proxy.spares_members = True
+        async with under_load(client, database_name) as load:
+            begin(proxy)
+            await last(client, primary)
+            proxy.heal()
+        assert load.errors == []
+        assert await client.primary == primary
+        await assert_nothing_left(client)
+
+
+async def test_everybody_loses_the_primary(proxied: LocalServer, database_name: str) -> None:
+    async with make_client(proxied, **WATCHFUL) as client:
+        await all_known(client)
+        primary = await in_thread(proxied.wait_for_primary)
+        async with under_load(client, database_name) as load:
+            proxied.proxies[primary].black_hole()
+            await load.goes_on(TASKS)
+            assert await client.primary != primary
+            proxied.proxies[primary].heal()
+        assert load.errors == []
+        await assert_nothing_left(client)
+
+
+@pytest.mark.parametrize("towards", ["server", "client"])
+async def test_messages_that_are_cut_short(proxied: LocalServer, database_name: str, towards: Any) -> None:
+    async with make_client(proxied, **WATCHFUL) as client:
+        await all_known(client)
+        primary = await in_thread(proxied.wait_for_primary)
+        proxy = proxied.proxies[primary]
+        proxy.spares_members = True
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 1, "text": "x" * 100_000})
+        proxy.cut_after(50_000, towards)
+        with pytest.raises(AutoReconnect) as caught:
+            if towards == "server":
+                await collection.insert_one({"_id": 2, "text": "x" * 100_000})
+            else:
+                await collection.find_one()
+        assert (caught.value.attempts, caught.value.retry_refusal) == (2, "attempts")
+        assert caught.value.has_error_label(RETRYABLE_WRITE) is (towards == "server")
+        proxy.heal()
+        assert await collection.count_documents({}) == 1
+        await collection.insert_one({"_id": 2})
+        await assert_nothing_left(client)
+
+
+@pytest.mark.parametrize("towards", ["server", "client"])
+async def test_a_silent_connection_is_found_by_the_next_operation(
+    proxied: LocalServer, database_name: str, towards: Any
+) -> None:
+    # Monitors would need half a minute; and while only requests are lost, they hear the server and are content.
+    async with make_client(proxied, w="majority", socketTimeoutMS=400, minPoolSize=3) as client:
+        await all_known(client)
+        await until(lambda: all(one.idle >= 3 for one in client.stats().servers.values()))
+        primary = await in_thread(proxied.wait_for_primary)
+        proxy = proxied.proxies[primary]
+        proxy.spares_members = True
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 1})
+        proxy.half_open(towards)
+        started = anyio.current_time()
+        with pytest.raises(NetworkTimeout) as caught:
+            await collection.find_one(timeoutMS=200)
+        assert 0.2 <= anyio.current_time() - started < 0.5
+        assert (caught.value.timeout, caught.value.phase) == (True, "reply")
+        with pytest.raises(NetworkTimeout) as other:
+            await collection.update_many({}, {"$set": {"n": 1}})
+        assert (other.value.attempts, other.value.retry_refusal) == (1, "not retryable")
+        # The late replies will not come: their connections are given up after their second.
+        await until(lambda: is_at_rest(client))
+        assert client.stats().servers[primary].replies_given_up >= 2
+        proxy.heal()
+        heard = towards == "client"
+        assert await collection.find_one() == ({"_id": 1, "n": 1} if heard else {"_id": 1})
+
+
+async def test_a_hello_that_comes_byte_by_byte(proxied: LocalServer) -> None:
+    address = await in_thread(proxied.wait_for_primary)
+    proxy = proxied.proxies[address]
+    proxy.spares_members = True
+    proxy.drip(0.001)
+    uri = f"mongodb://127.0.0.1:{address[1]}/?directConnection=true"
+    async with make_client(uri, connectTimeoutMS=200, serverSelectionTimeoutMS=700) as client:
+        with pytest.raises(ServerSelectionTimeoutError, match="time"):
+            await client.admin.command("ping")
+        assert sockets_to({address[1]}) <= 1  # the check that is under way
+        assert background() == {"host": 1, "Monitor._run": 1}
+        proxy.heal()
+        assert await client.admin.command("ping")
+        await assert_nothing_left(client, 1)
+    proxy.drip(0.0002)
+    async with make_client(uri) as client:
+        assert await client.admin.command("ping")
+
+
+@pytest.mark.parametrize("after", [0, 300])
+async def test_a_tls_handshake_that_is_swallowed(secret: LocalServer, after: int) -> None:
+    (address,) = secret.addresses
+    proxy = secret.proxies[address]
+    if after:
+        proxy.limit(after)  # the hello of TLS comes through in part
+    else:
+        proxy.black_hole()
+    try:
+        async with make_client(secret, connectTimeoutMS=200, serverSelectionTimeoutMS=500) as client:
+            with pytest.raises(ServerSelectionTimeoutError, match="time"):
+                await client.admin.command("ping")
+            proxy.heal()
+            assert await client.admin.command("ping")
+            await assert_nothing_left(client, 1)
+    finally:
+        proxy.heal()
