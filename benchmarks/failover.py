@@ -203,7 +203,18 @@ def _left_over(client: Any) -> int:
 
 def render(rounds: Sequence[Round]) -> str:
     """One line per kill."""
-    head = ("driver", "kill", "writes", "failed", "lost", "doubled", "to election", "to success", "since writable", "bare write")
+    head = (
+        "driver",
+        "kill",
+        "writes",
+        "failed",
+        "lost",
+        "doubled",
+        "to election",
+        "to success",
+        "since writable",
+        "bare write",
+    )
     rows = [
         (
             one.arm,

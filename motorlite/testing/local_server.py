@@ -111,9 +111,7 @@ class LocalServer:
             if topology in (None, attached.topology):
                 return attached
         replica_set = mongod_arguments.REPLICA_SET if topology == "replicaset" else None
-        members = Members.start(
-            nodes, replica_set, auth=auth, tls=tls, parameters=parameters or {}, proxied=proxied
-        )
+        members = Members.start(nodes, replica_set, auth=auth, tls=tls, parameters=parameters or {}, proxied=proxied)
         server = cls(_uri_of(members), members.addresses, members.access, members)
         if members.certificates is not None:
             server.ca_file = members.certificates.ca_file

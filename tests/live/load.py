@@ -167,9 +167,7 @@ async def assert_nothing_left(client: Client, members: int = 3) -> None:
     await until(lambda: background() == expected)
     ports = {port for _, port in client.nodes}
     # Lost connections of the round-trip time measurements come back with their next turn.
-    await until(
-        lambda: sockets_to(ports) == 2 * members + sum(one.idle for one in client.stats().servers.values())
-    )
+    await until(lambda: sockets_to(ports) == 2 * members + sum(one.idle for one in client.stats().servers.values()))
     await client.close()
     assert background() == Counter()
     await until(lambda: sockets_to(ports) == 0)
