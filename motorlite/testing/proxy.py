@@ -105,7 +105,7 @@ class FaultProxy:
 
     A client of a replica set uses the addresses that the members announce. ``LocalServer.start("replicaset", nodes=3,
     proxied=True)`` starts one whose members announce their proxies, so that all traffic passes through them: that of
-    the clients, and what the members say to each other. With `spares_members` only clients meet the faults.
+    the clients, and what the members say to each other. `harms` says who meets the faults.
 
     Faults of different kinds add up until `heal`. `towards` says which direction is meant: ``"server"`` (what clients
     send), ``"client"`` (what they receive) or ``"both"``. All methods may be called from any thread and event loop;
@@ -118,14 +118,14 @@ class FaultProxy:
     Attributes:
         address: Where the proxy listens.
         target: The server.
-        spares_members: Let the members of a replica set reach each other whatever the fault is. They are known by the
-            first message on a connection, which TLS hides.
+        harms: Whose connections meet the faults: ``"all"`` at first, ``"clients"`` or ``"members"``. The members of
+            a replica set are known by the first message on a connection, which TLS hides: there all are clients.
     """
 
     def __init__(self, target: Address, *, port: int = 0) -> None:
         self.target: Address = target
         self.address: Address = (HOST, port or free_port())
-        self.spares_members: bool = False
+        self.harms: Literal["all", "clients", "members"] = "all"
         self._faults: dict[str, _Faults] = {"server": _HEALTHY, "client": _HEALTHY}
         self._refuses = False
         self._links: set[_Link] = set()
@@ -178,8 +178,7 @@ class FaultProxy:
     def refuse(self) -> None:
         """Refuse new connections; open ones stay.
 
-        With `spares_members` clients are accepted and reset with their first message, as it cannot be known earlier
-        who it is.
+        Where not all are harmed, they are accepted and reset with their first message: nobody knows earlier who it is.
         """
         self._do(self._refuse)
 
@@ -264,7 +263,7 @@ class FaultProxy:
 
     async def _refuse(self) -> None:
         self._refuses = True
-        if not self.spares_members:
+        if self.harms == "all":
             await self._stop_listening()
 
     async def _heal(self) -> None:
@@ -281,7 +280,7 @@ class FaultProxy:
         await self._end(list(self._links), is_reset=True)
 
     def _harmed(self) -> list[_Link]:
-        return [link for link in self._links if not (self.spares_members and link.is_member)]
+        return [link for link in self._links if not self._spares(link)]
 
     async def _end(self, links: list[_Link], *, is_reset: bool) -> None:
         tasks = [link.task for link in links if link.task is not None]
@@ -342,7 +341,7 @@ class FaultProxy:
                 raise
             if data and direction == "server" and link.is_member is None:
                 link.is_member = MEMBER_MARK in data
-                if self._refuses and self.spares_members and not link.is_member:
+                if self._refuses and not self._spares(link):
                     raise _Cut
             if not data:
                 await self._while_held(link, direction)
@@ -391,7 +390,10 @@ class FaultProxy:
             await self._changed.wait()
 
     def _faults_of(self, link: _Link, direction: str) -> _Faults:
-        return _HEALTHY if link.is_member and self.spares_members else self._faults[direction]
+        return _HEALTHY if self._spares(link) else self._faults[direction]
+
+    def _spares(self, link: _Link) -> bool:
+        return self.harms == ("clients" if link.is_member else "members")
 
 
 class _Cut(Exception):

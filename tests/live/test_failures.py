@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -25,6 +26,7 @@ from tests.live.load import assert_nothing_left, background, is_at_rest, sockets
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
+    from motorlite.values import Address
     from tests.live.clients import Client
 
 pytestmark = pytest.mark.anyio
@@ -57,11 +59,39 @@ def healthy(request: pytest.FixtureRequest) -> Iterator[None]:
     if "proxied" in request.fixturenames:
         for proxy in request.getfixturevalue("proxied").proxies.values():
             proxy.heal()
-            proxy.spares_members = False
+            proxy.harms = "all"
 
 
 async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
     return await anyio.to_thread.run_sync(function, *args)
+
+
+def refuse_and_reset(proxy: FaultProxy) -> None:
+    proxy.refuse()
+    proxy.reset()
+
+
+@contextmanager
+def frozen_primary(server: LocalServer) -> Iterator[Callable[[], Address]]:
+    """What freezes the primary and returns its address; it goes on afterwards.
+
+    A member that follows a frozen one takes twenty seconds to find that out, in which no majority forms. So the other
+    members are told by resets.
+    """
+    primary = server.wait_for_primary()
+    proxy = server.proxies[primary]
+
+    def freeze() -> Address:
+        server.freeze(primary)
+        proxy.harms = "members"
+        refuse_and_reset(proxy)
+        return primary
+
+    try:
+        yield freeze
+    finally:
+        server.thaw(primary)
+        proxy.heal()
 
 
 async def all_known(client: Client) -> None:
@@ -150,35 +180,29 @@ async def test_a_primary_that_is_killed(replica_set3: LocalServer, database_name
         await assert_nothing_left(client)
 
 
-async def test_a_primary_that_freezes(replica_set3: LocalServer, database_name: str) -> None:
-    async with make_client(replica_set3, **WATCHFUL) as client:
+async def test_a_primary_that_freezes(proxied: LocalServer, database_name: str) -> None:
+    async with make_client(proxied, **WATCHFUL) as client:
         await all_known(client)
         victims = Victims(client, database_name)
-        frozen = await in_thread(replica_set3.wait_for_primary)
-        try:
+        with frozen_primary(proxied) as freeze:
             async with anyio.create_task_group() as group:
                 await victims.start(group)
                 async with under_load(client, database_name) as load:
-                    await in_thread(replica_set3.freeze, frozen)
+                    frozen = freeze()
                     await load.goes_on(TASKS)
             assert load.errors == []
             victims.assert_failed("update", "getMore", kind=PoolClearedError)
             assert await client.primary != frozen
-        finally:
-            await in_thread(replica_set3.thaw, frozen)
         await assert_nothing_left(client)
 
 
-async def test_a_primary_that_freezes_and_operations_with_a_deadline(
-    replica_set3: LocalServer, database_name: str
-) -> None:
-    async with make_client(replica_set3, **WATCHFUL) as client:
+async def test_a_primary_that_freezes_and_operations_with_a_deadline(proxied: LocalServer, database_name: str) -> None:
+    async with make_client(proxied, **WATCHFUL) as client:
         await all_known(client)
-        frozen = await in_thread(replica_set3.wait_for_primary)
-        try:
+        with frozen_primary(proxied) as freeze:
             async with under_load(client, database_name, timeoutMS=500) as load:
                 started = anyio.current_time()
-                await in_thread(replica_set3.freeze, frozen)
+                freeze()
                 # Waits for what the tasks have under way, each operation half a second at most.
                 await until(lambda: len(load.errors) >= TASKS)
                 assert anyio.current_time() - started < 1.5
@@ -187,8 +211,6 @@ async def test_a_primary_that_freezes_and_operations_with_a_deadline(
             # Those that the new primary answered, because they waited there for the majority, have no phase.
             client_side = [error for error in load.errors if not isinstance(error, OperationFailure)]
             assert {error.phase for error in client_side} <= {"reply", "selection", "connecting", "queue"}
-        finally:
-            await in_thread(replica_set3.thaw, frozen)
         await assert_nothing_left(client)
 
 
@@ -231,11 +253,6 @@ async def test_a_member_that_leaves_and_comes_back(replica_set3: LocalServer, da
 # --- the network ---
 
 
-def refuse_and_reset(proxy: FaultProxy) -> None:
-    proxy.refuse()
-    proxy.reset()
-
-
 PASSING: dict[str, Callable[[FaultProxy], None]] = {
     "reset": FaultProxy.reset,
     "end in order": FaultProxy.hang_up,
@@ -257,7 +274,7 @@ async def test_short_faults_between_clients_and_the_primary(proxied: LocalServer
         await all_known(client)
         primary = await in_thread(proxied.wait_for_primary)
         proxy = proxied.proxies[primary]
-        proxy.spares_members = True
+        proxy.harms = "clients"
         for name, begin in PASSING.items():
             async with under_load(client, f"{database_name}_{name.replace(' ', '_')}") as load:
                 begin(proxy)
@@ -276,7 +293,7 @@ async def test_clients_lose_a_primary_that_its_members_keep(
         await all_known(client)
         primary = await in_thread(proxied.wait_for_primary)
         proxy = proxied.proxies[primary]
-        proxy.spares_members = True
+        proxy.harms = "clients"
         async with under_load(client, database_name) as load:
             LASTING[fault](proxy)
             await until(lambda: client.stats().servers[primary].server_type == "Unknown")
@@ -305,15 +322,14 @@ async def test_messages_that_are_cut_short(proxied: LocalServer, database_name: 
         await all_known(client)
         primary = await in_thread(proxied.wait_for_primary)
         proxy = proxied.proxies[primary]
-        proxy.spares_members = True
+        proxy.harms = "clients"
         collection = client[database_name].c
         await collection.insert_one({"_id": 1, "text": "x" * 100_000})
         proxy.cut_after(50_000, towards)
+        document = {"_id": 2, "text": "x" * 100_000}
+        operation = collection.insert_one(document) if towards == "server" else collection.find_one()
         with pytest.raises(AutoReconnect) as caught:
-            if towards == "server":
-                await collection.insert_one({"_id": 2, "text": "x" * 100_000})
-            else:
-                await collection.find_one()
+            await operation
         assert (caught.value.attempts, caught.value.retry_refusal) == (2, "attempts")
         assert caught.value.has_error_label(RETRYABLE_WRITE) is (towards == "server")
         proxy.heal()
@@ -332,7 +348,7 @@ async def test_a_silent_connection_is_found_by_the_next_operation(
         await until(lambda: all(one.idle >= 3 for one in client.stats().servers.values()))
         primary = await in_thread(proxied.wait_for_primary)
         proxy = proxied.proxies[primary]
-        proxy.spares_members = True
+        proxy.harms = "clients"
         collection = client[database_name].c
         await collection.insert_one({"_id": 1})
         proxy.half_open(towards)
@@ -355,7 +371,7 @@ async def test_a_silent_connection_is_found_by_the_next_operation(
 async def test_a_hello_that_comes_byte_by_byte(proxied: LocalServer) -> None:
     address = await in_thread(proxied.wait_for_primary)
     proxy = proxied.proxies[address]
-    proxy.spares_members = True
+    proxy.harms = "clients"
     proxy.drip(0.001)
     uri = f"mongodb://127.0.0.1:{address[1]}/?directConnection=true"
     async with make_client(uri, connectTimeoutMS=200, serverSelectionTimeoutMS=500) as client:

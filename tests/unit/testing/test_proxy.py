@@ -250,7 +250,7 @@ def test_refused_connections(proxy: FaultProxy, client: socket.socket) -> None:
 
 
 def test_members_can_be_spared(proxy: FaultProxy, client: socket.socket) -> None:
-    proxy.spares_members = True
+    proxy.harms = "clients"
     proxy.refuse()
     proxy.black_hole()
     hello = b"...." + MEMBER_MARK + b"...."
@@ -265,6 +265,23 @@ def test_members_can_be_spared(proxy: FaultProxy, client: socket.socket) -> None
         assert said(member, b"spared") == b"spared"
         with connect(proxy) as late, pytest.raises(ConnectionResetError):
             said(late, b"a client")
+
+
+def test_members_alone_can_be_cut_off(proxy: FaultProxy, client: socket.socket) -> None:
+    proxy.harms = "members"
+    hello = b"...." + MEMBER_MARK + b"...."
+    with connect(proxy) as member:
+        assert said(member, hello) == hello
+        proxy.reset()
+        with pytest.raises(ConnectionResetError):
+            member.recv(1)
+    proxy.refuse()
+    proxy.black_hole()
+    with connect(proxy) as late, pytest.raises(ConnectionResetError):
+        said(late, hello)
+    assert said(client, b"spared") == b"spared"
+    with connect(proxy) as late:
+        assert said(late, b"a client") == b"a client"
 
 
 def test_a_server_that_refuses(echo: Echo) -> None:
