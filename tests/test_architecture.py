@@ -330,7 +330,7 @@ SHELL = '"""Shell: x."""\n'
         ("effects stay in _net", "_execution.session", "def f():\n    import uuid", True),
         ("effects stay in _net", "_execution.executor", "from contextvars import ContextVar", True),
         ("effects stay in _net", "testing.local", "import subprocess, socket", False),
-        ("effects stay in _net", "testing.local", "import threading", True),
+        ("effects stay in _net", "testing.local", "import multiprocessing", True),
         ("packages are known", "_pool.handshake", "import pymongo", True),
         ("packages are known", "_api.gridfs", "from gridfs.errors import NoFile", True),
         ("packages are known", "_api.gridfs", "from bson import ObjectId", False),

@@ -58,6 +58,38 @@ def test_a_replica_set_of_three_and_the_loss_of_its_primary(replica_set3: LocalS
     wait_until(lambda: states(replica_set3) == ["PRIMARY", "SECONDARY", "SECONDARY"], "the lost one to be back")
 
 
+def test_a_standalone_server_behind_a_proxy(monkeypatch: pytest.MonkeyPatch, standalone: LocalServer) -> None:
+    monkeypatch.setenv("MONGODB_URI", standalone.uri)
+    assert LocalServer.start().proxies == {}
+    with LocalServer.start(proxied=True) as server:
+        assert server.started
+        (address,) = server.addresses
+        proxy = server.proxies[address]
+        assert proxy.address == address != proxy.target
+        assert f":{address[1]}/" in server.uri
+        proxy.refuse()
+        server.command({"ping": 1}, address=address)  # goes round it
+        with pytest.raises(ConnectionRefusedError):
+            run_command(address, {"ping": 1}, "admin", Access())
+        server.kill()
+        server.restart()
+        proxy.heal()
+        run_command(address, {"ping": 1}, "admin", Access())
+    with pytest.raises(ConnectionRefusedError):
+        run_command(address, {"ping": 1}, "admin", Access())
+
+
+def test_members_reach_each_other_through_their_proxies() -> None:
+    with LocalServer.start("replicaset", nodes=2, proxied=True) as server:
+        reply = server.command({"isMaster": 1})
+        assert sorted(reply["hosts"]) == sorted(f"{host}:{port}" for host, port in server.addresses)
+        for proxy in server.proxies.values():
+            wait_until(lambda proxy=proxy: proxy.counts.open > proxy.counts.open_clients, "members")  # type: ignore[misc]  # bound now
+        # What they write for the majority passes the other one's proxy.
+        insert = {"insert": "c", "documents": [{}], "writeConcern": {"w": 2, "wtimeout": 20_000}}
+        assert "writeConcernError" not in server.command(insert, "motorlite_test_proxied")
+
+
 def test_failpoints_act_and_are_switched_off(standalone: LocalServer, fail: Fail) -> None:
     fail(standalone, failpoints.overload(times=2, commands=["ping"]))
     for _ in range(2):
