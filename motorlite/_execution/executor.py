@@ -413,7 +413,7 @@ class Executor:
         self._topology.on_operation_error(server, error, connection.generation)
 
     def _look_at_concern_error(self, run: _Run, server: Server, connection: Connection, reply: Document) -> None:
-        """A write was applied, but its write concern failed: the server may have stepped down, a retry may help.
+        """A write's concern failed, whether it was applied or not: the server may have stepped down, a retry may help.
 
         Raises:
             WriteConcernError: a retry may help; should there be none, the reply stands.
@@ -426,7 +426,9 @@ class Executor:
         version = reply.get("topologyVersion")
         self._topology.on_operation_error(server, error, connection.generation, topology_version=version)
         is_retryable = classify.is_retryable_concern_error(reply, facts.max_wire_version, is_mongos=facts.is_mongos)
-        if is_retryable and not reply.get("writeErrors"):
+        # Write errors beside it do not matter: a primary that steps down between two documents, or before a single one,
+        # answers with both, and what was written is not written again.
+        if is_retryable:
             run.concern_error = error
             run.reply = reply
             raise error

@@ -289,14 +289,36 @@ async def test_a_write_concern_error_is_retried(wire_version: int, labels: tuple
         assert client.recorder.names == ["started insert", "succeeded insert"] * 2
 
 
+NOT_PRIMARY = {"n": 0, "writeErrors": [{"index": 0, "code": 189, "errmsg": "Not primary while writing to db.coll"}]}
+
+
+async def test_a_write_error_beside_a_write_concern_error_is_retried() -> None:
+    # What a primary answers that steps down just before it writes.
+    deployment = replica_set()
+    deployment["a:1"].on("insert", {**concern_error(189, "RetryableWriteError"), **NOT_PRIMARY}, WRITTEN)
+    async with driver(deployment) as client:
+        assert await client.run(insert()) == {**WRITTEN, "ok": 1}
+        assert [command["txnNumber"] for command in deployment["a:1"].commands("insert")] == [1, 1]
+
+
+async def test_a_write_error_beside_a_write_concern_error_is_told_in_the_end() -> None:
+    deployment = replica_set()
+    duplicate = {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]}
+    deployment["a:1"].on("insert", {**concern_error(189, "RetryableWriteError"), **duplicate})
+    async with driver(deployment) as client:
+        error = await fails(client, insert())
+        assert isinstance(error, DuplicateKeyError)
+        assert (error.attempts, error.retry_refusal) == (2, "attempts")
+
+
 @pytest.mark.parametrize(
     ("wire_version", "reply"),
     [
         (17, concern_error(91)),
         (8, concern_error(64)),
-        (17, {**concern_error(91, "RetryableWriteError"), "writeErrors": [{"index": 0, "code": 2, "errmsg": "no"}]}),
+        (17, {**concern_error(91), **NOT_PRIMARY}),
     ],
-    ids=["no label", "another code", "with a write error"],
+    ids=["no label", "another code", "no label beside a write error"],
 )
 async def test_a_write_concern_error_is_not_retried(wire_version: int, reply: dict[str, Any]) -> None:
     deployment = replica_set(wire_version=wire_version)
