@@ -133,7 +133,9 @@ async def kill_once(arm: str, number: int, server: LocalServer, tasks: int) -> R
     async with module.AsyncMongoClient(server.uri, w="majority", maxPoolSize=100) as client:
         database = client[f"{DATABASE}_{arm}_{number}"]
         collections = database.inserts, database.counters
-        await collections[0].insert_one({"_id": "first"})
+        # The one that was killed last must have caught up: without its vote there is no election.
+        first = {"insert": "first", "documents": [{}], "writeConcern": {"w": len(server.addresses)}}
+        await asyncio.to_thread(server.command, first, database.name)
         async with asyncio.TaskGroup() as group:
             for task in range(tasks):
                 group.create_task(write(collections, task, load, errors.PyMongoError))
