@@ -42,14 +42,18 @@ GATE: Final = 90.0
 EQUIVALENTS: Final = "scripts/mutation_equivalents.toml"
 TARGETS: Final = (
     "motorlite/_execution/backoff.py",
+    "motorlite/_execution/building.py",
     "motorlite/_execution/classify.py",
     "motorlite/_execution/decorate.py",
     "motorlite/_execution/executor.py",
+    "motorlite/_execution/late_reply.py",
     "motorlite/_execution/operation.py",
     "motorlite/_execution/retry.py",
+    "motorlite/_execution/run.py",
     "motorlite/_execution/session.py",
     "motorlite/_execution/token_bucket.py",
     "motorlite/_pool/queue.py",
+    "motorlite/_pool/services.py",
     "motorlite/_pool/state.py",
 )
 # Folders and files with tests, and what must be in a test's id. Tests with real sockets or servers are left out.

@@ -8,7 +8,7 @@ from motorlite._api import validation
 from motorlite._api.command_cursor import AsyncCommandCursor
 from motorlite._api.cursor_limits import CursorLimits
 from motorlite._api.server_cursor import GetMoreOptions
-from motorlite._operations.aggregate import Aggregate, AggregateWrite, has_write_stage
+from motorlite._operations.aggregate import Aggregate, AggregateWrite, has_write_stage, waits_for_data
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def aggregation(
     get_more = GetMoreOptions(
         batch_size=options.get("batchSize", 0),
         comment=options.get("comment"),
-        is_await_data=max_await_time_ms is not None,
+        is_await_data=max_await_time_ms is not None or waits_for_data(stages),
         max_await_time_ms=max_await_time_ms,
         read_preference=settings.read_preference,
     )

@@ -15,6 +15,7 @@ from motorlite._api.log_documents import LENGTH_VARIABLES, max_document_length
 from motorlite._api.publishing import Publishers, make_publishers
 from motorlite._execution.executor import Executor
 from motorlite._execution.late_reply import open_cursor
+from motorlite._execution.pinning import opens_cursor
 from motorlite._execution.retry import RetrySettings
 from motorlite._execution.run import new_operation_id
 from motorlite._execution.session import SessionPool
@@ -307,6 +308,7 @@ class Core:
             publish_command=self._publishers.command,
             publish_retry=self._publishers.retry,
             publish_selection=self._publishers.selection,
+            on_lost_cursor=self._end_cursor,
         )
 
     def _metadata(self, runtime: Runtime, environment: Mapping[str, str]) -> Callable[[], Document]:
@@ -344,6 +346,17 @@ class Core:
             return
         if self._runtime.is_current():
             self._host.spawn(async_fn, *args)
+        else:
+            self._runtime.run_soon(self.spawn, async_fn, *args)
+
+    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+        """Call `function` on the client's event loop, in one of its next turns; does nothing when the loop is gone.
+
+        To be called from anywhere: other threads, the garbage collector.
+        """
+        # After a fork the loop, and what wakes it, are the parent's.
+        if self._runtime is not None and not self._has_forked:
+            self._runtime.run_soon(function, *args)
 
     async def close(self) -> None:
         """End all server sessions, close all connections and stop all background work."""
@@ -375,9 +388,19 @@ class Core:
             except PyMongoError:
                 return  # the sessions time out on the server by themselves
 
-    def _learn_late(self, address: Address, reply: Mapping[str, Any]) -> None:
-        """Of a reply whose caller had stopped waiting, the cluster time counts, and a cursor in it is nobody's."""
+    def _learn_late(self, address: Address, reply: Mapping[str, Any]) -> bool:
+        """Of a reply whose caller had stopped waiting, the cluster time counts, and a cursor in it is nobody's.
+
+        False: only closing the connection ends that cursor, as behind a load balancer no other is sure to lead to it.
+        """
         self.executor.gossip(reply)
+        if self.options.load_balanced:
+            return not opens_cursor(reply)
+        self._end_cursor(address, reply)
+        return True
+
+    def _end_cursor(self, address: Address, reply: Mapping[str, Any]) -> None:
+        """Nobody has the cursor that is in a reply: kill it in the background."""
         cursor = open_cursor(reply)
         if cursor is not None:
             self.spawn(self._kill, KillCursors(cursor.database, cursor.collection, [cursor.cursor_id], address=address))

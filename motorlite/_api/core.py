@@ -129,6 +129,13 @@ class CoreLike(Protocol):
         """Run `async_fn` in the background; does nothing when the loop or the client is gone."""
         ...
 
+    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+        """Call `function` on the client's event loop, in one of its next turns; does nothing when the loop is gone.
+
+        To be called from anywhere: other threads, the garbage collector.
+        """
+        ...
+
     async def close(self) -> None:
         """End the sessions, close the connections and stop the background work."""
         ...

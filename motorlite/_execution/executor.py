@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from motorlite._topology.server import Server
     from motorlite._topology.topology import Topology
     from motorlite.deadline import Deadline
-    from motorlite.values import Document
+    from motorlite.values import Address, Document
 
 
 class Executor:
@@ -65,6 +65,7 @@ class Executor:
         publish_command: Callable[[Any], None] | None,
         publish_retry: Callable[[RetryEvent], None] | None,
         publish_selection: Callable[[Any], None] | None,
+        on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
     ) -> None:
         self._topology = topology
         self._sessions = sessions
@@ -79,6 +80,8 @@ class Executor:
         self._publish_command = publish_command
         self._publish_retry = publish_retry
         self._publish_selection = publish_selection
+        # Told of every reply that has opened a cursor, on this server, of which the caller gets to know nothing.
+        self._on_lost_cursor = on_lost_cursor
         # Retries by reason and refusals by reason, for the client's statistics.
         self.retries: dict[str, int] = {}
         self.refusals: dict[str, int] = {}
@@ -254,6 +257,8 @@ class Executor:
             if connection.owed is not None:
                 self._abandon(operation, connection, command.document, now)
             self._failed(run, server, connection, error)
+            if connection.refused is not None:
+                self._end_refused(connection, connection.refused)
             if events is not None and self._publish_command is not None:
                 self._publish_command(events.failed(self._now() - now, error))
             raise
@@ -287,6 +292,16 @@ class Executor:
             connection.close()
         else:
             connection.owed_until = worth_waiting_until(sent, sent_at, self._now())
+
+    def _end_refused(self, connection: Connection, reply: Document) -> None:
+        """The caller gets an error in place of this reply: a cursor that it has opened is nobody's."""
+        connection.refused = None
+        if not opens_cursor(reply) or "nextBatch" in reply["cursor"]:
+            return  # the cursor of a getMore is known already
+        if connection.facts.is_load_balanced:
+            connection.close()
+        else:
+            self._on_lost_cursor(connection.address, reply)
 
     def gossip(self, reply: Mapping[str, Any]) -> None:
         """Learn the cluster time from a reply that came late."""
@@ -384,8 +399,13 @@ class Executor:
         )
 
     def _complete(self, run: Run, retry: Retry | None, reply: Document, error: PyMongoError) -> None:
-        """Tell an error that is in a successful reply what the loop's own errors are told."""
+        """Tell an error that is in a successful reply what the loop's own errors are told; end the cursor in it."""
         assert run.server is not None
+        error.reached_server = True
+        if run.pin is not None:
+            run.pin.connection.close()
+        elif run.operation.creates_cursor:
+            self._on_lost_cursor(run.server.address, reply)
         error.address = run.server.address
         if reply is run.reply and run.concern_error is not None:
             error.address = run.concern_error.address

@@ -6,14 +6,15 @@ again; getMore and killCursors are sent on it without selecting a server; whoeve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from motorlite._pool.services import Purpose
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from motorlite._pool.connection import Connection
     from motorlite._topology.server import Server
-    from motorlite.values import Document
 
 
 class Pin:
@@ -40,7 +41,7 @@ class Pin:
             self.server.pool.check_in(self.connection)
 
 
-def opens_cursor(reply: Document | None) -> bool:
+def opens_cursor(reply: Mapping[str, Any] | None) -> bool:
     """Whether there is more to get with the cursor that is in the reply."""
     cursor = reply.get("cursor") if reply is not None else None
     return isinstance(cursor, dict) and bool(cursor.get("id"))

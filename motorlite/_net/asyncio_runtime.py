@@ -8,6 +8,7 @@ import ipaddress
 import logging
 import socket
 import sys
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -272,6 +273,10 @@ class AsyncioRuntime:
 
     async def run_in_thread(self, function: Callable[[], T]) -> T:
         return await asyncio.to_thread(function)
+
+    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(function, *args, context=contextvars.Context())
 
 
 def _is_numeric(host: str) -> bool:

@@ -152,3 +152,10 @@ class Runtime(Protocol):
         ...
 
     async def run_in_thread(self, function: Callable[[], T]) -> T: ...
+
+    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+        """Call ``function(*args)`` on this event loop in one of its next turns; has no effect when the loop has ended.
+
+        To be called from anywhere: other threads, the garbage collector.
+        """
+        ...

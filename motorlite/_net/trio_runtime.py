@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
@@ -219,6 +220,18 @@ class TrioRuntime:
     async def run_in_thread(self, function: Callable[[], T]) -> T:
         # As on asyncio, who is cancelled does not wait for the thread.
         return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
+
+    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(_call, function, args)
+
+
+def _call(function: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """As on asyncio, what fails here ends nothing but itself."""
+    try:
+        function(*args)
+    except Exception:
+        _logger.exception("%s failed on the event loop", function)
 
 
 def _cause(error: trio.BrokenResourceError) -> OSError:

@@ -169,6 +169,11 @@ def has_write_stage(pipeline: Sequence[Mapping[str, Any]]) -> bool:
     return "$out" in last or "$merge" in last
 
 
+def waits_for_data(pipeline: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the server answers getMore when there is something new: a change stream can only be the first stage."""
+    return bool(pipeline) and "$changeStream" in pipeline[0]
+
+
 def count_pipeline(filter: Mapping[str, Any], skip: int = 0, limit: int = 0) -> list[Mapping[str, Any]]:
     """The pipeline of countDocuments (CRUD specification, "countDocuments")."""
     pipeline: list[Mapping[str, Any]] = [{"$match": filter}]

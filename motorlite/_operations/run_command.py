@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import Document, Selector, ServerFacts
     from motorlite.read_preferences import _ServerMode
 
+# Commands that let the server wait for news, and the field that says how long.
+_AWAIT_TIMES: Final = {"getMore": "maxTimeMS", "hello": "maxAwaitTimeMS"} | dict.fromkeys(
+    ("isMaster", "ismaster"), "maxAwaitTimeMS"
+)
+
 
 class RunCommand(Operation):
     """A command of the user; `parse` returns the reply.
@@ -26,7 +31,7 @@ class RunCommand(Operation):
     which for this command needs retryReads and retryWrites.
     """
 
-    __slots__ = ("_document", "name", "time_limit")
+    __slots__ = ("_document", "is_await_data", "name", "time_limit")
 
     kind = Kind.COMMAND
     # The whole reply is the user's.
@@ -49,6 +54,7 @@ class RunCommand(Operation):
         if not self._document:
             raise ValueError("a command must not be empty: its first key is its name")
         self.name = next(iter(self._document))
+        self.is_await_data = _AWAIT_TIMES.get(self.name) in self._document
 
     def command(self, facts: ServerFacts) -> Command:
         return Command(self.name, self._document.copy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,6 +62,7 @@ class Connection:
         "owed",
         "owed_until",
         "purpose",
+        "refused",
         "renew",
         "service_id",
         "stream",
@@ -92,6 +94,8 @@ class Connection:
         # time until which that reply is worth waiting for.
         self.owed: int | None = None
         self.owed_until = -inf
+        # The last reply of `round_trip`, if it was in order but the caller's codec options refused a value in it.
+        self.refused: Document | None = None
         # Authenticates it again: the connection, until when, and when the operation's timeoutMS is used up.
         self.renew: Callable[[Connection, float, float | None], Awaitable[None]] | None = None
 
@@ -114,6 +118,7 @@ class Connection:
         Raises:
             NetworkTimeout: no reply in time; the connection is closed, or the reply is `owed`, as after a cancellation.
             AutoReconnect, ProtocolError: the connection is closed then.
+            Exception: what Python or the user's decoder says of a value; the reply is in `refused`.
         """
         try:
             reply = op_msg.parse(await self.stream.exchange(message, until))
@@ -129,8 +134,12 @@ class Connection:
         try:
             return decode_reply(reply.body, codec_options, document_fields)
         except ProtocolError as error:
-            # Not so for a value that Python or the user's own decoder refuses: the reply itself was in order.
             self._spoil(error)
+            raise
+        except Exception:
+            # A value that Python or the user's own decoder refuses: the reply itself was in order.
+            with suppress(ProtocolError):
+                self.refused = decode_reply(reply.body, LENIENT, {})
             raise
 
     async def send_only(self, message: bytes, until: float) -> None:

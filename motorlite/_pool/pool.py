@@ -42,7 +42,7 @@ class Pool:
         host: Host,
         establisher: Establisher,
         on_error: Callable[[EstablishmentError, int], None],
-        on_late_reply: Callable[[Address, Mapping[str, Any]], None],
+        on_late_reply: Callable[[Address, Mapping[str, Any]], bool],
         publish: Callable[[events.PoolEvent], None] | None,
     ) -> None:
         self.address = address
@@ -53,7 +53,7 @@ class Pool:
         self._establisher = establisher
         # Told of every connection that could not be established, with the generation it was meant for.
         self._on_error = on_error
-        # Told of every reply whose caller had stopped waiting.
+        # Told of every reply whose caller had stopped waiting; says whether the connection is worth keeping.
         self._on_late_reply = on_late_reply
         # None: nobody listens and nothing is logged.
         self._publish = publish
@@ -311,9 +311,10 @@ class Pool:
         if self._publish is not None:
             duration = now - draining[1]
             self._publish(events.PendingReplySucceededEvent(self.address, connection.id, request_id, duration))
+        if not self._on_late_reply(self.address, reply):
+            connection.close()
         self.state.drained(connection, now)
         self._perform()
-        self._on_late_reply(self.address, reply)
 
     def _tell_given_up(self, connection: Connection, started: float, error: PyMongoError | None) -> None:
         self.replies_given_up += 1

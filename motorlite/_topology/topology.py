@@ -17,7 +17,8 @@ from motorlite._topology.server import Server
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
 from motorlite._topology.topology_type import TopologyType
-from motorlite.errors import ConfigurationError, InvalidOperation, ServerSelectionTimeoutError
+from motorlite.errors import AutoReconnect, ConfigurationError, InvalidOperation, ServerSelectionTimeoutError
+from motorlite.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -153,6 +154,7 @@ class Topology:
 
         Raises:
             ServerSelectionTimeoutError: there was none in time.
+            AutoReconnect: the one server that has what is wanted has left the deployment.
             InvalidOperation: the client was closed.
         """
         limit = min(until, deadline.expires_at)
@@ -162,6 +164,8 @@ class Topology:
             server = self.select_now(selector, deprioritized)
             if server is not None:
                 return server
+            if isinstance(selector, tuple):
+                self._check_is_there(selector)
             if on_wait is not None:
                 on_wait(limit - self._runtime.now())
                 on_wait = None
@@ -178,6 +182,15 @@ class Topology:
                 raise error from None
             finally:
                 self._waiters.discard(waiter)
+
+    def _check_is_there(self, address: Address) -> None:
+        """Do not wait for a server that is no part of the deployment: what it had is lost, should it ever return."""
+        description = self.description
+        if description.topology_type is TopologyType.Unknown or address in description.server_descriptions():
+            return
+        error = AutoReconnect(f"{format_address(address)} has left the deployment, and what it had is lost")
+        error.address = address
+        raise error
 
     async def back_off(self, selector: Selector, failed: Address, until: float) -> None:
         """Wait until the loop time `until`, or until a server becomes suitable that was not, other than `failed`."""

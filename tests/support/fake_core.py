@@ -150,6 +150,9 @@ class FakeCore:
     def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self.spawned.append(lambda: async_fn(*args))
 
+    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+        function(*args)
+
     async def run_spawned(self) -> None:
         """Run what was left to the background."""
         spawned, self.spawned = self.spawned, []

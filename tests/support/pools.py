@@ -136,7 +136,7 @@ async def pool_on(
         host=host,
         establisher=establisher,
         on_error=lambda failure, generation: failed[0](failure, generation),
-        on_late_reply=lambda address, reply: late.append(reply),
+        on_late_reply=lambda address, reply: not late.append(reply),
         publish=log.publish if listen else None,
     )
     subject = Subject(pool, deployment.servers[address], runtime, host, log)
