@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from motorlite.auth_oidc import OIDCCallback
@@ -106,6 +107,11 @@ def build_credentials(
         if rule == "required" and (value is None or (what == "username" and not value)):
             raise ConfigurationError(f"{name} authentication needs a {what}")
         if rule == "forbidden" and value is not None:
+            if name == "MONGODB-AWS":
+                raise ConfigurationError(
+                    f"{name} authentication takes no {what}: credentials come from AWS_ACCESS_KEY_ID and "
+                    "AWS_SECRET_ACCESS_KEY in the environment, or from the mechanism property AWS_CREDENTIAL_PROVIDER"
+                )
             raise ConfigurationError(f"{name} authentication takes no {what}")
     unknown = sorted(properties.keys() - set(rules.properties))
     if unknown:
@@ -118,9 +124,7 @@ def build_credentials(
     elif mechanism == "MONGODB-OIDC":
         _check_oidc(username, properties)
     elif mechanism == "MONGODB-AWS":
-        provider = properties.get("AWS_CREDENTIAL_PROVIDER")
-        if provider is not None and not callable(getattr(provider, "load", provider)):
-            raise ConfigurationError("AWS_CREDENTIAL_PROVIDER must be a provider of botocore (with load) or a function")
+        _check_aws_provider(properties.get("AWS_CREDENTIAL_PROVIDER"))
     return Credentials(username, password, _source(name, rules, database, options), mechanism, properties)
 
 
@@ -131,6 +135,16 @@ def _source(name: str, rules: _Rules, database: str | None, options: Mapping[str
     if source not in (None, rules.source):
         raise ConfigurationError(f"{name} authentication needs authSource={rules.source}, not {source!r}")
     return rules.source
+
+
+def _check_aws_provider(provider: object) -> None:
+    if provider is None:
+        return
+    load = getattr(provider, "load", provider)
+    if not callable(load):
+        raise ConfigurationError("AWS_CREDENTIAL_PROVIDER must be a provider of botocore (with load) or a function")
+    if iscoroutinefunction(load) or iscoroutinefunction(getattr(load, "__call__", None)):  # noqa: B004  # an object
+        raise ConfigurationError("AWS_CREDENTIAL_PROVIDER is called in a thread: it must not be an async function")
 
 
 def _check_oidc(username: str | None, properties: Mapping[str, Any]) -> None:

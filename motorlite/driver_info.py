@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from motorlite.errors import ConfigurationError
+from motorlite.values import is_encodable
 
 __all__ = ["DriverInfo"]
 
@@ -27,7 +28,7 @@ class DriverInfo(_Fields):
 
     Raises:
         TypeError: A field is not a string.
-        ConfigurationError: A field contains ``|``, which separates the entries.
+        ConfigurationError: A field contains ``|``, which separates the entries, or cannot be encoded as UTF-8.
     """
 
     __slots__ = ()
@@ -38,6 +39,8 @@ class DriverInfo(_Fields):
                 continue
             if not isinstance(value, str):
                 raise TypeError(f"DriverInfo {field} must be a string, not {value!r}")
+            if not is_encodable(value):
+                raise ConfigurationError(f"DriverInfo {field} cannot be encoded as UTF-8, got {value!r}")
             if _DELIMITER in value:
                 raise ConfigurationError(f"DriverInfo {field} must not contain {_DELIMITER!r}, got {value!r}")
         return super().__new__(cls, name, version, platform)

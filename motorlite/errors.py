@@ -295,6 +295,13 @@ class ExecutionTimeout(OperationFailure):
         return True
 
 
+def no_time_left() -> ExecutionTimeout:
+    """The error of an operation whose time limit was used up before its command was sent."""
+    error = ExecutionTimeout("the time limit of the operation was used up before the command was sent", 50)
+    error.phase = "before sending"
+    return error
+
+
 class WriteConcernError(OperationFailure):
     """The write was applied, but its write concern was not satisfied."""
 

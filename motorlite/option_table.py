@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ from motorlite.errors import ConfigurationError
 from motorlite.option_values import (
     COMPRESSORS,
     MAX_APP_NAME_BYTES,
+    Unusable,
     any_text,
     app_name,
     boolean,
@@ -31,6 +31,7 @@ from motorlite.option_values import (
     read_preference,
     read_preference_tags,
     service_name,
+    suggestion,
     text,
     write_concern_w,
 )
@@ -100,6 +101,8 @@ class Option:
             return self.parser(value)
         except TypeError:
             raise WrongOptionType(self._problem(value)) from None
+        except Unusable as error:
+            raise WrongOptionValue(f"{self.name} {error}") from None
         except ValueError:
             raise WrongOptionValue(self._problem(value)) from None
 
@@ -284,9 +287,7 @@ DEPRECATED: Final = {"wtimeout": "wtimeoutms", "j": "journal"}
 
 def did_you_mean(name: str) -> str:
     """A clause that names the options most like an unknown one, or nothing."""
-    matches = difflib.get_close_matches(name.lower().replace("_", ""), _COMPARABLE, n=3, cutoff=0.7)
-    names = [_COMPARABLE[match] for match in matches]
-    return f"; did you mean {' or '.join(names)}?" if names else ""
+    return suggestion(name.lower().replace("_", ""), _COMPARABLE)
 
 
 _COMPARABLE: Final = {name.replace("_", ""): option.name for name, option in BY_NAME.items()}

@@ -1,12 +1,14 @@
 """Pure: what the values of client options may be, in connection strings (text) and as keyword arguments.
 
 A parser turns a value into its normal form. It raises TypeError or ValueError, without a text, when the value
-is not allowed: in a connection string that warns and the option is ignored, as a keyword argument it raises.
+is not allowed, or `Unusable`, with one: in a connection string that warns and the option is ignored, as a keyword
+argument it raises.
 `ConfigurationError` is for values that must raise even in a connection string.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from motorlite.errors import ConfigurationError
 from motorlite.read_preferences import MODES, _ServerMode
+from motorlite.values import is_encodable
 
 Parser: TypeAlias = Callable[[object], Any]
 
@@ -49,6 +52,10 @@ _CANONICALIZE = {
 }
 
 
+class Unusable(ValueError):
+    """Why a value is not allowed, to follow the option's name; it does not repeat what may be secret."""
+
+
 def boolean(value: object) -> bool:
     """A bool, or the words true and false."""
     if isinstance(value, bool):
@@ -62,17 +69,18 @@ def boolean(value: object) -> bool:
 
 def text(value: object) -> str:
     """A string that is not empty."""
-    if not isinstance(value, str):
-        raise TypeError
-    if not value:
+    found = any_text(value)
+    if not found:
         raise ValueError
-    return value
+    return found
 
 
 def any_text(value: object) -> str:
-    """A string, also an empty one."""
+    """A string, also an empty one; with half a surrogate pair in it, no message could hold it."""
     if not isinstance(value, str):
         raise TypeError
+    if not is_encodable(value):
+        raise Unusable("cannot be encoded as UTF-8")
     return value
 
 
@@ -168,7 +176,7 @@ def max_staleness(value: object) -> int:
 def write_concern_w(value: object) -> int | str:
     """A number of members, or a word."""
     if isinstance(value, str) and value and not _INTEGER.fullmatch(value):
-        return value
+        return any_text(value)
     members: int = integer(0)(value)
     return members
 
@@ -192,9 +200,7 @@ def read_preference_tags(value: object) -> list[dict[str, str]]:
 def _tag_set(value: object) -> dict[str, str]:
     if isinstance(value, Mapping):
         return {any_text(name): any_text(tag) for name, tag in value.items()}
-    if not isinstance(value, str):
-        raise TypeError
-    return dict(_pairs(value))
+    return dict(_pairs(any_text(value)))
 
 
 def compressors(value: object) -> list[str]:
@@ -246,7 +252,10 @@ def mechanism_properties(value: object) -> dict[str, Any]:
             # Whoever writes the connection string may not say who else may see a person's token.
             raise ConfigurationError("ALLOWED_HOSTS must be given as an argument, not in the connection string")
         if key not in allowed:
-            raise ValueError
+            if key in _OBJECT_PROPERTIES:
+                raise Unusable(f"has {key}, which must be given as an argument")
+            like = suggestion(key, {known: known for known in allowed})
+            raise Unusable(f"has the unknown name {name!r}{like or ';'} known are {', '.join(sorted(allowed))}")
         if key == "CANONICALIZE_HOST_NAME":
             properties[key] = _canonicalize(item)
         elif key == "ALLOWED_HOSTS":
@@ -254,6 +263,12 @@ def mechanism_properties(value: object) -> dict[str, Any]:
         else:
             properties[key] = item if key in _OBJECT_PROPERTIES else text(item)
     return properties
+
+
+def suggestion(name: str, known: Mapping[str, str]) -> str:
+    """A clause that names what is most like an unknown name, or nothing; `known` is by what `name` is compared with."""
+    names = [known[match] for match in difflib.get_close_matches(name, known, n=3, cutoff=0.7)]
+    return f"; did you mean {' or '.join(names)}?" if names else ""
 
 
 def _canonicalize(value: object) -> str:

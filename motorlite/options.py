@@ -190,13 +190,12 @@ def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword
     if host is not None and uri_or_hosts is not None:
         raise ConfigurationError("the hosts are given twice: as first argument and as host")
     settings, notes = _hosts(uri_or_hosts if host is None else host, keyword_arguments.pop("port", None))
+    for note in notes:
+        # First: what was ignored may be why the rest does not fit together. The caller is the client's constructor's.
+        warnings.warn(note.text, note.category, stacklevel=3)
     given = _keyword_options(keyword_arguments)
     options = {**_without_overridden(settings.options, given), **given}
-    result = _build(settings._replace(options=options))
-    for note in notes:
-        # The caller of the client's constructor, which called this function.
-        warnings.warn(note.text, note.category, stacklevel=3)
-    return result
+    return _build(settings._replace(options=options))
 
 
 def with_srv_records(options: ClientOptions, hosts: Sequence[Address], txt_record: str | None = None) -> ClientOptions:

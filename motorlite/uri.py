@@ -20,6 +20,7 @@ from motorlite.option_table import (
     did_you_mean,
 )
 from motorlite.option_values import COMPRESSORS
+from motorlite.values import is_encodable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,14 +90,17 @@ def parse_uri(uri: str, *, default_port: int = DEFAULT_PORT) -> ParsedURI:
         ConfigurationError: Options contradict each other or the hosts.
     """
     parsed, notes = read_uri(uri, default_port)
-    check_combination(parsed.options, host_count=len(parsed.hosts), is_srv=parsed.srv_host is not None)
     for note in notes:
+        # First: what was ignored may be why the rest does not fit together.
         warnings.warn(note.text, note.category, stacklevel=2)
+    check_combination(parsed.options, host_count=len(parsed.hosts), is_srv=parsed.srv_host is not None)
     return parsed
 
 
 def read_uri(uri: str, default_port: int) -> tuple[ParsedURI, list[Note]]:
     """`parse_uri` before its options are checked against each other, and what it would warn of."""
+    if not is_encodable(uri):
+        raise InvalidURI("the connection string cannot be encoded as UTF-8")
     is_srv = uri.startswith(_SRV_SCHEME)
     if not is_srv and not uri.startswith(_SCHEME):
         raise InvalidURI(f"a connection string begins with {_SCHEME} or {_SRV_SCHEME}")

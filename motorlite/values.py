@@ -19,6 +19,18 @@ def format_address(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def is_encodable(text: str) -> bool:
+    """Whether a message can hold `text`: not with half a surrogate pair, for which UTF-8 has no bytes.
+
+    An answer and no exception, since UnicodeEncodeError shows all of the text, which may be a secret.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class ServerFacts:
     """What an operation may know about the server that it is about to be sent to, from the connection's handshake.
 

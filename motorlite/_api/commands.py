@@ -12,6 +12,7 @@ from motorlite._api.constants import CursorType
 from motorlite._api.cursor_limits import CursorLimits
 from motorlite._api.server_cursor import GetMoreOptions
 from motorlite._api.validation import converted, instance, mapping, server_milliseconds
+from motorlite._operations.aggregate import waits_for_data
 from motorlite._operations.run_command import RunCommand, RunCursorCommand
 from motorlite.errors import AutoReconnect, OperationFailure
 from motorlite.read_preferences import ReadPreference, _ServerMode
@@ -140,7 +141,7 @@ def cursor_of_command(
     get_more = GetMoreOptions(
         batch_size=batch_size,
         comment=comment,
-        is_await_data=is_await_data or max_await_time_ms is not None,
+        is_await_data=(is_await_data or max_await_time_ms is not None or waits_for_data(document.get("pipeline"))),
         max_await_time_ms=max_await_time_ms,
         read_preference=preference,
     )

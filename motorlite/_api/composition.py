@@ -27,6 +27,7 @@ from motorlite._net.platform_facts import read_environment, read_platform_facts
 from motorlite._net.tls import make_context
 from motorlite._operations.end_sessions import EndSessions, session_batches
 from motorlite._operations.kill_cursors import KillCursors
+from motorlite._pool.auth.mechanisms import check_mechanism
 from motorlite._pool.authenticate import Authenticator
 from motorlite._pool.establish import Establisher, HandshakeSettings
 from motorlite._pool.handshake import server_api_fields
@@ -106,6 +107,10 @@ class Core:
         # Those of the TXT record are in it after the first operation.
         self.options = options
         self.policy = overload_policy(options)
+        if options.credentials is not None:
+            check_mechanism(options.credentials)
+        # Made here, so that a file that cannot be used is found out by who names it.
+        self._tls = make_context(options.tls) if options.tls is not None else None
         self._compressors, missing = make_compressors(options.compressors, options.zlib_compression_level)
         for name in missing:
             # The caller of the client's constructor, which called this one.
@@ -168,9 +173,8 @@ class Core:
 
     def _bind(self, runtime: Runtime) -> None:
         options = self.options
-        tls = make_context(options.tls) if options.tls is not None else None
         host = runtime.host("motorlite client", self._host_ended)
-        make = partial(self._topology, runtime, host, self._world.connector(runtime, tls, options.proxy))
+        make = partial(self._topology, runtime, host, self._world.connector(runtime, self._tls, options.proxy))
         if options.srv is None:
             self.topology = make(options)
         else:

@@ -132,8 +132,9 @@ class ServerCursor(Generic[DocumentT]):
         session, self._implicit_session = self._implicit_session, None
         if session is not None:
             self._core.executor.release(session)
-        if self._pin is not None:
-            self._pin.release()
+        pin, self._pin = self._pin, None
+        if pin is not None:
+            pin.release()
 
     def _address(self) -> Address:
         assert self.address is not None, "an open cursor is on a server"
@@ -226,18 +227,19 @@ class ServerCursor(Generic[DocumentT]):
             raise
 
     def _kill(self, cursor_id: int) -> _Kill:
+        """What closes the cursor on the server; it has what the cursor had kept for that, and gives it back."""
         database, _, collection = self._namespace.partition(".")
-        operation = KillCursors(database, collection, [cursor_id], address=self._address(), pin=self._pin)
+        pin, self._pin = self._pin, None
+        operation = KillCursors(database, collection, [cursor_id], address=self._address(), pin=pin)
         session = None
         if not self._is_reading:  # else the getMore that is under way uses it, and gives it back at its end
             session, self._implicit_session = self._implicit_session, None
         return _Kill(self._core, operation, session, self._limits)
 
     def __del__(self) -> None:
+        # Maybe in another thread, or amid whatever the event loop was doing: the garbage collector asks nobody.
         if self.cursor_id:
-            self._core.spawn(self._kill(self.cursor_id).run, None, None)
-        else:
-            self._release()
+            self._core.run_soon(self._kill(self.cursor_id).begin)
 
 
 class _Kill:
@@ -257,8 +259,22 @@ class _Kill:
         self._session = implicit_session
         self._limits = limits
 
+    def begin(self) -> None:
+        """To be called on the client's event loop: `run` in the background, or what is left of it."""
+        try:
+            self._core.enter()
+        except InvalidOperation:  # the client is closed
+            self._release()
+        else:
+            self._core.spawn(self.run, None, None)
+
     async def run(self, explicit_session: AsyncClientSession | None, timeout_ms: float | None) -> None:
         core = self._core
+        try:
+            core.enter()
+        except InvalidOperation:  # the client is closed, or this is not its event loop
+            core.run_soon(self.begin)
+            return
         session = self._session
         if session is None and explicit_session is not None and not explicit_session.has_ended:
             session = state_of(explicit_session, core)
@@ -267,14 +283,16 @@ class _Kill:
         pin = self._operation.pin
         if pin is None or pin.is_usable:
             with suppress(PyMongoError):
-                core.enter()
                 await core.executor.execute(self._operation, session, deadline)
         # Not when cancelled: then this runs once more, in the background.
-        if self._session is not None:
-            core.executor.release(self._session)
-            self._session = None
-        if pin is not None:
-            pin.release()
+        self._release()
+
+    def _release(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            self._core.executor.release(session)
+        if self._operation.pin is not None:
+            self._operation.pin.release()
 
 
 def _was_not_executed(error: PyMongoError) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bson.int64 import Int64
 
 from motorlite._execution.operation import TimeLimit
-from motorlite.errors import ExecutionTimeout
+from motorlite.errors import no_time_left
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,24 +38,18 @@ def add_time_limit(
             del document["writeConcern"]
     if operation.time_limit is TimeLimit.OMIT:
         if deadline.expires_at - now <= 0:
-            raise _no_time_left()
+            raise no_time_left()
         return
     if deadline.expires_at != inf:
         milliseconds = int((deadline.expires_at - now - min_round_trip_time) * 1000)
         if milliseconds <= 0:
-            raise _no_time_left()
+            raise no_time_left()
         document["maxTimeMS"] = milliseconds
     remaining = deadline.scope_expires_at - now
     if 0 < remaining < inf and not operation.creates_cursor:
         # Only a hint to the server, and a little late: the scope itself must be what ends the operation here.
         milliseconds = ceil(remaining * 1000) + _SCOPE_MARGIN_MS
         document["maxTimeMS"] = min(milliseconds, document.get("maxTimeMS") or milliseconds)
-
-
-def _no_time_left() -> ExecutionTimeout:
-    error = ExecutionTimeout("the time limit of the operation was used up before the command was sent", 50)
-    error.phase = "before sending"
-    return error
 
 
 def add_session(

@@ -20,6 +20,7 @@ from motorlite._execution.retry import Again, Retry
 from motorlite._execution.run import Run, new_operation_id
 from motorlite._execution.selecting import select, select_and_tell
 from motorlite._execution.session import Session
+from motorlite._pool.compressed_stream import LARGE
 from motorlite._pool.messages import next_request_id
 from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import (
@@ -237,6 +238,9 @@ class Executor:
         now = self._now()
         request_id = next_request_id()
         command, message = self._builder.build(run, facts, request_id, now, self._topology.description)
+        if len(message) >= LARGE:
+            # The socket's limit, and the command's events, begin when it is sent.
+            message, now = await connection.prepare(message, deadline.expires_at), self._now()
         until = now + self._socket_timeout if not deadline.is_set else deadline.expires_at
         events = None
         if self._publish_command is not None:

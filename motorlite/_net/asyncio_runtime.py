@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
 
+from motorlite._net.asyncio_race import first_of
 from motorlite._net.asyncio_stream import AsyncioStream
 from motorlite._net.failures import connecting
 from motorlite._net.proxy import introduce, through
@@ -22,7 +23,7 @@ from motorlite._net.runtime import WaitTimeout
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from motorlite._net.runtime import Framer
     from motorlite.options import ProxyOptions
@@ -80,7 +81,7 @@ class AsyncioHost:
         # What was spawned before the host task first ran.
         self._early: list[_AsyncioTask] = []
         self._stop = asyncio.Event()
-        self._is_closed = False
+        self.is_closed = False
         self._task = loop.create_task(self._main(), name=name, context=contextvars.Context())
         # Not at the end of `_main`, of which nothing runs when the loop is shut down in this very turn.
         self._task.add_done_callback(self._ended, context=contextvars.Context())
@@ -95,18 +96,18 @@ class AsyncioHost:
                 try:
                     await self._stop.wait()
                 finally:  # also when the loop's shutdown cancels: what is spawned now would keep it waiting
-                    self._is_closed = True
+                    self.is_closed = True
                 raise _Stop
         except* _Stop:
             pass
 
     def _ended(self, _task: asyncio.Task[None]) -> None:
-        self._is_closed = True
+        self.is_closed = True
         self._on_end()
 
     def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> _AsyncioTask:
         task = _AsyncioTask(function, args)
-        if self._is_closed:
+        if self.is_closed:
             return task
         if self._group is None:
             self._early.append(task)
@@ -115,6 +116,7 @@ class AsyncioHost:
         return task
 
     async def close(self) -> None:
+        self.is_closed = True
         self._stop.set()
         await asyncio.wait([self._task])
 
@@ -194,16 +196,16 @@ class AsyncioRuntime:
             if port is not None and proxy is not None:
                 with through(proxy, host, port):
                     async with asyncio.timeout_at(limit):
-                        stream = await self._open_through(proxy, host, port, address, framer, until)
+                        stream = await self._open_through(proxy, host, port, address, framer)
             else:
                 async with asyncio.timeout_at(limit):
-                    stream = await self._open(address, framer, until)
+                    stream = await self._open(address, framer)
             if tls is not None:
                 async with asyncio.timeout_at(limit):
                     await stream.secure(tls, host)
         return stream
 
-    async def _open(self, address: Address, framer: Framer, until: float) -> AsyncioStream:
+    async def _open(self, address: Address, framer: Framer) -> AsyncioStream:
         host, port = address
         loop = self._loop
 
@@ -224,14 +226,14 @@ class AsyncioRuntime:
             )
             return stream
 
-        return await self._try_addresses(host, port, until, attempt)
+        return await self._try_addresses(host, port, attempt, AsyncioStream.abort)
 
     async def _open_through(
-        self, proxy: ProxyOptions, host: str, port: int, address: Address, framer: Framer, until: float
+        self, proxy: ProxyOptions, host: str, port: int, address: Address, framer: Framer
     ) -> AsyncioStream:
         """Read from the bare socket until the proxy is done: a protocol may be handed bytes that are not its own."""
         loop = self._loop
-        sock = await self._try_addresses(proxy.host, proxy.port, until, self._connected_socket)
+        sock = await self._try_addresses(proxy.host, proxy.port, self._connected_socket, socket.socket.close)
         try:
             await introduce(proxy, host, port, partial(loop.sock_sendall, sock), partial(loop.sock_recv, sock))
             _, stream = await loop.create_connection(lambda: AsyncioStream(address, framer, loop), sock=sock)
@@ -252,27 +254,26 @@ class AsyncioRuntime:
         return sock
 
     async def _try_addresses(
-        self, host: str, port: int, until: float, attempt: Callable[[_AddressInfo], Awaitable[T]]
+        self,
+        host: str,
+        port: int,
+        attempt: Callable[[_AddressInfo], Coroutine[Any, Any, T]],
+        close: Callable[[T], None],
     ) -> T:
-        """Try the addresses of a host one after the other.
+        found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        if not found:
+            raise OSError(f"no address was found for {host}")
+        return await first_of([partial(attempt, info) for info in found], close)
 
-        Each may use its share of the time, so that one that swallows packets does not hide the next. (What asyncio has
-        for that, `happy_eyeballs_delay`, leaves sockets open when it is cancelled, and uvloop does not have it.)
-        """
-        loop = self._loop
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        failure: OSError | None = None
-        for left, info in zip(range(len(found), 0, -1), found, strict=True):
-            share = (until - loop.time()) / left
-            try:
-                async with asyncio.timeout(share if share != inf else None):
-                    return await attempt(info)
-            except OSError as error:  # a TimeoutError is one
-                failure = failure or error
-        raise failure or OSError(f"no address was found for {host}")
-
-    async def run_in_thread(self, function: Callable[[], T]) -> T:
-        return await asyncio.to_thread(function)
+    async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
+        scope = asyncio.timeout_at(until if until != inf else None)
+        try:
+            async with scope:
+                return await asyncio.to_thread(function)
+        except TimeoutError:
+            if scope.expired():
+                raise WaitTimeout from None
+            raise
 
     def run_soon(self, function: Callable[..., None], *args: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed

@@ -6,6 +6,7 @@ driver is written once and runs in virtual time under test.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -106,6 +107,11 @@ class Host(Protocol):
         """Run ``await function(*args)`` with an empty context. What it raises is logged, never propagated."""
         ...
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is ending or has ended: what is spawned now never runs."""
+        ...
+
     async def close(self) -> None:
         """Cancel everything that was spawned and wait until it has ended."""
         ...
@@ -151,7 +157,9 @@ class Runtime(Protocol):
         """
         ...
 
-    async def run_in_thread(self, function: Callable[[], T]) -> T: ...
+    async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
+        """What `function` returns or raises; WaitTimeout at the loop time `until`, after which nobody hears of it."""
+        ...
 
     def run_soon(self, function: Callable[..., None], *args: Any) -> None:
         """Call ``function(*args)`` on this event loop in one of its next turns; has no effect when the loop has ended.

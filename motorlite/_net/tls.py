@@ -42,7 +42,8 @@ def make_context(options: TLSOptions) -> ssl.SSLContext:
         try:
             context.load_cert_chain(options.certificate_key_file, password=password or _no_password)
         except (OSError, ValueError) as error:
-            raise _unusable("tlsCertificateKeyFile", options.certificate_key_file, error) from error
+            reason = f"{error} (is tlsCertificateKeyFilePassword right?)" if password else error
+            raise _unusable("tlsCertificateKeyFile", options.certificate_key_file, reason) from error
     return context
 
 

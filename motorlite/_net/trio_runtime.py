@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
@@ -77,7 +78,7 @@ class TrioHost:
         self._early: list[_TrioTask] = []
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
-        self._is_closed = False
+        self.is_closed = False
         trio.lowlevel.spawn_system_task(self._main, name=name, context=contextvars.Context())
 
     async def _main(self) -> None:
@@ -91,13 +92,13 @@ class TrioHost:
                     self._early.clear()
                     await trio.sleep_forever()
         finally:
-            self._is_closed = True
+            self.is_closed = True
             self._ended.set()
             self._on_end()
 
     def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> _TrioTask:
         task = _TrioTask(function, args)
-        if self._is_closed:
+        if self.is_closed:
             return task
         if self._nursery is None:
             self._early.append(task)
@@ -106,7 +107,7 @@ class TrioHost:
         return task
 
     async def close(self) -> None:
-        self._is_closed = True
+        self.is_closed = True
         self._scope.cancel()
         await self._ended.wait()
 
@@ -217,9 +218,11 @@ class TrioRuntime:
             raise
         return TrioStream(address, framer, stream.socket, secured)
 
-    async def run_in_thread(self, function: Callable[[], T]) -> T:
-        # As on asyncio, who is cancelled does not wait for the thread.
-        return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
+    async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
+        with trio.CancelScope(deadline=until):
+            # As on asyncio, who is cancelled does not wait for the thread.
+            return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
+        raise WaitTimeout
 
     def run_soon(self, function: Callable[..., None], *args: Any) -> None:
         with suppress(trio.RunFinishedError):

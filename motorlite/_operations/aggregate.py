@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
@@ -18,7 +19,7 @@ from motorlite._execution.operation import (
 from motorlite._operations.common import FIRST_BATCH, V5_0, add_read_concern, add_write_concern, check_write_concern
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bson.codec_options import CodecOptions
 
@@ -169,9 +170,10 @@ def has_write_stage(pipeline: Sequence[Mapping[str, Any]]) -> bool:
     return "$out" in last or "$merge" in last
 
 
-def waits_for_data(pipeline: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the server answers getMore when there is something new: a change stream can only be the first stage."""
-    return bool(pipeline) and "$changeStream" in pipeline[0]
+def waits_for_data(pipeline: Any) -> bool:
+    """Whether getMore is answered when there is something new: a change stream can only be the first stage."""
+    first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
+    return isinstance(first, Mapping) and "$changeStream" in first
 
 
 def count_pipeline(filter: Mapping[str, Any], skip: int = 0, limit: int = 0) -> list[Mapping[str, Any]]:

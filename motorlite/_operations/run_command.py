@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from motorlite.read_preferences import _ServerMode
 
 # Commands that let the server wait for news, and the field that says how long.
-_AWAIT_TIMES: Final = {"getMore": "maxTimeMS", "hello": "maxAwaitTimeMS"} | dict.fromkeys(
-    ("isMaster", "ismaster"), "maxAwaitTimeMS"
-)
+_AWAIT_TIMES: Final = {
+    "getMore": "maxTimeMS",
+    "hello": "maxAwaitTimeMS",
+    "isMaster": "maxAwaitTimeMS",
+    "ismaster": "maxAwaitTimeMS",
+}
 
 
 class RunCommand(Operation):

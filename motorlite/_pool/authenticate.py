@@ -12,12 +12,12 @@ from motorlite._net.platform_facts import read_environment
 from motorlite._net.runtime import WaitTimeout
 from motorlite._pool.auth import aws_provider, mechanisms, oidc
 from motorlite._pool.auth.aws import MONGODB_AWS
-from motorlite._pool.auth.conversation import Compute, NeedAwsCredentials, NeedDate, NeedToken, RunCommand
+from motorlite._pool.auth.conversation import Compute, NeedAwsCredentials, NeedDate, NeedToken, RunCommand, violation
 from motorlite._pool.auth.oidc_environments import environment_callback
 from motorlite._pool.auth.scram import KeyCache
 from motorlite._pool.auth.token_source import Limits, TokenSource
 from motorlite._pool.handshake import server_api_fields
-from motorlite.errors import ExecutionTimeout
+from motorlite.errors import ExecutionTimeout, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,7 @@ class Authenticator:
         date: Callable[[], str] = utc_date,
     ) -> None:
         self._credentials = credentials
+        self._mechanism = credentials.mechanism or "SCRAM"
         self._nonce = nonce
         self._runtime = runtime
         self._host = host
@@ -71,6 +72,7 @@ class Authenticator:
                 callback or environment_callback(properties, runtime, http),
                 credentials.username,
                 is_human=is_human,
+                is_built_in=callback is None,
             )
         self._aws: aws_provider.AwsProvider | None = None
         if credentials.mechanism == MONGODB_AWS:
@@ -119,9 +121,8 @@ class Authenticator:
         answer: Any = None
         try:
             while True:
-                try:
-                    request = conversation.send(answer)
-                except StopIteration:
+                request = self._next_request(conversation, answer)
+                if request is None:
                     return
                 answer = await self._answer(connection, request, limits)
         except BaseException:
@@ -131,15 +132,25 @@ class Authenticator:
         finally:
             conversation.close()
 
+    def _next_request(self, conversation: Conversation, answer: Any) -> Request | None:
+        """What the conversation asks for next, after `answer`; None at its end."""
+        try:
+            return conversation.send(answer)
+        except StopIteration:
+            return None
+        except PyMongoError:
+            raise
+        except Exception as error:
+            problem = type(error).__name__
+        # Neither its text nor the error itself, which may hold a secret.
+        raise violation(self._mechanism, problem)
+
     async def _answer(self, connection: Connection, request: Request, limits: Limits) -> Any:
         if isinstance(request, RunCommand):
             document = {**request.document, **server_api_fields(self._server_api)}
-            until = limits.until
-            if until == inf and self._connect_timeout:
-                until = self._runtime.now() + self._connect_timeout
-            return await connection.command(request.database, document, until)
+            return await connection.command(request.database, document, self._until(limits))
         if isinstance(request, Compute):
-            return await self._runtime.run_in_thread(request.function)
+            return await self._in_thread(request.function, limits, "the key was not derived from the password")
         if isinstance(request, NeedDate):
             return self._date()
         if isinstance(request, NeedToken):
@@ -147,28 +158,16 @@ class Authenticator:
             return await self._token_source.get(request, limits)
         assert isinstance(request, NeedAwsCredentials)
         assert self._aws is not None
-        return await self._look_up(self._aws, limits)
+        return await self._in_thread(self._aws.look_up, limits, "no credentials were found")
 
-    async def _look_up(self, provider: aws_provider.AwsProvider, limits: Limits) -> Any:
-        """Ask in a thread, and wait no longer than the time that there is."""
-        waiter = self._runtime.waiter()
+    def _until(self, limits: Limits) -> float:
+        if limits.until == inf and self._connect_timeout:
+            return self._runtime.now() + self._connect_timeout
+        return limits.until
 
-        async def look_up() -> None:
-            outcome: Any = None
-            try:
-                outcome = await self._runtime.run_in_thread(provider.look_up)
-            except Exception as error:
-                outcome = error
-            finally:
-                waiter.offer(outcome)
-
-        task = self._host.spawn(look_up)
+    async def _in_thread(self, function: Callable[[], object], limits: Limits, problem: str) -> object:
+        """Wait no longer for `function` than the time that there is."""
         try:
-            outcome = await waiter.wait(limits.until)
+            return await self._runtime.run_in_thread(function, self._until(limits))
         except WaitTimeout:
-            raise ExecutionTimeout(f"{MONGODB_AWS}: no credentials were found in time") from None
-        finally:
-            task.cancel()
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+            raise ExecutionTimeout(f"{self._mechanism}: {problem} in time") from None

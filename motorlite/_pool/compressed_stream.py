@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._net.runtime import WaitTimeout
 from motorlite._wire.compression import Noop, choose, compress, decompress, may_compress
 from motorlite._wire.frames import REPLY_HEADROOM
 
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
     from motorlite._wire.frames import FrameReader
 
 
-# Bytes. Larger requests are compressed in a thread: zlib may take a tenth of a second for a megabyte. (Decompressing is
-# as fast as decoding the BSON, and replies are not nearly as large as requests may be.)
-_LARGE: Final = 256 * 1024
+# Bytes. Larger requests are compressed in a thread, before they are handed to the stream (`pack_large`): zlib may take
+# a tenth of a second for a megabyte. (Decompressing is as fast as decoding the BSON, and replies are not nearly as
+# large as requests may be.)
+LARGE: Final = 256 * 1024
 
 
 class CompressedStream:
     """A FrameStream around another one."""
 
-    __slots__ = ("_by_id", "_compressor", "_framer", "_is_packing", "_offered", "_runtime", "_stream")
+    __slots__ = ("_by_id", "_compressor", "_framer", "_offered", "_runtime", "_stream")
 
     def __init__(
         self, stream: FrameStream, framer: FrameReader, offered: Sequence[Compressor], runtime: Runtime
@@ -42,8 +44,6 @@ class CompressedStream:
         self._by_id: dict[int, Compressor] = {compressor.id: compressor for compressor in (Noop(), *offered)}
         # Of requests; None until hello told.
         self._compressor: Compressor | None = None
-        # While (and after it was interrupted) a request is compressed in a thread.
-        self._is_packing = False
 
     def agree(self, accepted: Iterable[Any]) -> FrameStream:
         """Hello told which compressors the server accepts. What to go on with: without any, the stream inside."""
@@ -56,18 +56,16 @@ class CompressedStream:
 
     @property
     def has_unsent(self) -> bool:
-        return self._is_packing or self._stream.has_unsent
+        return self._stream.has_unsent
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
-        packed = self._pack(data) if len(data) < _LARGE else await self._pack_in_thread(data)
-        return self._unpack(await self._stream.exchange(packed, until))
+        return self._unpack(await self._stream.exchange(self._pack_now(data), until))
 
     async def receive(self, until: float) -> bytes | bytearray:
         return self._unpack(await self._stream.receive(until))
 
     async def send(self, data: bytes, until: float) -> None:
-        packed = self._pack(data) if len(data) < _LARGE else await self._pack_in_thread(data)
-        await self._stream.send(packed, until)
+        await self._stream.send(self._pack_now(data), until)
 
     def is_healthy(self) -> bool:
         return self._stream.is_healthy()
@@ -83,10 +81,18 @@ class CompressedStream:
         # What cannot be compressed grows; a server refuses a message above its limit, whatever is in it.
         return packed if len(packed) <= self._framer.max_message_size else message
 
-    async def _pack_in_thread(self, message: bytes) -> bytes:
-        self._is_packing = True
-        packed = await self._runtime.run_in_thread(partial(self._pack, message))
-        self._is_packing = False
+    def _pack_now(self, message: bytes) -> bytes:
+        return message if len(message) >= LARGE else self._pack(message)
+
+    async def pack_large(self, message: bytes, until: float) -> bytes:
+        """A large `message` as it is to be sent, compressed where that is of use; nothing is sent here.
+
+        Raises:
+            WaitTimeout: it was not ready at the loop time `until`.
+        """
+        packed = await self._runtime.run_in_thread(partial(self._pack, message), until)
+        if self._runtime.now() >= until:
+            raise WaitTimeout
         return packed
 
     def _unpack(self, frame: bytes | bytearray) -> bytes | bytearray:

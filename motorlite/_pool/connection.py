@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._net.runtime import WaitTimeout
+from motorlite._pool.compressed_stream import CompressedStream
 from motorlite._pool.messages import next_request_id
 from motorlite._pool.services import Purpose
 from motorlite._wire import op_msg
 from motorlite._wire.documents import LENIENT, decode_reply, encode
-from motorlite.errors import ProtocolError, PyMongoError
+from motorlite._wire.header import MAX_MESSAGE_SIZE
+from motorlite.errors import ProtocolError, PyMongoError, no_time_left
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -103,7 +106,8 @@ class Connection:
         """Take over what the server said of itself."""
         self.handshake = handshake
         self.facts = handshake.facts
-        self.framer.max_message_size = handshake.facts.max_message_size
+        # Of replies. No server sends more than the protocol allows, whatever it announces.
+        self.framer.max_message_size = min(handshake.facts.max_message_size, MAX_MESSAGE_SIZE)
 
     async def round_trip(
         self,
@@ -141,6 +145,20 @@ class Connection:
             with suppress(ProtocolError):
                 self.refused = decode_reply(reply.body, LENIENT, {})
             raise
+
+    async def prepare(self, message: bytes, until: float) -> bytes:
+        """A large message as it is to be sent: to compress it takes a while. Nothing is sent, so nothing can break.
+
+        Raises:
+            ExecutionTimeout: it was not ready at the loop time `until`.
+        """
+        stream = self.stream
+        if not isinstance(stream, CompressedStream):
+            return message
+        try:
+            return await stream.pack_large(message, until)
+        except WaitTimeout:
+            raise no_time_left() from None
 
     async def send_only(self, message: bytes, until: float) -> None:
         """Send `message`, to which no reply will come."""

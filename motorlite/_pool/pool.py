@@ -354,7 +354,9 @@ class Pool:
             self._not_established(establishment, failure.error, failure)
         except BaseException as error:
             # The end of the client, or a bug: either way whoever waits must be told.
-            self._not_established(establishment, PoolClearedError(f"connecting was abandoned: {error!r}"), None)
+            self._not_established(
+                establishment, PoolClearedError(f"connecting was abandoned: {type(error).__name__}"), None
+            )
             raise
         else:
             self._is_established(establishment, connection, started)

@@ -154,7 +154,7 @@ class Topology:
 
         Raises:
             ServerSelectionTimeoutError: there was none in time.
-            AutoReconnect: the one server that has what is wanted has left the deployment.
+            AutoReconnect: the server that has the cursor has left the deployment.
             InvalidOperation: the client was closed.
         """
         limit = min(until, deadline.expires_at)
@@ -184,11 +184,11 @@ class Topology:
                 self._waiters.discard(waiter)
 
     def _check_is_there(self, address: Address) -> None:
-        """Do not wait for a server that is no part of the deployment: what it had is lost, should it ever return."""
+        """Do not wait for a server, the one that has a cursor, that is no part of the deployment any more."""
         description = self.description
         if description.topology_type is TopologyType.Unknown or address in description.server_descriptions():
             return
-        error = AutoReconnect(f"{format_address(address)} has left the deployment, and what it had is lost")
+        error = AutoReconnect(f"{format_address(address)} has left the deployment; the cursor is on it")
         error.address = address
         raise error
 

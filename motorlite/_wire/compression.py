@@ -22,6 +22,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 # Header, original opcode, uncompressed size without the header, compressor id.
 _PREFIX: Final = Struct("<iiiiiiB")
 _PREFIX_SIZE: Final = _PREFIX.size
+_OP_CODE: Final = slice(12, 16)
+_COMPRESSED: Final = OP_COMPRESSED.to_bytes(4, "little")
 # OP_MSG: header, flags, kind, size of the document, type of its first field; the field's name follows.
 _NAME_OFFSET: Final = HEADER_SIZE + 4 + 1 + 4 + 1
 _NEVER_COMPRESSED: Final = frozenset(
@@ -208,7 +210,9 @@ def choose(offered: Sequence[Compressor], accepted: Iterable[Any]) -> Compressor
 
 
 def may_compress(message: bytes) -> bool:
-    """Whether `message`, as `op_msg.encode` makes it, has a command that may be compressed: none with secrets in it."""
+    """Whether `message` is to be compressed: it is none that already is, and has no command with secrets in it."""
+    if message[_OP_CODE] == _COMPRESSED:
+        return False
     end = message.find(b"\0", _NAME_OFFSET)
     return message[_NAME_OFFSET:end].lower() not in _NEVER_COMPRESSED
 

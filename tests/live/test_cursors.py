@@ -6,7 +6,10 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 import pytest
+from bson.datetime_ms import DatetimeMS
+from bson.errors import InvalidBSON
 
 from motorlite import CursorType
 from motorlite.errors import CursorNotFound, InvalidOperation, OperationFailure
@@ -433,3 +436,43 @@ async def test_an_error_of_the_first_batch_is_told_where_the_cursor_is_read(
             await cursor.to_list()
         with pytest.raises(OperationFailure, match="bad"):
             await cursor
+
+
+async def test_a_value_that_python_cannot_hold_leaves_no_cursor_open(
+    replica_set: LocalServer, database_name: str
+) -> None:
+    def open_cursors() -> int:
+        status = replica_set.command({"serverStatus": 1})
+        return int(status["metrics"]["cursor"]["open"]["total"])
+
+    async with make_client(replica_set) as client:
+        collection = client[database_name].c
+        await collection.insert_many([{"_id": n, "at": DatetimeMS(2**55)} for n in range(200)])
+        before = open_cursors()
+        for _ in range(20):
+            with pytest.raises(InvalidBSON):
+                await collection.find().to_list()
+            with pytest.raises(InvalidBSON):
+                await client[database_name].command("find", "c")
+        await until(lambda: open_cursors() <= before)
+        (server,) = client.stats().servers.values()
+        assert server.in_use == 0
+        assert await collection.count_documents({}) == 200
+
+
+async def test_a_cursor_that_is_collected_in_another_thread_is_closed(
+    replica_set: LocalServer, database_name: str
+) -> None:
+    record = Record()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(10))
+        gc.disable()
+        try:
+            holder: list[Any] = [await collection.find(batch_size=2)]
+            holder.append(holder)
+            del holder
+            await anyio.to_thread.run_sync(gc.collect)
+        finally:
+            gc.enable()
+        await until(lambda: "succeeded killCursors" in record.history)

@@ -15,19 +15,21 @@ import pytest
 
 from motorlite import AsyncMongoClient
 from motorlite._api.composition import REAL, Core
+from motorlite._net.runtime import WaitTimeout
 from motorlite._operations.run_command import RunCommand
-from motorlite._pool.auth import aws
+from motorlite._pool.auth import aws, aws_provider, oidc
 from motorlite.auth_oidc import OIDCCallbackResult
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
     ExecutionTimeout,
+    InvalidOperation,
     OperationFailure,
     PyMongoError,
     WaitQueueTimeoutError,
 )
 from motorlite.monitoring import CommandStartedEvent, CommandSucceededEvent
-from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
+from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support.auth_servers import (
     DONE,
     REAUTHENTICATE,
@@ -397,8 +399,9 @@ async def test_aws_credentials_that_take_too_long(deployment: ScriptedDeployment
     def slow() -> Any:
         runtime: Any = threadless()
 
-        async def never(_: Any) -> Any:
-            await runtime.sleep(1000)
+        async def never(_: Any, until: float) -> Any:
+            await runtime.sleep(until - runtime.now())
+            raise WaitTimeout
 
         runtime.run_in_thread = never
         return runtime
@@ -409,6 +412,67 @@ async def test_aws_credentials_that_take_too_long(deployment: ScriptedDeployment
         with pytest.raises(ExecutionTimeout, match="no credentials were found in time"):
             await client.run(find())
         assert client.now - begin == pytest.approx(20)
+
+
+@pytest.mark.parametrize("way", ["OIDC", "AWS"])
+async def test_a_server_that_asks_again_after_the_close(deployment: ScriptedDeployment, way: str) -> None:
+    callback = Callback("t")
+    if way == "OIDC":
+        OIDCServer("t").attach(deployment, speculates=False)
+        options = oidc_options(callback)
+    else:
+        AwsServer(deployment)
+        credentials = SimpleNamespace(access_key="a", secret_key="b", token=None)
+        options = {**AWS, "authMechanismProperties": {"AWS_CREDENTIAL_PROVIDER": lambda: credentials}}
+    async with authenticating_driver(deployment, **options) as client:
+        await client.run(find())
+        deployment["a:1"].on("find", Reply({**REAUTHENTICATE}, delay=1.0), FOUND)
+        begin = client.now
+        ended: list[BaseException | None] = []
+
+        async def operation() -> None:
+            try:
+                await client.run(find())
+            except PyMongoError as error:
+                ended.append(error)
+            else:
+                ended.append(None)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(operation)
+            await anyio.sleep(0.5)
+            await client.core.close()
+        assert client.now - begin == pytest.approx(1.0), "nobody waits for what will not happen"
+        if way == "OIDC":
+            (error,) = ended
+            assert isinstance(error, InvalidOperation)
+            assert "the client is closed" in str(error)
+        else:
+            assert ended == [None], "its credentials need no background work"
+
+
+async def test_keys_that_take_too_long(deployment: ScriptedDeployment) -> None:
+    Scram(deployment)
+    limits: list[float] = []
+
+    def slow() -> Any:
+        runtime: Any = threadless()
+
+        async def never(_: Any, until: float) -> Any:
+            limits.append(until - runtime.now())
+            await runtime.sleep(until - runtime.now())
+            raise WaitTimeout
+
+        runtime.run_in_thread = never
+        return runtime
+
+    options = {"username": "user", "password": "pencil", "authMechanism": "SCRAM-SHA-256", "connectTimeoutMS": 500}
+    async with authenticating_driver(deployment, **options, world={"runtime": slow}) as client:
+        begin = client.now
+        with pytest.raises(ExecutionTimeout, match="SCRAM-SHA-256: the key was not derived from the password in time"):
+            await client.run(find())
+        assert client.now - begin == pytest.approx(0.5)
+    assert limits == [pytest.approx(0.5)]
 
 
 # --- what nobody may see ---
@@ -506,6 +570,45 @@ async def test_secrets_stay_secret(
     # Only the configuration names the user, and only in the repr of the options.
     assert visible.count(SECRET) == ("username" in options)
     assert f"username='{options['username']}'" in visible if "username" in options else True
+
+
+# What a byte that is no UTF-8 is in os.environ.
+UNSPEAKABLE = f"{SECRET}\udce9"
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+@pytest.mark.parametrize("way", ["AWS", "OIDC"])
+async def test_secrets_that_no_message_can_hold_stay_secret(
+    deployment: ScriptedDeployment,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    is_checked: bool,
+) -> None:
+    """An encoding error shows all of the text. Should a check be missing one day, the shell does not tell of it."""
+    if not is_checked:
+        monkeypatch.setattr(aws_provider, "is_encodable", lambda _: True)
+        monkeypatch.setattr(oidc, "is_encodable", lambda _: True)
+    expected: type[Exception] = OperationFailure
+    if way == "AWS":
+        AwsServer(deployment)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", UNSPEAKABLE)
+        monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+        options: dict[str, Any] = AWS
+        expected = ConfigurationError if is_checked else OperationFailure
+    else:
+        OIDCServer("t").attach(deployment, speculates=False)
+        options = oidc_options(Callback(UNSPEAKABLE))
+    text = "cannot be encoded as UTF-8" if is_checked else "authentication failed: (Unicode|Invalid)"
+    with caplog.at_level(logging.DEBUG):
+        async with _client(deployment, [Recorder()], options) as client:
+            with pytest.raises(expected, match=text) as caught:
+                await client["db"]["coll"].find_one()
+    await deployment.close()
+    assert "Checkout started" in caplog.text, "the logs are looked at"
+    shown = [chain(caught.value), caplog.text, *(repr(vars(record)) for record in caplog.records)]
+    assert SECRET not in "\n".join(shown)
 
 
 def _client(deployment: ScriptedDeployment, listeners: list[Any], options: dict[str, Any]) -> Any:

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite import AsyncMongoClient
+from motorlite._net.current import current_runtime
+from motorlite._net.runtime import WaitTimeout
+from motorlite._operations.insert import Insert
 from motorlite._operations.run_command import RunCommand
 from motorlite._wire.compression import Snappy, Zlib
 from motorlite.concerns import WriteConcern
-from motorlite.errors import ProtocolError, PyMongoError
+from motorlite.errors import ExecutionTimeout, ProtocolError, PyMongoError
 from motorlite.testing.scripted import ScriptedDeployment
-from tests.support.core import FOUND, OVERLOADED, find, insert
+from tests.support.core import FOUND, OVERLOADED, driver, find, insert
 from tests.support.sdam import client, until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from motorlite.testing.scripted import ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -178,3 +183,45 @@ def test_the_level_of_zlib_reaches_the_compressor() -> None:
     (compressor,) = core._compressors
     assert isinstance(compressor, Zlib)
     assert compressor._level == 9
+
+
+async def test_compressing_counts_against_the_deadline_and_not_against_the_socket(
+    deployment: ScriptedDeployment,
+) -> None:
+    """A large request is compressed in a thread, which here takes two seconds."""
+
+    def slow() -> Any:
+        runtime: Any = current_runtime()
+
+        async def in_thread(function: Callable[[], Any], until: float) -> Any:
+            await runtime.sleep(min(2.0, until - runtime.now()))
+            if runtime.now() >= until:
+                raise WaitTimeout
+            return function()
+
+        runtime.run_in_thread = in_thread
+        return runtime
+
+    server = deployment["a:1"]
+    large = Insert("db", "coll", {"text": "x" * 300_000})
+    async with driver(deployment, compressors=["zlib"], socketTimeoutMS=1000, world={"runtime": slow}) as client:
+        begin = client.core.now()
+        await client.run(large)
+        assert client.core.now() - begin == pytest.approx(2), "the socket's limit begins when something is written"
+        assert compressors_of(server, "insert") == ["zlib"]
+        client.recorder.commands.clear()
+        begin = client.core.now()
+        with pytest.raises(ExecutionTimeout) as caught:
+            await client.run(large, timeout=0.5)
+        assert client.core.now() - begin == pytest.approx(0.5)
+        assert (caught.value.phase, caught.value.timeout, caught.value.reached_server) == (
+            "before sending",
+            True,
+            False,
+        )
+        assert len(compressors_of(server, "insert")) == 1, "nothing was sent"
+        assert not client.recorder.commands
+        # So nothing is wrong with the connection.
+        assert len(client.server().pool.state.idle) == 1
+        await client.run(find())
+    assert server.connections_made == 2, "the monitor's and this one"

@@ -16,6 +16,7 @@ from motorlite.testing.scripted import Hang, Raw, Reply, ScriptedDeployment, fai
 from tests.support.core import FOUND, A, Driver, driver, fails, find, insert, later, replica_set
 from tests.support.events import PoolLog
 from tests.support.pools import settle
+from tests.support.scripted_client import scripted_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -185,6 +186,27 @@ async def test_awaited_data_is_never_waited_for() -> None:
         deployment["a:1"].on("getMore", Hang())
         await cancel_after(0.1, client, GetMore("db", "coll", 7, address=A, is_await_data=True))
         assert counts(client) == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("kind", ["aggregate", "cursor_command"])
+async def test_a_change_stream_waits_for_data_whether_it_was_told_how_long_or_not(kind: str) -> None:
+    deployment = replica_set()
+    server = deployment["a:1"]
+    server.on("aggregate", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": []}})
+    server.on("getMore", Hang())
+    pipeline: list[dict[str, Any]] = [{"$changeStream": {}}]
+    async with scripted_client(deployment) as client:
+        cursor: Any
+        if kind == "aggregate":
+            cursor = await client.db.coll.aggregate(pipeline)
+        else:
+            cursor = await client.db.cursor_command({"aggregate": "coll", "pipeline": pipeline, "cursor": {}})
+        with anyio.move_on_after(1):
+            await cursor.next()
+        (command,) = server.commands("getMore")
+        assert "maxTimeMS" not in command
+        stats = client.stats().servers[A]
+        assert (stats.in_use, stats.pending, stats.idle) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from bson.datetime_ms import DatetimeMS
+from bson.errors import InvalidBSON
+from bson.timestamp import Timestamp
 
+from motorlite._net import current
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
@@ -16,6 +22,7 @@ from motorlite.errors import (
     NetworkTimeout,
     NotPrimaryError,
     OperationFailure,
+    ProtocolError,
     WaitQueueTimeoutError,
 )
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
@@ -403,6 +410,153 @@ async def test_a_close_that_is_cancelled_is_completed_in_the_background() -> Non
         assert subject.stats.in_use == 0
 
 
+async def test_a_close_that_is_cancelled_in_its_backoff_keeps_the_connection_until_it_is_done() -> None:
+    """Also when the cursor is dropped meanwhile: two commands never share a connection."""
+    async with balanced() as subject, anyio.create_task_group() as group:
+        subject.one.on("find", FIRST)
+        subject.one.on("killCursors", overloaded(), Reply({}, delay=3.0))
+        scope = anyio.CancelScope()
+
+        async def close(cursor: Any) -> None:
+            with scope:
+                await cursor.close()
+
+        group.start_soon(close, await subject.coll.find())
+        await anyio.sleep(0.05)
+        scope.cancel()
+        await anyio.sleep(0.01)
+        gc.collect()
+        await settle()
+        assert subject.names(0) == ["find", "killCursors", "killCursors"]
+        assert (subject.stats.in_use, subject.stats.idle) == (1, 0)
+        await subject.client.admin.command("ping")
+        assert subject.names(1) == ["ping"], "on a connection of its own"
+        await anyio.sleep(5)
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 2)
+
+
+async def test_a_cursor_that_is_left_in_a_cancelled_scope_is_killed() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        with anyio.CancelScope() as scope:
+            async with await subject.coll.find() as cursor:
+                scope.cancel()
+        del cursor
+        gc.collect()
+        await anyio.sleep(1)
+        assert subject.names(0) == ["find", "killCursors"]
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
+
+
+async def test_a_cursor_that_is_closed_while_another_task_reads_and_then_dropped_is_killed() -> None:
+    async with balanced() as subject, anyio.create_task_group() as group:
+        subject.one.on("find", FIRST)
+        subject.one.on("getMore", Reply(MORE, delay=2.0))
+        subject.one.on("killCursors", Reply({}, delay=1.0))
+        cursor = await subject.coll.find()
+
+        async def read(cursor: Any) -> None:
+            await cursor.to_list()
+
+        group.start_soon(read, cursor)
+        await anyio.sleep(1)
+        await cursor.close()
+        del cursor
+        await anyio.sleep(1.5)
+        gc.collect()
+        await settle()
+        assert subject.names(0) == ["find", "getMore", "killCursors"]
+        assert subject.stats.in_use == 1, "its own killCursors is under way"
+        await anyio.sleep(1)
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
+
+
+async def test_a_cursor_that_is_collected_in_another_thread_is_killed_on_its_loop() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        gc.disable()
+        try:
+            holder: list[Any] = [await subject.coll.find()]
+            holder.append(holder)
+            del holder
+            collector = threading.Thread(target=gc.collect)
+            collector.start()
+            collector.join()
+        finally:
+            gc.enable()
+        assert subject.stats.in_use == 1, "nothing is given back in another thread"
+        await anyio.sleep(1)
+        assert subject.names(0) == ["find", "killCursors"]
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
+
+
+async def test_a_cursor_that_is_closed_on_another_event_loop_is_killed_on_its_own() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        cursor = await subject.coll.find()
+        elsewhere = threading.Thread(target=lambda: asyncio.run(cursor.close()))
+        elsewhere.start()
+        elsewhere.join()
+        assert subject.stats.in_use == 1, "nothing is given back in another thread"
+        await anyio.sleep(1)
+        assert subject.names(0) == ["find", "killCursors"]
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
+
+
+async def test_a_cursor_that_is_dropped_in_a_forked_child_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        cursor = await subject.coll.find()
+        with monkeypatch.context() as child:
+            child.setattr(current, "fork_generation", current.fork_generation + 1)
+            del cursor
+            gc.collect()
+        await anyio.sleep(1)
+        assert subject.names(0) == ["find"]
+        assert subject.stats.in_use == 1
+
+
+async def test_a_late_cursor_of_a_user_s_command_is_ended_with_its_connection() -> None:
+    async with balanced() as subject:
+        await subject.connect()
+        newer = {"clusterTime": Timestamp(9, 1)}
+        subject.one.on("aggregate", Reply({**FIRST, "$clusterTime": newer}, delay=1.5))
+        with anyio.move_on_after(1):
+            await subject.client.db.command({"aggregate": "coll", "pipeline": [], "cursor": {}})
+        assert subject.stats.pending == 1
+        await anyio.sleep(5)
+        assert (subject.names(0), subject.names(1)) == (["aggregate"], []), "no other connection is sure to lead to it"
+        assert (subject.stats.pending, subject.stats.idle, len(subject.one.open_connections)) == (0, 1, 0)
+        assert subject.log.words("reply|closed") == ["reply awaited 1", "reply arrived 1", "closed 1 error"]
+        await subject.client.admin.command("ping")
+        assert subject.other.commands("ping")[0]["$clusterTime"] == newer
+
+
+@pytest.mark.parametrize("kind", ["find", "command"])
+async def test_a_cursor_whose_reply_is_refused_is_ended_with_its_connection(kind: str) -> None:
+    async with balanced() as subject:
+        cursor = {"id": 7, "ns": "db.coll", "firstBatch": [{"at": DatetimeMS(2**60)}]}
+        subject.one.on("find", {"cursor": cursor})
+        with pytest.raises(InvalidBSON):
+            await (subject.coll.find() if kind == "find" else subject.client.db.command("find", "coll"))
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 0)
+        await settle()
+        assert not subject.one.open_connections
+
+
+async def test_a_batch_that_is_refused_leaves_the_connection_to_the_cursor() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        subject.one.on("getMore", {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"at": DatetimeMS(2**60)}]}})
+        cursor = await subject.coll.find()
+        with pytest.raises(InvalidBSON):
+            await cursor.to_list()
+        assert subject.stats.in_use == 1
+        await cursor.close()
+        assert subject.names(0) == ["find", "getMore", "killCursors"]
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
+
+
 async def test_closing_the_client_closes_the_connections_of_open_cursors() -> None:
     deployment = ScriptedDeployment(["lb:1"], services=1)
     (service,) = deployment.services
@@ -417,12 +571,13 @@ async def test_closing_the_client_closes_the_connections_of_open_cursors() -> No
         await cursor.close()
 
 
-async def test_a_malformed_cursor_gives_the_connection_back() -> None:
+async def test_a_malformed_cursor_is_ended_with_its_connection() -> None:
     async with balanced() as subject:
         subject.one.on("find", {"cursor": {"id": 7}})
-        with pytest.raises(Exception, match="cannot be used"):
+        with pytest.raises(ProtocolError, match="cannot be used"):
             await subject.coll.find()
-        assert subject.stats.in_use == 0
+        assert (subject.stats.in_use, subject.stats.idle) == (0, 0)
+        assert subject.log.words("checked in|closed") == ["checked in 1", "closed 1 error"]
 
 
 @pytest.mark.parametrize("kind", ["aggregate", "list_collections", "list_indexes", "cursor_command"])

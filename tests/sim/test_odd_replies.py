@@ -7,18 +7,21 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
 from bson.datetime_ms import DatetimeMS
 from bson.errors import InvalidBSON
 from bson.timestamp import Timestamp
 
 from motorlite._execution.session import Session
+from motorlite._operations.get_more import GetMore
 from motorlite._operations.run_command import RunCommand
 from motorlite._operations.statements import update_statement
 from motorlite._operations.update import Update
 from motorlite.deadline import NO_DEADLINE
-from motorlite.errors import OperationFailure, ProtocolError, PyMongoError
+from motorlite.errors import InvalidOperation, OperationFailure, ProtocolError, PyMongoError
 from motorlite.testing.scripted import Reply, ScriptedDeployment
 from tests.support.core import driver, find, insert
+from tests.support.scripted_client import scripted_client
 
 pytestmark = pytest.mark.anyio
 
@@ -148,6 +151,78 @@ async def test_a_value_that_python_cannot_hold_costs_no_connection() -> None:
             await client.run(find())
         await client.run(find())
         assert client.server().pool.state.created == 1
+
+
+def beyond_9999(field: str) -> dict[str, Any]:
+    return {"cursor": {"id": 7, "ns": "db.coll", field: [{"at": FAR_DATE}]}}
+
+
+class Refusing(TypeDecoder):
+    """A decoder of the user's own that fails."""
+
+    bson_type = str
+
+    def transform_bson(self, value: Any) -> Any:
+        raise LookupError(value)
+
+
+REFUSING = CodecOptions[dict[str, Any]](type_registry=TypeRegistry([Refusing()]))
+
+
+@pytest.mark.parametrize("make", [find, lambda: RunCommand("db", {"find": "coll"})], ids=["find", "command"])
+@pytest.mark.parametrize("who", ["python", "decoder"])
+async def test_a_cursor_in_a_reply_that_is_refused_is_killed(make: Any, who: str) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    server = deployment["a:1"]
+    named = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"name": "x"}]}}
+    server.on("find", beyond_9999("firstBatch") if who == "python" else named)
+    async with driver(deployment) as client:
+        operation = make()
+        if who == "decoder":
+            operation.codec_options = REFUSING
+        with pytest.raises(InvalidBSON):
+            await client.run(operation)
+        await anyio.sleep(1)
+        (kill,) = server.commands("killCursors")
+        assert (kill["$db"], kill["killCursors"], kill["cursors"]) == ("db", "coll", [7])
+        assert client.server().pool.state.created == 1, "the connection is good"
+
+
+async def test_a_cursor_whose_next_batch_is_refused_is_left_to_its_owner() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("getMore", beyond_9999("nextBatch"))
+    async with driver(deployment) as client:
+        with pytest.raises(InvalidBSON):
+            await client.run(GetMore("db", "coll", 7, address=("a", 1)))
+        await anyio.sleep(1)
+        assert not deployment["a:1"].commands("killCursors")
+
+
+async def test_a_cursor_in_a_reply_that_makes_no_sense_is_killed() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", {"cursor": {"id": 7, "ns": "db.coll"}})
+    async with driver(deployment) as client:
+        with pytest.raises(ProtocolError) as caught:
+            await client.run(find())
+        assert caught.value.reached_server
+        await anyio.sleep(1)
+        (kill,) = deployment["a:1"].commands("killCursors")
+        assert kill["cursors"] == [7]
+
+
+async def test_after_a_next_batch_that_makes_no_sense_the_cursor_does_not_go_on() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    server = deployment["a:1"]
+    server.on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": []}})
+    server.on("getMore", {"cursor": {"id": 7, "ns": "db.coll"}})
+    async with scripted_client(deployment) as client:
+        cursor = await client.db.coll.find()
+        with pytest.raises(ProtocolError):
+            await cursor.next()
+        with pytest.raises(InvalidOperation, match="documents may be missing"):
+            await cursor.next()
+        await cursor.close()
+        assert len(server.commands("getMore")) == len(server.commands("killCursors")) == 1
 
 
 async def test_timeout_ms_replaces_the_wait_queue_timeout() -> None:

@@ -14,6 +14,7 @@ from motorlite.read_preferences import Nearest, PrimaryPreferred, ReadPreference
 from motorlite.testing.scripted import Reply, ScriptedDeployment
 from tests.support.core import find, insert
 from tests.support.pools import settle
+from tests.support.scripted_client import scripted_client
 from tests.support.sdam import Client, client
 
 if TYPE_CHECKING:
@@ -95,6 +96,33 @@ async def test_without_a_primary(preference: Selector, hosts: str) -> None:
         else:
             with pytest.raises(ServerSelectionTimeoutError):
                 await driver.select(preference, limit=0.1)
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_a_cursor_on_a_server_that_has_left_is_given_up_at_once(when: str) -> None:
+    deployment = replica_set()
+    opened = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": []}}
+    deployment["b:1"].on("find", opened)
+    async with scripted_client(deployment, heartbeatFrequencyMS=10_000) as api:
+        coll = api.db.get_collection("coll", read_preference=Secondary(tag_sets=[{"dc": "ny"}]))
+        cursor = await coll.find()
+        assert cursor.address == ("b", 1)
+        if when == "before":
+            deployment.remove("b:1")
+        else:
+            deployment["b:1"].is_down = True
+            deployment["b:1"].drop_connections()
+        await anyio.sleep(11)
+        start = anyio.current_time()
+        if when == "meanwhile":
+            deployment.remove("b:1")
+        with pytest.raises(AutoReconnect, match="b:1 has left the deployment") as caught:
+            await cursor.next()
+        assert not caught.value.timeout
+        await cursor.close()
+        took = anyio.current_time() - start
+        assert took == 0 if when == "before" else took <= 10, "as soon as the deployment says so"
+        assert not cursor.alive
 
 
 async def test_operations_go_where_their_preference_says() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -137,7 +138,7 @@ def threadless() -> Runtime:
     """The running loop, on which nothing waits for a thread: in virtual time, that would never end."""
     runtime: Any = current_runtime()
 
-    async def at_once(function: Callable[[], Any]) -> Any:
+    async def at_once(function: Callable[[], Any], until: float = inf) -> Any:
         return function()
 
     runtime.run_in_thread = at_once

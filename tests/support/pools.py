@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from motorlite._pool.establish import EstablishmentError
     from motorlite.deadline import Deadline
     from motorlite.testing.scripted import ScriptedDeployment, ScriptedServer
+    from motorlite.values import Address
 
 INF = float("inf")
 
@@ -129,6 +130,11 @@ async def pool_on(
     address = deployment.addresses[0]
     failed: list[Callable[[EstablishmentError, int], None]] = []
     late: list[Mapping[str, Any]] = []
+
+    def learn_late(address: Address, reply: Mapping[str, Any]) -> bool:
+        late.append(reply)
+        return True
+
     pool = Pool(
         address,
         PoolOptions(**options),
@@ -136,7 +142,7 @@ async def pool_on(
         host=host,
         establisher=establisher,
         on_error=lambda failure, generation: failed[0](failure, generation),
-        on_late_reply=lambda address, reply: not late.append(reply),
+        on_late_reply=learn_late,
         publish=log.publish if listen else None,
     )
     subject = Subject(pool, deployment.servers[address], runtime, host, log)

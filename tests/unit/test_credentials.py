@@ -25,6 +25,18 @@ def build(username: str | None = None, password: str | None = None, **options: A
     return build_credentials(username, password, None, options)
 
 
+async def provider() -> None:
+    """As of an application that takes the driver to await it."""
+
+
+class Provider:
+    async def load(self) -> None: ...
+
+
+class CallableProvider:
+    async def __call__(self) -> None: ...
+
+
 def test_the_default_mechanism_is_negotiated() -> None:
     credentials = build("u", "p", authMechanism="DEFAULT")
     assert credentials == Credentials("u", "p", "admin")
@@ -60,6 +72,11 @@ def test_objects_are_kept() -> None:
         ("", "p", "PLAIN", {}, "PLAIN authentication needs a username"),
         (None, None, "MONGODB-OIDC", {"OIDC_CALLBACK": build}, "OIDC_CALLBACK must be a motorlite.auth_oidc"),
         (None, None, "MONGODB-AWS", {"AWS_CREDENTIAL_PROVIDER": "me"}, "must be a provider of botocore"),
+        (None, None, "MONGODB-AWS", {"AWS_CREDENTIAL_PROVIDER": provider}, "must not be an async function"),
+        (None, None, "MONGODB-AWS", {"AWS_CREDENTIAL_PROVIDER": Provider()}, "must not be an async function"),
+        (None, None, "MONGODB-AWS", {"AWS_CREDENTIAL_PROVIDER": CallableProvider()}, "must not be an async function"),
+        ("AKIA", "secret", "MONGODB-AWS", {}, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.*AWS_CREDENTIAL_PROVIDER"),
+        (None, "secret", "MONGODB-AWS", {}, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.*AWS_CREDENTIAL_PROVIDER"),
         ("u", "p", "GSSAPI", {"ENVIRONMENT": "x"}, "allowed are: SERVICE_NAME"),
         (None, None, "MONGODB-OIDC", {}, "got none of them"),
         (

@@ -22,6 +22,7 @@ def test_driver_info() -> None:
         ({"name": None}, TypeError, "name must be a string, not None"),
         ({"name": "odm", "version": 1}, TypeError, "version must be a string, not 1"),
         ({"name": "odm", "platform": "a|b"}, ConfigurationError, "platform must not contain"),
+        ({"name": "odm\ud800"}, ConfigurationError, "name cannot be encoded as UTF-8"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], error: type[Exception], text: str) -> None:

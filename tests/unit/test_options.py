@@ -357,12 +357,59 @@ def test_mechanism_properties() -> None:
         ({"ALLOWED_HOSTS": [""]}, ValueError),
         ({"SERVICE_NAME": 5}, TypeError),
         ({5: "a"}, TypeError),
-        ({"UNKNOWN": "a"}, ValueError),
     ],
 )
 def test_wrong_mechanism_properties(properties: dict[Any, Any], error: type[Exception]) -> None:
     with pytest.raises(error, match="authMechanismProperties must be"):
         client_options(authMechanism="GSSAPI", username="u", authMechanismProperties=properties)
+
+
+def test_an_unknown_mechanism_property_is_named() -> None:
+    text = r"has the unknown name 'Oidc_Callbck'; did you mean OIDC_CALLBACK.*\? known are ALLOWED_HOSTS, .*ENVIRONMENT"
+    with pytest.raises(ValueError, match=text) as caught:
+        client_options(authMechanism="MONGODB-OIDC", authMechanismProperties={"Oidc_Callbck": "secret"})
+    assert isinstance(caught.value, ConfigurationError)
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ValueError, match="has the unknown name 'X'; known are"):
+        client_options(authMechanism="MONGODB-OIDC", authMechanismProperties={"X": "secret"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("username", "secret\ud800"),
+        ("password", "secret\ud800"),
+        ("authSource", "secret\ud800"),
+        ("appname", "secret\ud800"),
+        ("replicaSet", "secret\ud800"),
+        ("proxyPassword", "secret\ud800"),
+        ("w", "secret\ud800"),
+        ("readPreferenceTags", "dc:secret\ud800"),
+        ("authMechanismProperties", {"SERVICE_NAME": "secret\ud800"}),
+    ],
+)
+def test_what_no_message_can_hold(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} cannot be encoded as UTF-8") as caught:
+        client_options(**{name: value})
+    assert isinstance(caught.value, ConfigurationError)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "secret" not in repr(error)
+        error = error.__context__
+
+
+def test_warnings_are_told_when_the_rest_does_not_fit_together() -> None:
+    uri = "mongodb://a/?authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIROMENT:k8s"
+    with (
+        pytest.warns(UserWarning, match="'ENVIROMENT'; did you mean ENVIRONMENT"),
+        pytest.raises(ConfigurationError, match="needs one of the mechanism properties"),
+    ):
+        client_options(uri)
+    with (
+        pytest.warns(UserWarning, match="unknown option 'foo'"),
+        pytest.raises(ConfigurationError, match="maxPoolSise"),
+    ):
+        client_options("mongodb://a/?foo=bar", maxPoolSise=3)
 
 
 def test_warnings_point_at_the_caller_of_the_constructor() -> None:

@@ -157,7 +157,14 @@ def test_srv_max_hosts(other: str) -> None:
         (f"appname={'ü' * 65}", "appname must be a string of 1 to 128 bytes"),
         ("authMechanism=MONGODB-CR", "authMechanism must be one of"),
         ("authMechanismProperties=NAME", "authMechanismProperties must be"),
-        ("authMechanismProperties=OIDC_CALLBACK:a", "authMechanismProperties must be"),
+        (
+            "authMechanismProperties=OIDC_CALLBACK:a",
+            "authMechanismProperties has OIDC_CALLBACK, which must be given as",
+        ),
+        (
+            "authMechanismProperties=ENVIROMENT:a",
+            "the unknown name 'ENVIROMENT'; did you mean ENVIRONMENT.*; it is ignored",
+        ),
         ("readPreference=Primary", "readPreference must be"),
         ("uuidRepresentation=new", "uuidRepresentation must be one of"),
         ("datetime_conversion=9", "datetime_conversion must be"),
@@ -292,3 +299,19 @@ def test_any_text_is_parsed_or_refused(text: str, scheme: str) -> None:
         except ConfigurationError:
             return
     assert parsed.hosts or parsed.srv_host
+
+
+def test_what_no_message_can_hold() -> None:
+    for uri in ("mongodb://secret\ud800@a/", "mongodb://u:secret\ud800@a/", "mongodb://a/?appname=secret\ud800"):
+        with pytest.raises(InvalidURI, match="cannot be encoded as UTF-8") as caught:
+            parse_uri(uri)
+        assert "secret" not in repr(caught.value)
+        assert caught.value.__context__ is None
+
+
+def test_warnings_come_before_what_raises() -> None:
+    with (
+        pytest.warns(UserWarning, match="unknown option 'foo'"),
+        pytest.raises(ConfigurationError, match="exactly one host"),
+    ):
+        parse_uri("mongodb://a,b/?foo=bar&directConnection=true")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from motorlite._pool.auth.aws import MONGODB_AWS, AwsCredentials
 from motorlite._pool.auth.conversation import violation
 from motorlite.errors import ConfigurationError, PyMongoError
+from motorlite.values import is_encodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,4 +88,7 @@ def _from_environment(environment: Mapping[str, str]) -> AwsCredentials | None:
 def _checked(access_key: object, secret_key: object, token: object) -> AwsCredentials:
     if not isinstance(access_key, str) or not isinstance(secret_key, str) or not isinstance(token, str | None):
         raise ConfigurationError("MONGODB-AWS: credentials are an access key, a secret key and perhaps a session token")
+    if not all(map(is_encodable, (access_key, secret_key, token or ""))):
+        # As the environment has them where a byte is no UTF-8. Which of them it is, and more, stays unsaid.
+        raise ConfigurationError("MONGODB-AWS: the credentials cannot be encoded as UTF-8")
     return AwsCredentials(access_key, secret_key, token)

@@ -101,6 +101,20 @@ class Authentication:
         return scram.ScramUser(credentials.username or "", credentials.password or "", credentials.source, self._nonce)
 
 
+def check_mechanism(credentials: Credentials) -> None:
+    """Refuse the mechanisms of connection strings that are not supported.
+
+    Raises:
+        ConfigurationError: it is one of them.
+    """
+    mechanism = credentials.mechanism
+    if mechanism is not None and mechanism not in SUPPORTED:
+        raise ConfigurationError(
+            f"authentication mechanism {mechanism!r} is not supported by this version of motorlite; "
+            f"supported are {', '.join(SUPPORTED)}"
+        )
+
+
 def start(
     credentials: Credentials, address: Address, nonce: bytes, keys: KeyCache, tokens: oidc.TokenCache
 ) -> Authentication:
@@ -115,12 +129,8 @@ def start(
     """
     if len(nonce) != NONCE_BYTES:
         raise ValueError(f"a nonce has {NONCE_BYTES} bytes, not {len(nonce)}")
+    check_mechanism(credentials)
     mechanism, properties = credentials.mechanism, credentials.mechanism_properties
-    if mechanism is not None and mechanism not in SUPPORTED:
-        raise ConfigurationError(
-            f"authentication mechanism {mechanism!r} is not supported by this version of motorlite; "
-            f"supported are {', '.join(SUPPORTED)}"
-        )
     if "OIDC_HUMAN_CALLBACK" in properties:
         oidc.check_host(address, properties.get("ALLOWED_HOSTS", oidc.DEFAULT_ALLOWED_HOSTS))
     if (mechanism in (None, plain.PLAIN) or mechanism in _SCRAM) and (

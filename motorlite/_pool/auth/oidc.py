@@ -11,6 +11,7 @@ from bson.errors import BSONError
 from motorlite._pool.auth.conversation import EXTERNAL, NeedToken, SaslReply, run, violation
 from motorlite.auth_oidc import OIDCCallbackResult, OIDCIdPInfo
 from motorlite.errors import ConfigurationError, OperationFailure
+from motorlite.values import is_encodable
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
@@ -100,6 +101,8 @@ def check_result(result: object) -> OIDCCallbackResult:
         raise violation(MONGODB_OIDC, "the callback returned no access_token, which must be a string")
     if not isinstance(refresh_token, str | None):
         raise violation(MONGODB_OIDC, "the callback returned a refresh_token that is not a string")
+    if not is_encodable(token) or not is_encodable(refresh_token or ""):
+        raise violation(MONGODB_OIDC, "the callback returned a token that cannot be encoded as UTF-8")
     if expires_in is not None and not (isinstance(expires_in, int | float) and expires_in >= 0):
         raise violation(MONGODB_OIDC, "the callback returned expires_in_seconds that are no number of at least 0")
     return result

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 AZURE: Final[Address] = ("169.254.169.254", 80)
 GCP: Final[Address] = ("metadata", 80)
 KUBERNETES_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+# Characters of an answer that is an error, as much of it as an error of ours repeats.
+_MAX_SHOWN: Final = 500
 # Where the clouds tell of another file, in the order in which they are asked.
 _KUBERNETES_VARIABLES: Final = ("AZURE_FEDERATED_TOKEN_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE")
 
@@ -86,7 +88,8 @@ class _MetadataCallback(OIDCCallback):
             # Not as it is: the server that is being authenticated to has no part in it.
             raise violation(MONGODB_OIDC, f"{what} gave no answer: {error}") from error
         if response.status != 200:
-            raise violation(MONGODB_OIDC, f"{what} answered with status {response.status}: {response.body}")
+            text = response.body[:_MAX_SHOWN]
+            raise violation(MONGODB_OIDC, f"{what} answered with status {response.status}: {text}")
         return response.body
 
 

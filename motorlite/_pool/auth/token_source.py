@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from motorlite._net.runtime import WaitTimeout
 from motorlite._pool.auth.conversation import violation
@@ -21,14 +21,14 @@ from motorlite._pool.auth.oidc import (
     MONGODB_OIDC,
     check_result,
 )
-from motorlite.auth_oidc import OIDCCallbackContext
-from motorlite.errors import ExecutionTimeout, PyMongoError
+from motorlite.auth_oidc import OIDCCallbackContext, OIDCCallbackResult
+from motorlite.errors import ExecutionTimeout, InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from motorlite._net.runtime import BackgroundTask, Host, Runtime, Waiter
     from motorlite._pool.auth.conversation import NeedToken
     from motorlite._pool.auth.oidc import TokenCache
-    from motorlite.auth_oidc import OIDCCallback, OIDCCallbackResult
+    from motorlite.auth_oidc import OIDCCallback
 
 
 class Limits:
@@ -60,6 +60,15 @@ class _Call:
         self.waiters: list[Waiter] = []
 
 
+class _Own(NamedTuple):
+    """An error that the driver made, not the application."""
+
+    error: PyMongoError
+
+
+_Outcome: TypeAlias = OIDCCallbackResult | BaseException | _Own
+
+
 class TokenSource:
     """The callback of one client."""
 
@@ -72,6 +81,7 @@ class TokenSource:
         username: str | None,
         *,
         is_human: bool,
+        is_built_in: bool = False,
     ) -> None:
         self._runtime = runtime
         self._host = host
@@ -80,6 +90,8 @@ class TokenSource:
         self._username = username or ""
         self._timeout = HUMAN_TIMEOUT if is_human else MACHINE_TIMEOUT
         self._is_human = is_human
+        # The callback is the driver's own, so what it raises is no secret of the application's.
+        self._is_built_in = is_built_in
         # The one that is going on.
         self._call: _Call | None = None
         # The newest that was cancelled; the next one begins when it has ended.
@@ -90,20 +102,25 @@ class TokenSource:
 
         Raises:
             OperationFailure: the callback failed, or returned something else than a token.
+            ConfigurationError: the driver's own callback lacks a setting.
             ExecutionTimeout: it took too long.
+            InvalidOperation: the client is closed.
         """
         cache, now = self._cache, self._runtime.now()
         if cache.access_token is not None:
             return cache.access_token, True
         call, is_cached = self._call, True
         if call is None or now >= call.until:
+            if self._host.is_closed:
+                raise InvalidOperation("the client is closed")
             call, is_cached = self._begin(request, limits), False
         result = await self._wait(call, limits)
         if not self._is_limited(limits):
             # The callback has time of its own.
             limits.until += self._runtime.now() - now
-        if isinstance(result, PyMongoError):
-            raise violation(MONGODB_OIDC, "the callback failed") from result
+        if isinstance(result, _Own):
+            # A new exception for each who waits; the reason is the driver's own, so it is no secret.
+            raise type(result.error)(str(result.error)) from result.error
         if isinstance(result, BaseException):
             raise violation(MONGODB_OIDC, f"the callback raised {type(result).__name__}") from result
         return result.access_token, is_cached
@@ -112,14 +129,14 @@ class TokenSource:
         """Whether `limits.until` bounds the wait; the human callback is not subject to timeoutMS, its operation is."""
         return limits.operation_until is not None and (limits.is_operation or not self._is_human)
 
-    async def _wait(self, call: _Call, limits: Limits) -> OIDCCallbackResult | BaseException:
+    async def _wait(self, call: _Call, limits: Limits) -> _Outcome:
         until = call.until
         if self._is_limited(limits):
             until = min(until, limits.until)
         waiter = self._runtime.waiter()
         call.waiters.append(waiter)
         try:
-            outcome: OIDCCallbackResult | BaseException = await waiter.wait(until)
+            outcome: _Outcome = await waiter.wait(until)
         except WaitTimeout:
             if until == call.until and call is self._call:
                 self._end(call)
@@ -151,25 +168,37 @@ class TokenSource:
         call.task.cancel()
 
     async def _run(self, call: _Call, context: OIDCCallbackContext, starts: float) -> None:
-        outcome: object = violation(MONGODB_OIDC, "the client was closed before the callback returned")
+        outcome: _Outcome
         previous, self._cancelled = self._cancelled, None
         try:
             if previous is not None:
                 await previous.ended.wait(call.until)
             if starts > self._runtime.now():
                 await self._runtime.sleep(starts - self._runtime.now())
-            result = check_result(await self._fetch(context))
-            if call is self._call:  # not one that heard of its cancellation and returned all the same
-                self._cache.store(result, context.idp_info)
-            outcome = result
+            outcome = await self._result(context)
+            if call is self._call and not isinstance(outcome, _Own):
+                # Not of one that heard of its cancellation and returned all the same.
+                self._cache.store(outcome, context.idp_info)
         except Exception as error:
             # Whatever the application raises is told to those who wait.
-            outcome = error
+            outcome = _Own(error) if self._is_built_in and isinstance(error, PyMongoError) else error
+        except BaseException as error:
+            # A cancellation: of ours, or one that the callback raises by itself.
+            closed = violation(MONGODB_OIDC, "the client was closed before the callback returned")
+            outcome = _Own(closed) if self._host.is_closed else error
+            raise
         finally:
             if call is self._call:
                 self._call = None
             for waiter in (*call.waiters, call.ended):
                 waiter.offer(outcome)
+
+    async def _result(self, context: OIDCCallbackContext) -> OIDCCallbackResult | _Own:
+        result = await self._fetch(context)
+        try:
+            return check_result(result)
+        except PyMongoError as error:
+            return _Own(error)
 
     async def _fetch(self, context: OIDCCallbackContext) -> object:
         fetch: Any = self._callback.fetch

@@ -46,7 +46,7 @@ async def test_2_an_arbitrary_auth_mechanism_is_accepted(
         assert isinstance(core, Core)
         core.enter()
 
-        async def at_once(function: Any) -> Any:
+        async def at_once(function: Any, until: float) -> Any:
             return function()
 
         # In virtual time, nothing may wait for a thread.

@@ -170,3 +170,14 @@ def test_what_a_client_is_built_on(kind: type[Any]) -> None:
     # Made by the first operation.
     late = {"executor", "now", "scope_deadline"} if kind is Core else set()
     assert [name for name in names if not hasattr(made, name) and name not in late] == []
+
+
+@pytest.mark.parametrize("option", ["tlsCAFile", "tlsCertificateKeyFile", "tlsCRLFile"])
+def test_files_are_looked_at_when_the_client_is_made(option: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{option} '/nowhere/at.all' cannot be used"):
+        AsyncMongoClient(f"mongodb://a/?{option}=%2Fnowhere%2Fat.all")
+
+
+def test_a_mechanism_that_is_not_supported() -> None:
+    with pytest.raises(ConfigurationError, match="'GSSAPI' is not supported by this version"):
+        AsyncMongoClient("mongodb://user@a/?authMechanism=GSSAPI")

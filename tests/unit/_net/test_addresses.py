@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from contextlib import ExitStack, suppress
+from math import inf
+from random import Random
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
+from motorlite._net import proxy as proxy_module
+from motorlite._net import socks5
 from motorlite._net.current import current_runtime
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProxyError, ProxyTimeout
@@ -82,6 +88,71 @@ async def test_the_first_refuses(port: int, resolve: Callable[..., None]) -> Non
 async def test_the_first_swallows_everything(port: int, resolve: Callable[..., None]) -> None:
     resolve(BAD, GOOD)
     await connect(port, 1)
+
+
+@pytest.mark.usefixtures("black_hole")
+@pytest.mark.parametrize("seconds", [20, inf])
+async def test_the_next_is_not_kept_waiting(port: int, resolve: Callable[..., None], seconds: float) -> None:
+    resolve(BAD, BAD, GOOD)
+    runtime = current_runtime()
+    begin = runtime.now()
+    await connect(port, seconds)
+    assert 0.4 < runtime.now() - begin < 2, "a quarter of a second for each"
+
+
+@pytest.mark.usefixtures("black_hole")
+async def test_the_next_address_of_a_proxy_is_not_kept_waiting(
+    port: int, resolve: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve(BAD, GOOD)
+    runtime = current_runtime()
+    begin = runtime.now()
+    accepted: list[float] = []
+    real = socks5.conversation
+
+    def conversation(*args: Any) -> Any:
+        accepted.append(runtime.now() - begin)
+        return real(*args)
+
+    monkeypatch.setattr(proxy_module, "conversation", conversation)
+    with pytest.raises(ProxyTimeout):
+        await runtime.connect(("server.invalid", 1), FrameReader(), begin + 1.5, None, ProxyOptions("db.example", port))
+    assert len(accepted) == 1
+    assert accepted[0] < 0.6
+
+
+def open_sockets() -> set[int]:
+    # One that is collected without having been closed warns, which fails the test as well.
+    return {item.fileno() for item in gc.get_objects() if isinstance(item, socket.socket) and item.fileno() >= 0}
+
+
+@pytest.mark.usefixtures("black_hole")
+@pytest.mark.parametrize("has_proxy", [False, True])
+async def test_cancelled_at_any_moment_no_socket_stays_open(
+    port: int, resolve: Callable[..., None], has_proxy: bool
+) -> None:
+    """Two addresses answer, and one swallows everything; most cancellations come about when the second is tried."""
+    resolve(BAD, GOOD, GOOD)
+    runtime = current_runtime()
+    proxy = ProxyOptions("db.example", port) if has_proxy else None
+    random = Random(1)
+    before = open_sockets()
+    outcomes = {"cancelled": 0, "connected": 0}
+
+    async def attempt(seconds: float) -> None:
+        with anyio.move_on_after(seconds) as scope:
+            stream = await runtime.connect(("db.example", port), FrameReader(), inf, None, proxy)
+            stream.abort()
+        outcomes["cancelled" if scope.cancelled_caught else "connected"] += 1
+
+    for _ in range(20):
+        async with anyio.create_task_group() as group:
+            for _ in range(10):
+                group.start_soon(attempt, random.choice([random.uniform(0, 0.02), random.uniform(0.245, 0.27)]))
+    assert outcomes["cancelled"] > 50
+    assert has_proxy or outcomes["connected"] > 10
+    await anyio.sleep(0.05)
+    assert open_sockets() <= before
 
 
 @pytest.mark.usefixtures("black_hole")

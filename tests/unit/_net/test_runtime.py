@@ -7,6 +7,7 @@ import contextvars
 import gc
 import logging
 import threading
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -464,6 +465,87 @@ async def test_threads() -> None:
 
     with pytest.raises(LookupError, match="in the thread"):
         await runtime.run_in_thread(fail)
+
+
+@pytest.mark.real_time
+async def test_a_thread_that_takes_too_long_is_not_waited_for() -> None:
+    runtime = current_runtime()
+    may_go_on = threading.Event()
+    begin = runtime.now()
+    try:
+        with pytest.raises(WaitTimeout):
+            await runtime.run_in_thread(partial(may_go_on.wait, 10), begin + 0.05)
+        assert runtime.now() - begin < 5
+    finally:
+        may_go_on.set()
+
+    def fail() -> None:
+        raise TimeoutError("of its own")
+
+    assert await runtime.run_in_thread(threading.get_ident, runtime.now() + 60)
+    with pytest.raises(TimeoutError, match="of its own"):
+        await runtime.run_in_thread(fail, runtime.now() + 60)
+
+
+async def test_a_host_knows_that_it_is_closed() -> None:
+    host = current_runtime().host("test", lambda: None)
+    assert not host.is_closed
+    async with anyio.create_task_group() as group:
+        group.start_soon(host.close)
+        await checkpoint()
+        await checkpoint()
+        assert host.is_closed, "as soon as its end has begun"
+    assert host.is_closed
+
+
+@pytest.mark.real_time
+async def test_a_call_from_another_thread() -> None:
+    runtime = current_runtime()
+    called: list[Any] = []
+    waiter = runtime.waiter()
+
+    def call(what: str) -> None:
+        called.append((what, threading.get_ident(), variable.get()))
+        waiter.offer(True)
+
+    token = variable.set("the caller's")
+    try:
+        await runtime.run_in_thread(lambda: runtime.run_soon(call, "there"))
+        await waiter.wait(runtime.now() + 10)
+        waiter = runtime.waiter()
+        runtime.run_soon(call, "here")
+        assert len(called) == 1, "not at once"
+        await waiter.wait(runtime.now() + 10)
+    finally:
+        variable.reset(token)
+    assert called == [(where, threading.get_ident(), "nothing") for where in ("there", "here")]
+
+
+@pytest.mark.real_time
+async def test_a_call_that_fails_ends_nothing_else() -> None:
+    runtime = current_runtime()
+    if runtime.name != "trio":  # asyncio has a handler of its own for it, which the tests take for a failure
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: None)
+    waiter = runtime.waiter()
+
+    def fail() -> None:
+        raise LookupError("on the event loop")
+
+    runtime.run_soon(fail)
+    runtime.run_soon(lambda: waiter.offer(True))  # type: ignore[arg-type]  # what it returns is of no interest
+    assert await waiter.wait(runtime.now() + 10)
+
+
+def test_a_call_after_the_end_of_the_loop(run: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
+    runtimes = []
+    called: list[str] = []
+
+    async def main() -> None:
+        runtimes.append(current_runtime())
+
+    run(main)
+    runtimes[0].run_soon(called.append, "too late")
+    assert called == []
 
 
 def test_background_work_never_begins_before_spawn_returns() -> None:

@@ -142,7 +142,10 @@ def test_an_encrypted_key(files: Certificates, tmp_path: Path) -> None:
     make_context(TLSOptions(certificate_key_file=path, certificate_key_file_password="secret"))
     with pytest.raises(ConfigurationError, match="set tlsCertificateKeyFilePassword"):
         make_context(TLSOptions(certificate_key_file=path))
-    with pytest.raises(ConfigurationError, match=r"tlsCertificateKeyFile .* cannot be used"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"tlsCertificateKeyFile .* cannot be used: .*\(is tlsCertificateKeyFilePassword right\?\)",
+    ):
         make_context(TLSOptions(certificate_key_file=path, certificate_key_file_password="wrong"))
     with pytest.raises(ConfigurationError, match=r"tlsCertificateKeyFile .* cannot be used"):
         make_context(TLSOptions(certificate_key_file=path, certificate_key_file_password="x" * 5_000))

@@ -11,6 +11,7 @@ from motorlite._operations.aggregate import (
     CountDocuments,
     count_pipeline,
     has_write_stage,
+    waits_for_data,
 )
 from motorlite.concerns import ReadConcern, WriteConcern
 from motorlite.errors import WriteConcernError
@@ -145,6 +146,23 @@ def test_the_write_concern_error_of_a_write_stage_is_raised() -> None:
 )
 def test_has_write_stage(pipeline: list[dict[str, Any]], expected: bool) -> None:
     assert has_write_stage(pipeline) is expected
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "expected"),
+    [
+        ([{"$changeStream": {}}], True),
+        ([{"$changeStream": {}}, {"$match": {}}], True),
+        ([{"$match": {}}], False),
+        ([], False),
+        (None, False),
+        (["$changeStream"], False),
+        ("$changeStream", False),
+    ],
+    ids=repr,
+)
+def test_waits_for_data(pipeline: Any, expected: bool) -> None:
+    assert waits_for_data(pipeline) is expected
 
 
 def test_count_documents() -> None:

@@ -42,6 +42,23 @@ def test_facts() -> None:
     assert operation.parse({"ok": 1, "x": 2}) == {"ok": 1, "x": 2}
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ({"getMore": 5, "collection": "c", "maxTimeMS": 600_000}, True),
+        ({"getMore": 5, "collection": "c"}, False),
+        ({"hello": 1, "maxAwaitTimeMS": 10_000, "topologyVersion": {}}, True),
+        ({"isMaster": 1, "maxAwaitTimeMS": 10_000}, True),
+        ({"ismaster": 1, "maxAwaitTimeMS": 10_000}, True),
+        ({"hello": 1, "maxTimeMS": 5}, False),
+        ({"find": "c", "maxTimeMS": 5}, False),
+    ],
+    ids=repr,
+)
+def test_commands_that_wait_for_news(command: dict[str, Any], expected: bool) -> None:
+    assert RunCommand("db", command).is_await_data is expected
+
+
 def test_an_empty_command() -> None:
     with pytest.raises(ValueError, match="a command must not be empty"):
         RunCommand("db", {})

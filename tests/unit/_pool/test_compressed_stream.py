@@ -10,7 +10,8 @@ import bson
 import pytest
 
 from motorlite._net.current import current_runtime
-from motorlite._pool.compressed_stream import CompressedStream
+from motorlite._net.runtime import WaitTimeout
+from motorlite._pool.compressed_stream import LARGE, CompressedStream
 from motorlite._wire import op_msg
 from motorlite._wire.compression import Noop, Zlib, Zstd, compress, decompress
 from motorlite._wire.frames import FrameReader
@@ -128,25 +129,55 @@ async def test_a_large_request_is_compressed_in_a_thread(
     stream.agree(["zlib"])
     threads: list[int] = []
     thread_of_the_loop = threading.get_ident()
-    unsent: list[bool] = []
 
     class Watched(Zlib):
         def compress(self, data: memoryview) -> bytes:
             threads.append(threading.get_ident())
-            unsent.append(stream.has_unsent)
             return super().compress(data)
 
     monkeypatch.setattr(stream, "_compressor", Watched())
     large = op_msg.encode(4, bson.encode({"insert": "c", "text": "x" * 256 * 1024, "$db": "d"}))
     inner.answers.append(FIND)
-    assert await stream.exchange(large, 5.0) == FIND
-    await stream.send(large, 5.0)
-    assert inner.sent == [compress(large, Zlib())] * 2
+    packed = await stream.pack_large(large, inf)
+    assert packed == compress(large, Zlib())
+    assert not inner.sent, "until then nothing is written"
+    for message in (packed, large):
+        # Neither is compressed on the event loop.
+        assert await stream.exchange(message, 5.0) == FIND
+        await stream.send(message, 5.0)
+        assert inner.sent == [message, message]
+        inner.sent.clear()
+        inner.answers.append(FIND)
+    assert len(threads) == 1
     assert thread_of_the_loop not in threads
-    assert unsent == [True, True], "until then nothing was written"
-    assert not stream.has_unsent
     await stream.send(FIND, 5.0)
-    assert threads[2:] == [thread_of_the_loop]
+    assert threads[1:] == [thread_of_the_loop]
+
+
+@pytest.mark.real_time
+async def test_a_large_request_that_is_not_compressed_in_time(
+    stream: CompressedStream, inner: Inner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.agree(["zlib"])
+    may_go_on = threading.Event()
+
+    class Slow(Zlib):
+        def compress(self, data: memoryview) -> bytes:
+            may_go_on.wait(10)
+            return super().compress(data)
+
+    monkeypatch.setattr(stream, "_compressor", Slow())
+    runtime = current_runtime()
+    begin = runtime.now()
+    try:
+        with pytest.raises(WaitTimeout):
+            await stream.pack_large(bytes(LARGE), begin + 0.05)
+        assert runtime.now() - begin < 5
+    finally:
+        may_go_on.set()
+    assert not inner.sent
+    with pytest.raises(WaitTimeout):
+        await stream.pack_large(bytes(LARGE), runtime.now())
 
 
 async def test_everything_else_is_the_inner_streams(stream: CompressedStream, inner: Inner) -> None:

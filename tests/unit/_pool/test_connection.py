@@ -236,6 +236,16 @@ async def test_the_limit_of_the_server_is_learned() -> None:
     assert peer.connection.handshake.facts is peer.connection.facts
 
 
+@pytest.mark.anyio
+async def test_no_server_sets_a_limit_above_that_of_the_protocol() -> None:
+    peer = Peer()
+    peer.connection.learn(
+        parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": 2**31 - 1}, False)
+    )
+    assert peer.framer.max_message_size == 48_000_000
+    assert peer.connection.facts.max_message_size == 2**31 - 1, "what it takes is for it to say"
+
+
 # --- exhaust ---
 
 

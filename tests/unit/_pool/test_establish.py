@@ -73,7 +73,7 @@ async def establish(
 ) -> Connection:
     runtime: Any = current_runtime()
 
-    async def at_once(function: Callable[[], T]) -> T:
+    async def at_once(function: Callable[[], T], until: float) -> T:
         return function()
 
     # In virtual time, nothing may wait for a thread.
@@ -236,7 +236,7 @@ async def test_a_cancellation_closes_the_socket(deployment: ScriptedDeployment) 
 
 
 async def test_a_bug_closes_the_socket(deployment: ScriptedDeployment) -> None:
-    def bug(_: Any = None) -> Any:
+    def bug(*_: Any) -> Any:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

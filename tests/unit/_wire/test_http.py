@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +60,16 @@ def test_an_error() -> None:
         b"HTTP/1.1 200\r\nContent-Length: many\r\n\r\n",
         b"HTTP/1.1 200\r\nContent-Length: -1\r\n\r\n",
         b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+        # What Python takes for numbers.
+        b"HTTP/1.1 \xb2\xb3\xb9 OK\r\n\r\n",
+        b"HTTP/1.1 200\r\nContent-Length: +1\r\n\r\na",
+        b"HTTP/1.1 200\r\nContent-Length: 1_0\r\n\r\n0123456789",
+        b"HTTP/1.1 200\r\nContent-Length: \xb2\r\n\r\naa",
+        b"HTTP/1.1 200\r\nContent-Length: " + b"9" * 5_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n+1\r\na\r\n0\r\n\r\n",
+        b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n",
+        b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n1_0\r\n",
     ],
 )
 def test_nonsense(data: bytes) -> None:
@@ -76,6 +88,39 @@ def test_an_endless_response() -> None:
     reader = ResponseReader()
     with pytest.raises(ProtocolError, match="more than"):
         reader.feed(b"x" * (MAX_RESPONSE + 1))
+
+
+def test_no_byte_is_looked_at_again_and_again() -> None:
+    """Chunks of one byte, in segments of one byte: with each, only what is new is read."""
+
+    class Counting(bytearray):
+        looked_at = 0
+
+        def __bytes__(self) -> bytes:
+            Counting.looked_at += len(self)
+            return bytes(memoryview(self))
+
+        def find(self, mark: Any, start: Any = 0, *rest: Any) -> int:
+            found = super().find(mark, start, *rest)
+            Counting.looked_at += (len(self) if found < 0 else found + len(mark)) - start
+            return found
+
+        def __getitem__(self, key: Any) -> Any:
+            found = super().__getitem__(key)
+            Counting.looked_at += len(found) if isinstance(key, slice) else 1
+            return found
+
+    data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 2_000 + b"0\r\n"
+    reader = ResponseReader()
+    reader._data = Counting()
+    frames = [frame for byte in data for frame in reader.feed(bytes([byte]))]
+    assert [parse(frame).body for frame in frames] == ["a" * 2_000]
+    assert Counting.looked_at < 10 * len(data)
+
+
+def test_chunks_count_more_than_a_length() -> None:
+    both = CHUNKED.replace(b"Transfer", b"Content-Length: 1\r\nTransfer")
+    assert parse(both).body == "token"
 
 
 @given(st.binary(max_size=200))

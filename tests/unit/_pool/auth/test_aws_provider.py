@@ -165,3 +165,18 @@ def test_a_provider_that_returns_something_else(result: Any) -> None:
 
 def test_the_repr_is_redacted() -> None:
     assert repr(Sources(sdk=plain("x")).provider) == "<AwsProvider>"
+
+
+@pytest.mark.parametrize("field", ["access_key", "secret_key", "token"])
+def test_credentials_that_no_request_can_hold(field: str) -> None:
+    # As the environment has it where a byte is no UTF-8.
+    text = b"secret\xe9".decode(errors="surrogateescape")
+    credentials = plain("a", "token")
+    setattr(credentials, field, text)
+    variable = {"access_key": "AWS_ACCESS_KEY_ID", "secret_key": "AWS_SECRET_ACCESS_KEY", "token": "AWS_SESSION_TOKEN"}
+    environment = Sources()
+    environment.environment = {**ENVIRONMENT, variable[field]: text}
+    for sources in (Sources(lambda: credentials), environment):
+        with pytest.raises(ConfigurationError, match="cannot be encoded as UTF-8") as caught:
+            sources.look_up()
+        assert caught.value.__context__ is None, "UnicodeEncodeError shows the text"

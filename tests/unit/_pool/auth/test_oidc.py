@@ -212,12 +212,15 @@ def test_ends_that_come_at_the_wrong_time() -> None:
         (OIDCCallbackResult("secret", float("nan")), "at least 0"),
         (OIDCCallbackResult("secret", "3"), "at least 0"),  # type: ignore[arg-type]
         (OIDCCallbackResult("secret", None, b"secret"), "refresh_token that is not a string"),  # type: ignore[arg-type]
+        (OIDCCallbackResult("secret\ud800"), "cannot be encoded as UTF-8"),
+        (OIDCCallbackResult("secret", None, "secret\udce9"), "cannot be encoded as UTF-8"),
     ],
 )
 def test_results_that_are_of_no_use(result: Any, text: str) -> None:
     with pytest.raises(OperationFailure, match=text) as caught:
         check_result(result)
     assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None, "UnicodeEncodeError shows the text"
 
 
 def test_results_that_are() -> None:

@@ -153,6 +153,14 @@ async def test_errors_show_the_body() -> None:
     assert not service.open
 
 
+async def test_errors_show_the_beginning_of_a_long_body() -> None:
+    body = b"no such resource! " + b"x" * 10_000
+    service = Service(b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    with pytest.raises(OperationFailure, match=r"status 400: no such resource! x+$") as caught:
+        await fetch(service, ENVIRONMENT="azure", TOKEN_RESOURCE="x")
+    assert 500 < len(str(caught.value)) < 700
+
+
 @pytest.mark.parametrize(
     ("service", "text"),
     [
