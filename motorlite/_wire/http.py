@@ -149,11 +149,12 @@ class _Parser:
 
     def _read_head(self, head: str) -> None:
         status_line, *lines = head.split("\r\n")
-        version, _, status = status_line.partition(" ")
-        if not version.startswith("HTTP/1.") or not _is_number(status[:3]):
+        version, _, reason = status_line.partition(" ")
+        status = reason[:3]
+        if not version.startswith("HTTP/1.") or not _is_number(status) or len(status) != 3:
             raise ProtocolError("the answer is not HTTP")
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        self._status = int(status[:3])
+        self._status = int(status)
         self._is_chunked = "chunked" in headers.get("transfer-encoding", "").lower()
         if "content-length" in headers and not self._is_chunked:
             self._length = _length(headers["content-length"], 10)

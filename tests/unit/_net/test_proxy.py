@@ -69,6 +69,7 @@ def echo(tls: ssl.SSLContext | None = None) -> Iterator[int]:
     """A server that answers each connection's bytes with themselves; its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     accepted: list[socket.socket] = []
+    is_over = threading.Event()
 
     def serve() -> None:
         with suppress(OSError):
@@ -76,6 +77,10 @@ def echo(tls: ssl.SSLContext | None = None) -> Iterator[int]:
                 plain, _ = listener.accept()
                 plain.settimeout(PATIENCE)
                 accepted.append(plain.dup())
+                if is_over.is_set():  # too late for the end to know of it
+                    accepted.pop().close()
+                    plain.close()
+                    return
                 with (
                     suppress(OSError),
                     plain if tls is None else tls.wrap_socket(plain, server_side=True) as connection,
@@ -89,6 +94,7 @@ def echo(tls: ssl.SSLContext | None = None) -> Iterator[int]:
         yield listener.getsockname()[1]
     finally:
         # The client's loop does not run meanwhile, so it cannot close its side.
+        is_over.set()
         for sock in (listener, *accepted):
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)

@@ -61,6 +61,7 @@ def test_an_error() -> None:
         b"HTTP/1.1 200\r\nContent-Length: -1\r\n\r\n",
         b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
         b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+        b"HTTP/1.1 20\r\n\r\n",
         # What Python takes for numbers.
         b"HTTP/1.1 \xb2\xb3\xb9 OK\r\n\r\n",
         b"HTTP/1.1 200\r\nContent-Length: +1\r\n\r\na",
