@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from motorlite._api.core import CoreLike
     from motorlite._api.cursor_limits import CursorLimits
     from motorlite._api.session import AsyncClientSession
-    from motorlite._execution.operation import CursorReply
-    from motorlite._execution.pinning import Pin
+    from motorlite._execution.operation import CursorReply, Pin
     from motorlite._execution.session import Session
     from motorlite.deadline import Deadline
     from motorlite.read_preferences import _ServerMode

@@ -15,7 +15,7 @@ from motorlite._execution.building import CommandBuilder
 from motorlite._execution.command_events import CommandEvents
 from motorlite._execution.late_reply import worth_waiting_until
 from motorlite._execution.operation import Kind
-from motorlite._execution.pinning import Pin, opens_cursor
+from motorlite._execution.pinning import PinnedConnection, opens_cursor
 from motorlite._execution.retry import Again, Retry
 from motorlite._execution.run import Run, new_operation_id
 from motorlite._execution.selecting import select, select_and_tell
@@ -39,7 +39,7 @@ from motorlite.monitoring import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from motorlite._execution.operation import Command, Operation
+    from motorlite._execution.operation import Command, Operation, Pin
     from motorlite._execution.retry import Raise, RetrySettings
     from motorlite._execution.session import ServerSession, SessionPool
     from motorlite._pool.connection import Connection
@@ -182,7 +182,7 @@ class Executor:
                         raise
                     reply = await self._reauthenticate(run, server, connection, error)
                 if operation.creates_cursor and connection.facts.is_load_balanced and opens_cursor(reply):
-                    run.pin = Pin(server, connection)
+                    run.pin = PinnedConnection(server, connection)
                 return reply
             finally:
                 if run.pin is None:
@@ -191,6 +191,7 @@ class Executor:
             server.operation_count -= 1
 
     async def _attempt_pinned(self, run: Run, pin: Pin) -> Document | None:
+        assert isinstance(pin, PinnedConnection)
         run.server, run.description = pin.server, pin.server.description
         if not pin.is_usable:
             error = AutoReconnect("the connection that the cursor was opened on is lost")

@@ -6,11 +6,10 @@ An operation declares facts; the executor never asks which operation it has.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._execution.pinning import Pin
 from motorlite._topology.selection import WRITABLE, Selector, WritesByPreference
 from motorlite.values import Address, Document, ServerFacts
 
@@ -53,6 +52,19 @@ class TimeLimit(enum.Enum):
     SEND = "send"
     # getMore, and everything of tailable and iteration-mode cursors: the limit is kept by the client alone.
     OMIT = "omit"
+
+
+class Pin(Protocol):
+    """A connection that one cursor keeps (`pinning`)."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a command can be sent on it."""
+        ...
+
+    def release(self) -> None:
+        """Give the connection back to its pool; only the first call has an effect."""
+        ...
 
 
 class DocumentSequence(NamedTuple):

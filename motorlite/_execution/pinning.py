@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from motorlite._topology.server import Server
 
 
-class Pin:
-    """A connection that is checked out until `release`. Two operations never use it at the same time."""
+class PinnedConnection:
+    """A connection that is checked out until `release` (a `Pin`). Two operations never use it at the same time."""
 
     __slots__ = ("_is_released", "connection", "server")
 

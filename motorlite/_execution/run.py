@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
-    from motorlite._execution.pinning import Pin
+    from motorlite._execution.pinning import PinnedConnection
     from motorlite._execution.session import ServerSession, Session
     from motorlite._topology.server import Server
     from motorlite._topology.server_description import ServerDescription
@@ -63,7 +63,7 @@ class Run:
         self.description: ServerDescription | None = None
         self.wire_version = 0
         # The connection that stays with the cursor that was opened, until the cursor has taken it.
-        self.pin: Pin | None = None
+        self.pin: PinnedConnection | None = None
         # The newest write concern error that may be retried, and the reply with ok: 1 that it is in.
         self.concern_error: PyMongoError | None = None
         self.reply: Document | None = None

@@ -321,7 +321,7 @@ class ScriptedDeployment:
         # Whether hello replies have a topologyVersion, and hello can be awaited.
         self.streaming = streaming
         # What is behind the load balancer at the first address, each with a `process_id` that is its serviceId.
-        self.services = [ScriptedServer(self, self.addresses[0]) for _ in range(services)]
+        self.services: list[ScriptedServer] = [ScriptedServer(self, self.addresses[0]) for _ in range(services)]
         self._turns = cycle(self.services)
         self._runtime: Runtime | None = None
         self._host: Host | None = None
