@@ -29,7 +29,7 @@ def worth_waiting_until(command: Mapping[str, Any], sent_at: float, now: float) 
         now: When its caller stopped waiting, loop time.
     """
     limit = command.get("maxTimeMS")
-    if isinstance(limit, (int, float)) and limit > 0:
+    if isinstance(limit, (int, float)):
         return float(max(now, sent_at + limit / 1000) + _MARGIN)
     return now + _WITHOUT_LIMIT
 

@@ -34,6 +34,7 @@ def test_the_window(command: dict[str, Any], sent_at: float, now: float, until: 
         ({"cursor": {"id": 0, "ns": "shop.goods"}}, None),
         ({"cursor": {"id": 7}}, None),
         ({"cursor": {"id": 7, "ns": "shop"}}, None),
+        ({"cursor": {"id": 7, "ns": ".goods"}}, None),
         ({"cursor": {"id": "7", "ns": "shop.goods"}}, None),
         ({"cursor": [7]}, None),
     ],
