@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import abandoned, failover, point_reads
+from benchmarks import abandoned, failover, oversubscribed, point_reads
 
 
 def main() -> int:
@@ -25,6 +25,13 @@ def main() -> int:
     )
     abandoned.add_arguments(late)
     late.set_defaults(run=abandoned.run)
+    crowd = commands.add_parser(
+        "oversubscribed",
+        help="more callers than connections, each with little time; exits 1 when motorlite has fewer successes than "
+        "PyMongo Async, uses less than 80 %% of what the connections can do, or makes over 10 connections per 1000",
+    )
+    oversubscribed.add_arguments(crowd)
+    crowd.set_defaults(run=oversubscribed.run)
     kills = commands.add_parser(
         "failover",
         help="the primary is killed under load, twenty times; exits 1 when a write is lost or applied twice, or when "

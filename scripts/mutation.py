@@ -52,6 +52,7 @@ TARGETS: Final = (
     "motorlite/_execution/run.py",
     "motorlite/_execution/session.py",
     "motorlite/_execution/token_bucket.py",
+    "motorlite/_pool/pace.py",
     "motorlite/_pool/queue.py",
     "motorlite/_pool/services.py",
     "motorlite/_pool/state.py",

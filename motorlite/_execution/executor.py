@@ -261,6 +261,8 @@ class Executor:
         except BaseException as error:
             if connection.owed is not None:
                 self._abandon(operation, connection, command.document, now)
+                if not isinstance(error, Exception) and deadline.earliest() == inf:
+                    server.pool.caller_left(connection)
             self._failed(run, server, connection, error)
             if connection.refused is not None:
                 self._end_refused(connection, connection.refused)

@@ -37,8 +37,8 @@ class PinnedConnection:
         """Give the connection back to its pool; only the first call has an effect."""
         if not self._is_released:
             self._is_released = True
-            self.connection.purpose = Purpose.OTHER
             self.server.pool.check_in(self.connection)
+            self.connection.purpose = Purpose.OTHER
 
 
 def opens_cursor(reply: Mapping[str, Any] | None) -> bool:

@@ -15,7 +15,7 @@ from motorlite._pool.services import Purpose
 from motorlite._wire import op_msg
 from motorlite._wire.documents import LENIENT, decode_reply, encode
 from motorlite._wire.header import MAX_MESSAGE_SIZE
-from motorlite.errors import ProtocolError, PyMongoError, no_time_left
+from motorlite.errors import NetworkTimeout, ProtocolError, PyMongoError, no_time_left
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -54,6 +54,7 @@ class Connection:
 
     __slots__ = (
         "address",
+        "asked_for_at",
         "facts",
         "framer",
         "generation",
@@ -61,6 +62,7 @@ class Connection:
         "hello_duration",
         "id",
         "idle_since",
+        "in_use_since",
         "interruption",
         "owed",
         "owed_until",
@@ -89,8 +91,10 @@ class Connection:
         self.framer = framer
         # Seconds that the first hello and its reply took, which is a sample of the round-trip time.
         self.hello_duration = 0.0
-        # Loop time of the last check-in.
+        # Loop times of the last check-in, of the last check-out, and of the request that led to that.
         self.idle_since = 0.0
+        self.in_use_since = 0.0
+        self.asked_for_at = 0.0
         # Why the pool interrupted the operation that uses this connection, or None.
         self.interruption: PyMongoError | None = None
         # The request that was sent whole and whose caller does not wait for the reply any more, or None; and the loop
@@ -168,19 +172,22 @@ class Connection:
             self._spoil(error)
             raise
 
-    async def receive_owed(self) -> Document:
-        """Wait for the reply that is owed, until `owed_until`; then the connection is as good as new.
+    async def receive_owed(self, until: float = inf) -> Document | None:
+        """Wait for the reply that is owed; then the connection is as good as new. None: not by the loop time `until`.
 
         Raises:
-            NetworkTimeout, AutoReconnect, ProtocolError: the connection is closed then.
+            NetworkTimeout: not by `owed_until`, which comes first or is the same; the connection is closed then.
+            AutoReconnect, ProtocolError: the connection is closed then.
         """
         assert self.owed is not None
         try:
-            reply = op_msg.parse(await self.stream.receive(self.owed_until))
+            reply = op_msg.parse(await self.stream.receive(min(until, self.owed_until)))
             if reply.response_to != self.owed or reply.more_to_come:
                 raise _not_the_reply(self.owed, reply)
             document = decode_reply(reply.body, LENIENT, {})
         except BaseException as error:
+            if until < self.owed_until and isinstance(error, NetworkTimeout) and not self.stream.is_closed:
+                return None
             self._spoil(error)
             if isinstance(error, Exception) and not isinstance(error, PyMongoError):
                 raise ProtocolError(f"a late reply cannot be used: {error!r}") from error

@@ -13,8 +13,9 @@ from motorlite import monitoring as events
 from motorlite._net.runtime import WaitTimeout
 from motorlite._pool.connection import Connection
 from motorlite._pool.establish import EstablishmentError
+from motorlite._pool.requests import Request
 from motorlite._pool.services import Purpose
-from motorlite._pool.state import Abandon, Close, Drain, Establish, PoolClosedError, PoolState, Request
+from motorlite._pool.state import Abandon, Close, Drain, Establish, PoolClosedError, PoolState
 from motorlite.errors import PoolClearedError, PyMongoError, WaitQueueTimeoutError
 from motorlite.values import format_address
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
     from motorlite._pool.establish import Establisher
-    from motorlite._pool.state import Establishment, PoolOptions
+    from motorlite._pool.requests import Establishment
+    from motorlite._pool.state import PoolOptions
     from motorlite.deadline import Deadline
     from motorlite.values import Address
 
@@ -101,7 +103,12 @@ class Pool:
         started = self._runtime.now()
         if self._publish is not None:
             self._publish(events.ConnectionCheckOutStartedEvent(self.address))
-        request = Request(self._runtime.waiter(), deadline.expires_at if deadline.is_set else None)
+        request = Request(
+            self._runtime.waiter(),
+            started,
+            until=deadline.earliest(),
+            operation_until=deadline.expires_at if deadline.is_set else None,
+        )
         self.state.enqueue(request, started)
         self._perform()
         try:
@@ -142,6 +149,8 @@ class Pool:
         now = self._runtime.now()
         waiter: Any = request.waiter
         given = waiter.take_back()
+        if request.until == inf:
+            self.state.pace.left(now - request.since, now)
         if isinstance(given, Connection):
             self.state.put(given, now)
         else:
@@ -188,6 +197,10 @@ class Pool:
             self._publish(events.ConnectionCheckedInEvent(self.address, connection.id))
         if state.effects:
             self._perform()
+
+    def caller_left(self, connection: Connection) -> None:
+        """The operation that uses `connection` was cancelled by a caller whose limit the driver cannot see."""
+        self.state.caller_left(connection, self._runtime.now())
 
     # --- for the topology ---
 
@@ -269,7 +282,7 @@ class Pool:
             elif isinstance(effect, Abandon):
                 self._abandon(effect.establishment, effect.reason)
             elif isinstance(effect, Drain):
-                self._start_draining(effect.connection)
+                self._start_draining(effect)
             else:
                 where = format_address(self.address)
                 message = f"Connection to {where} interrupted due to server monitor timeout"
@@ -286,15 +299,24 @@ class Pool:
 
     # --- replies that nobody waits for ---
 
-    def _start_draining(self, connection: Connection) -> None:
+    def _start_draining(self, drain: Drain) -> None:
+        connection = drain.connection
         if self._publish is not None:
             self._publish(events.PendingReplyStartedEvent(self.address, connection.id, connection.owed or 0))
-        self._draining[connection] = self._host.spawn(self._drain, connection), self._runtime.now()
+        self._draining[connection] = self._host.spawn(self._drain, connection, drain.overdue_at), self._runtime.now()
 
-    async def _drain(self, connection: Connection) -> None:
+    async def _drain(self, connection: Connection, overdue_at: float) -> None:
         request_id = connection.owed or 0
         try:
-            reply = await connection.receive_owed()
+            reply = await connection.receive_owed(overdue_at)
+            if reply is None:
+                if connection in self._draining:
+                    self.state.overdue(connection, self._runtime.now())
+                    self._perform()
+                if connection not in self._draining:
+                    return  # given up, now or in the moment in which it became overdue
+                reply = await connection.receive_owed()
+                assert reply is not None
         except PyMongoError as error:
             draining = self._draining.pop(connection, None)
             if draining is None:
@@ -366,6 +388,7 @@ class Pool:
             connection.close()  # abandoned in the moment in which it was done
             return
         now = self._runtime.now()
+        self.state.pace.connected(now - started, now)
         if self._publish is not None:
             self._publish(events.ConnectionReadyEvent(self.address, connection.id, now - started))
         self.state.established(establishment, connection, now)

@@ -1,42 +1,79 @@
-"""Pure: the wait queue of a pool: who asked for a connection first gets one first."""
+"""Pure: the wait queue of a pool.
+
+First in, first out (pooling specification), with one exception, for a queue that does not get empty while callers give
+up: a request that has less time left than operations take on this server would only waste the connection. It steps
+aside for those who can still make use of one. The limit of a request is its deadline or cancel scope; where the driver
+sees none (`asyncio.timeout`), it is presumed from how long such callers have waited of late before they gave up, and a
+request that has outlived that has its first place again. So no request waits behind later ones for longer than callers
+usually have patience for; and while no caller gives up, the order is the specification's.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Generic, TypeVar
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-T = TypeVar("T")
+    from motorlite._pool.pace import Pace
+    from motorlite._pool.requests import Request
+
+# A caller that waits this much longer than such callers do has proved to be patient.
+_PROOF: Final = 1.25
 
 
-class WaitQueue(Generic[T]):
-    """First in, first out; a request that gave up leaves in constant time."""
+class WaitQueue:
+    """The requests that wait for a connection; one that gives up leaves in constant time."""
 
-    __slots__ = ("_items",)
+    __slots__ = ("_aside", "_in_order", "_pace")
 
-    def __init__(self) -> None:
-        # Not a dict: taking the oldest out of one gets slower with every one taken before.
-        self._items: OrderedDict[T, None] = OrderedDict()
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        # Not dicts: taking the oldest out of one gets slower with every one taken before.
+        self._in_order: OrderedDict[Request, None] = OrderedDict()
+        # Those that came to their turn with too little time left; the one with the most left is the last.
+        self._aside: OrderedDict[Request, None] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._in_order) + len(self._aside)
 
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._items)
+    def __iter__(self) -> Iterator[Request]:
+        yield from self._in_order
+        yield from self._aside
 
-    def push(self, item: T) -> None:
-        """Add `item` at the end."""
-        self._items[item] = None
+    def push(self, request: Request) -> None:
+        """Add `request` at the end."""
+        self._in_order[request] = None
 
-    def pop(self) -> T:
-        """Take the oldest item out."""
-        return self._items.popitem(last=False)[0]
+    def pop(self, now: float) -> Request:
+        """Take out the request that is served next."""
+        needed = self._pace.needed(now)
+        patience = self._pace.patience(now)
+        if self._aside and self._has_outlived(next(iter(self._aside)), patience, now):
+            return self._aside.popitem(last=False)[0]
+        while self._in_order:
+            request = self._in_order.popitem(last=False)[0]
+            if not self._is_late(request, needed, patience, now):
+                return request
+            self._aside[request] = None
+        return self._aside.popitem(last=True)[0]
 
-    def discard(self, item: T) -> bool:
-        """Take `item` out; False when it was not in."""
-        if item not in self._items:
-            return False
-        del self._items[item]
-        return True
+    def discard(self, request: Request) -> None:
+        """Take `request` out, wherever it stands, if it is in."""
+        self._in_order.pop(request, None)
+        self._aside.pop(request, None)
+
+    @staticmethod
+    def _is_late(request: Request, needed: float, patience: float, now: float) -> bool:
+        if request.until != inf:
+            return request.until - now < needed
+        return request.since + patience - now < needed and now - request.since <= _PROOF * patience
+
+    @staticmethod
+    def _has_outlived(request: Request, patience: float, now: float) -> bool:
+        if request.until != inf:
+            # A cancel scope that was extended, or shields its content.
+            return now > request.until
+        return now - request.since > _PROOF * patience or patience == inf

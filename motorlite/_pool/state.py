@@ -12,8 +12,8 @@ connection that it made the pool open. Should establishing fail, the request on 
 A clear abandons what is under way: it would be stale when it is done, and would keep others waiting until then.
 
 A connection whose last caller did not wait for the reply is `pending` until that reply has arrived: closing one for
-every timeout would burden a server that is slow already with new connections. Whoever needs a connection while the pool
-is full of them has the oldest one closed.
+every timeout would burden a server that is slow already with new connections. In a pool that is full of them a request
+waits for the first reply to arrive; one that takes longer than it should (`pace`) is given up for it.
 
 Behind a load balancer each service has a generation of its own (`services`). Clearing one makes only the connections
 to it stale; the pool stays ready, and whoever waits goes on waiting.
@@ -23,9 +23,11 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from motorlite._pool.pace import Pace
 from motorlite._pool.queue import WaitQueue
+from motorlite._pool.requests import Establishment
 from motorlite._pool.services import Purpose, Services
 from motorlite.errors import InvalidOperation, PoolClearedError
 from motorlite.monitoring import ConnectionClosedReason
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from bson.objectid import ObjectId
 
     from motorlite._pool.connection import Connection
+    from motorlite._pool.requests import Request
     from motorlite.errors import PyMongoError
     from motorlite.values import Address
 
@@ -95,39 +98,6 @@ class PoolOptions:
         self.given: Mapping[str, int] = given or {}
 
 
-class Waiter(Protocol):
-    """Whoever waits for a request to be served; a shell's primitive."""
-
-    def offer(self, value: object) -> bool:
-        """False when nobody waits any more: then the giver keeps the value."""
-        ...
-
-
-class Request:
-    """One operation that waits for a connection."""
-
-    __slots__ = ("establishment", "operation_until", "waiter")
-
-    def __init__(self, waiter: Waiter, operation_until: float | None = None) -> None:
-        self.waiter = waiter
-        # When the timeoutMS of the operation is used up; None: none was set.
-        self.operation_until = operation_until
-        # The connection that is being established because of this request, or None.
-        self.establishment: Establishment | None = None
-
-
-class Establishment:
-    """A connection that is being established."""
-
-    __slots__ = ("connection_id", "generation", "request")
-
-    def __init__(self, connection_id: int, generation: int, request: Request | None) -> None:
-        self.connection_id = connection_id
-        self.generation = generation
-        # On whose behalf; None for minPoolSize, or when that request was served otherwise.
-        self.request = request
-
-
 class Establish(NamedTuple):
     """Effect: start establishing a connection."""
 
@@ -149,9 +119,13 @@ class Close(NamedTuple):
 
 
 class Drain(NamedTuple):
-    """Effect: receive the reply that is owed, and tell with `drained` or `drain_failed`."""
+    """Effect: receive the reply that is owed, and report it with `drained` or `drain_failed`.
+
+    `overdue` is to be called at the loop time `overdue_at`, if the reply has not arrived by then.
+    """
 
     connection: Connection
+    overdue_at: float
 
 
 class Interrupt(NamedTuple):
@@ -177,6 +151,7 @@ class PoolState:
         "idle",
         "in_use",
         "is_server_gone",
+        "pace",
         "pending",
         "phase",
         "queue",
@@ -198,11 +173,13 @@ class PoolState:
         # The last one checked in is at the right end and is taken first, so that surplus connections become idle.
         self.idle: deque[Connection] = deque()
         self.in_use: set[Connection] = set()
-        # The reply of an abandoned request is awaited; the oldest first.
-        self.pending: OrderedDict[Connection, None] = OrderedDict()
+        # The reply of an abandoned request is awaited; the oldest first. True: longer than it should take.
+        self.pending: OrderedDict[Connection, bool] = OrderedDict()
         # In the order in which they were started.
         self.connecting: dict[Establishment, None] = {}
-        self.queue: WaitQueue[Request] = WaitQueue()
+        # How long operations take here, and how long callers wait.
+        self.pace = Pace()
+        self.queue = WaitQueue(self.pace)
         # What the shell has to do next.
         self.effects: list[Effect] = []
         self._last_id = 0
@@ -226,6 +203,7 @@ class PoolState:
         connection = self._next_idle(now)
         if connection is not None:
             self.in_use.add(connection)
+            connection.asked_for_at = connection.in_use_since = now
         return connection
 
     def enqueue(self, request: Request, now: float) -> None:
@@ -247,7 +225,14 @@ class PoolState:
         if connection not in self.in_use:
             raise InvalidOperation(f"connection {connection.id} was not checked out of this pool")
         self.in_use.discard(connection)
+        if (self.queue or self.pending) and connection.owed is None and connection.purpose is Purpose.OTHER:
+            self.pace.worked(now - connection.in_use_since, now)
         self._keep(connection, now)
+
+    def caller_left(self, connection: Connection, now: float) -> None:
+        """The operation that uses `connection` was cancelled by a caller whose limit the driver cannot see."""
+        if self.queue and connection.purpose is Purpose.OTHER:
+            self.pace.left(now - connection.asked_for_at, now)
 
     def _keep(self, connection: Connection, now: float) -> None:
         connection.idle_since = now
@@ -268,17 +253,24 @@ class PoolState:
             self._drop(connection, ConnectionClosedReason.ERROR)
             return
         if len(self.pending) >= MAX_PENDING:
-            self._give_up_oldest_reply()
-        self.pending[connection] = None
-        self.effects.append(Drain(connection))
+            self._give_up_reply(next(iter(self.pending)))
+        self.pending[connection] = False
+        overdue_at = connection.in_use_since + self.pace.overdue_after(now)
+        self.effects.append(Drain(connection, min(overdue_at, connection.owed_until)))
 
-    def _give_up_oldest_reply(self) -> None:
-        connection, _ = self.pending.popitem(last=False)
+    def _give_up_reply(self, connection: Connection) -> None:
+        del self.pending[connection]
         self._drop(connection, ConnectionClosedReason.ERROR)
+
+    def overdue(self, connection: Connection, now: float) -> None:
+        """The reply that a pending connection is waiting for takes longer than it should: it may be given up."""
+        self.pending[connection] = True
+        self.serve(now)
 
     def drained(self, connection: Connection, now: float) -> None:
         """The reply that a pending connection was waiting for has arrived."""
         del self.pending[connection]
+        self.pace.drained(now - connection.in_use_since, now)
         self._keep(connection, now)
 
     def drain_failed(self, connection: Connection, now: float) -> None:
@@ -325,21 +317,22 @@ class PoolState:
         return None
 
     def serve(self, now: float) -> None:
-        """Give connections to those who wait, oldest first; start establishing as many as are missing."""
+        """Give connections to those who wait, in the queue's order; start establishing as many as are missing."""
         queue = self.queue
         while queue:
             connection = self._next_idle(now)
             if connection is None:
                 break
-            self._hand_out(connection)
+            self._hand_out(connection, now)
         if queue:
             self._establish_for_waiting()
 
-    def _hand_out(self, connection: Connection) -> None:
+    def _hand_out(self, connection: Connection, now: float) -> None:
         while self.queue:
-            request = self.queue.pop()
+            request = self.queue.pop(now)
             self._release(request)
             self.in_use.add(connection)
+            connection.asked_for_at, connection.in_use_since = request.since, now
             if request.waiter.offer(connection):
                 return
             self.in_use.discard(connection)
@@ -360,15 +353,17 @@ class PoolState:
             request.establishment = establishment
 
     def _may_establish(self, *, makes_room: bool = False) -> bool:
-        """`makes_room`: by giving up a pending connection where the pool is full."""
+        """`makes_room`: by giving up a pending connection whose reply is overdue, where the pool is full."""
         options = self._options
         if self.phase is not Phase.READY or len(self.connecting) >= options.max_connecting:
             return False
         if options.max_size == 0 or self.total < options.max_size:
             return True
-        if makes_room and self.pending:
-            self._give_up_oldest_reply()
-            return True
+        if makes_room:
+            for connection, is_overdue in self.pending.items():
+                if is_overdue:
+                    self._give_up_reply(connection)
+                    return True
         return False
 
     def _new_establishment(self, request: Request | None) -> Establishment:
@@ -489,8 +484,8 @@ class PoolState:
 
     def _discard_all(self, reason: str) -> None:
         """Let go of everything but the connections that are in use or pending."""
-        while self.queue:
-            request = self.queue.pop()
+        for request in list(self.queue):
+            self.queue.discard(request)
             self._release(request)
             request.waiter.offer(self._refusal())
         for connection in self.idle:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from motorlite._pool.requests import Request
 from motorlite._pool.services import Purpose
-from motorlite._pool.state import Establish, PoolOptions, PoolState, Request
+from motorlite._pool.state import Establish, PoolOptions, PoolState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from bson.objectid import ObjectId
 
     from motorlite._pool.connection import Connection
-    from motorlite._pool.state import Establishment
+    from motorlite._pool.requests import Establishment
 
 ADDRESS = ("db.example", 27017)
 
@@ -36,6 +37,8 @@ class FakeConnection:
         self.service_id: ObjectId | None = None
         self.purpose = Purpose.OTHER
         self.idle_since = -1.0
+        self.in_use_since = -1.0
+        self.asked_for_at = -1.0
         self.interruption: object = None
         self.owed: int | None = None
         self.owed_until = -float("inf")
@@ -72,7 +75,7 @@ class Subject:
             self.state.ready()
 
     def ask(self) -> Request:
-        request = Request(FakeWaiter())
+        request = Request(FakeWaiter(), self.now)
         self.state.enqueue(request, self.now)
         return request
 

@@ -317,3 +317,32 @@ async def test_close() -> None:
     assert peer.was_closed
     with pytest.raises(AutoReconnect, match="closed by this client"):
         await peer.connection.command("db", {"ping": 1}, peer.now() + 5)
+
+
+@pytest.mark.anyio
+async def test_waiting_for_an_owed_reply_can_go_on() -> None:
+    peer = Peer()
+    connection = peer.connection
+    connection.learn(parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17}, False))
+    request_id = next_request_id()
+    message = op_msg.encode(request_id, b"\x05\0\0\0\0", (), 0)
+    with pytest.raises(NetworkTimeout):
+        await connection.round_trip(message, request_id, peer.now() + 0.01)
+    assert connection.owed == request_id
+    connection.owed_until = peer.now() + 60
+    assert await connection.receive_owed(peer.now() + 0.01) is None
+    assert connection.owed == request_id
+    assert not peer.was_closed
+    peer.answer({"ok": 1, "late": True}, to=request_id)
+    assert await connection.receive_owed() == {"ok": 1, "late": True}
+    assert connection.owed is None
+
+
+@pytest.mark.anyio
+async def test_an_owed_reply_that_does_not_come_closes_the_connection() -> None:
+    peer = Peer()
+    connection = peer.connection
+    connection.owed, connection.owed_until = 7, peer.now() + 0.01
+    with pytest.raises(NetworkTimeout):
+        await connection.receive_owed(connection.owed_until)
+    assert peer.was_closed

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
 
+from motorlite._pool.services import Purpose
 from motorlite._pool.state import MAX_PENDING, Close, Drain, Interrupt
 from motorlite.errors import AutoReconnect
 from motorlite.monitoring import ConnectionClosedReason
@@ -25,7 +27,7 @@ def pending(subject: Subject, count: int = 1) -> list[Connection]:
     found = subject.checked_out(count)
     for connection in found:
         abandon(subject, connection)
-    assert subject.effects() == [Drain(connection) for connection in found]
+    assert subject.effects() == [Drain(connection, subject.now + 0.1) for connection in found]
     return found
 
 
@@ -62,11 +64,14 @@ def test_who_waits_gets_it_then() -> None:
     abandon(subject, connection)
     subject.effects()
     first = subject.ask()
+    subject.state.overdue(connection, 0.2)
     assert [type(effect).__name__ for effect in subject.effects()] == ["Close", "Establish"]
     abandon(subject, other)
     second = subject.ask()
+    assert subject.effects() == [Drain(other, 0.1)]
+    subject.state.overdue(other, 0.2)
     # No second one may be established, so nothing is given up for it.
-    assert subject.effects() == [Drain(other)]
+    assert subject.effects() == []
     arrive(subject, other)
     assert answer(first) is other
     assert answer(second) is None
@@ -97,16 +102,86 @@ def test_a_connection_that_broke_is_closed_whatever_it_owes() -> None:
     assert subject.effects() == [Close(connection, ConnectionClosedReason.ERROR)]
 
 
+def test_a_request_waits_for_a_reply_that_may_arrive_soon() -> None:
+    subject = Subject(max_size=2)
+    connection, _ = pending(subject, 2)
+    request = subject.ask()
+    assert subject.effects() == []
+    subject.now = 0.05
+    arrive(subject, connection)
+    assert answer(request) is connection
+    assert subject.effects() == []
+
+
 @pytest.mark.parametrize("max_size", [3, 0])
-def test_whoever_needs_a_connection_evicts_the_oldest_when_the_pool_is_full(max_size: int) -> None:
+@pytest.mark.parametrize("overdue_first", [False, True])
+def test_an_overdue_reply_is_given_up_for_a_request_when_the_pool_is_full(max_size: int, overdue_first: bool) -> None:
     subject = Subject(max_size=max_size)
-    oldest, *_ = pending(subject, 3)
-    subject.ask()
+    _, middle, newest = pending(subject, 3)
+    if overdue_first:
+        subject.state.overdue(newest, 0.1)
+        subject.state.overdue(middle, 0.1)
+        assert subject.effects() == []
+        subject.ask()
+    else:
+        subject.ask()
+        assert [type(effect).__name__ for effect in subject.effects()] == ([] if max_size else ["Establish"])
+        subject.state.overdue(middle, 0.1)
     effects = subject.effects()
     if max_size:
-        assert effects[0] == Close(oldest, ConnectionClosedReason.ERROR)
-    assert [type(effect).__name__ for effect in effects] == (["Close", "Establish"] if max_size else ["Establish"])
+        assert effects[0] == Close(middle, ConnectionClosedReason.ERROR), "the oldest that is overdue"
+        assert [type(effect).__name__ for effect in effects] == ["Close", "Establish"]
     assert len(subject.state.pending) == (2 if max_size else 3)
+
+
+def test_a_reply_is_overdue_by_the_pace_of_the_server() -> None:
+    subject = Subject(max_size=2)
+    connection, other = subject.checked_out(2)
+    subject.ask()
+    subject.now = 0.5
+    subject.state.put(other, subject.now)
+    assert subject.effects() == []
+    subject.now = 0.6
+    abandon(subject, connection)
+    assert subject.effects() == [Drain(connection, 1.0)], "twice the half second, counted from its check-out"
+
+
+def test_a_reply_is_never_overdue_later_than_it_is_given_up() -> None:
+    subject = Subject(max_size=2)
+    (connection,) = subject.checked_out()
+    abandon(subject, connection, 0.01)
+    assert subject.effects() == [Drain(connection, 0.01)]
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_impatience_is_learned_from_operations_while_others_wait(purpose: Purpose) -> None:
+    subject = Subject(max_size=1)
+    (connection,) = subject.checked_out()
+    connection.purpose = purpose
+    state = subject.state
+    subject.now = 0.05
+    for _ in range(4):
+        state.caller_left(connection, subject.now)
+    assert state.pace.patience(subject.now) == inf, "its own cancellation is not the queue's matter"
+    subject.ask()
+    for _ in range(4):
+        state.caller_left(connection, subject.now)
+    assert state.pace.patience(subject.now) == (0.05 if purpose is Purpose.OTHER else inf)
+
+
+def test_the_time_of_a_request_counts_from_its_beginning() -> None:
+    subject = Subject(max_size=1)
+    (connection,) = subject.checked_out()
+    subject.ask()
+    subject.ask()
+    subject.now = 0.03
+    subject.state.put(connection, subject.now)
+    subject.now = 0.05
+    for _ in range(4):
+        subject.state.caller_left(connection, subject.now)
+    assert subject.state.pace.patience(subject.now) == 0.05
+    subject.state.put(connection, subject.now)
+    assert subject.state.pace.needed(subject.now) == pytest.approx(1.1 * 0.03), "the longer of 30 and 20 ms"
 
 
 def test_an_idle_connection_is_taken_rather_than_a_pending_one_evicted() -> None:
@@ -131,7 +206,7 @@ def test_there_is_a_bound() -> None:
     oldest, *others = pending(subject, MAX_PENDING)
     (newest,) = subject.checked_out()
     abandon(subject, newest)
-    assert subject.effects() == [Close(oldest, ConnectionClosedReason.ERROR), Drain(newest)]
+    assert subject.effects() == [Close(oldest, ConnectionClosedReason.ERROR), Drain(newest, 0.1)]
     assert list(subject.state.pending) == [*others, newest]
 
 

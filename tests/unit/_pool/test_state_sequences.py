@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 from bson import ObjectId
@@ -9,13 +10,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolOptions, PoolState, Request
+from motorlite._pool.requests import Request
+from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolOptions, PoolState
 from motorlite.errors import AutoReconnect
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer
 
 if TYPE_CHECKING:
     from motorlite._pool.connection import Connection
-    from motorlite._pool.state import Establishment
+    from motorlite._pool.requests import Establishment
 
 
 class Machine(RuleBasedStateMachine):
@@ -25,6 +27,10 @@ class Machine(RuleBasedStateMachine):
     MAX_CONNECTING = 2
     # Behind a load balancer; without one there are none.
     SERVICES: tuple[ObjectId, ...] = ()
+    # How long callers wait, as far as the driver can see; seconds.
+    LIMITS: tuple[float, ...] = (inf,)
+    # Whether no request may overtake another.
+    IN_ORDER = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +89,8 @@ class Machine(RuleBasedStateMachine):
         """Request `number` is about to be given something."""
         if isinstance(connection, FakeConnection):
             self.check_usable(connection)
-            assert [r for r in self.waiting() if self.requests.index(r) < number] == [], "overtaken"
+            earlier = [request for request in self.waiting() if self.requests.index(request) < number]
+            assert not (earlier and self.IN_ORDER), "overtaken"
             self.in_use.append(connection)
 
     def check_usable(self, connection: FakeConnection) -> None:
@@ -100,8 +107,8 @@ class Machine(RuleBasedStateMachine):
 
     # What happens to a pool.
 
-    @rule()
-    def ask(self) -> None:
+    @rule(data=st.data())
+    def ask(self, data: st.DataObject) -> None:
         connection = cast("FakeConnection | None", self.state.take(self.now))
         if connection is not None:
             self.check_usable(connection)
@@ -109,7 +116,8 @@ class Machine(RuleBasedStateMachine):
             self.in_use.append(connection)
         else:
             number = len(self.requests)
-            request = Request(FakeWaiter(lambda value: self.received(number, value)))
+            until = self.now + data.draw(st.sampled_from(self.LIMITS))
+            request = Request(FakeWaiter(lambda value: self.received(number, value)), self.now, until=until)
             self.requests.append(request)
             self.state.enqueue(request, self.now)
         self.perform()
@@ -128,6 +136,8 @@ class Machine(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         request = data.draw(st.sampled_from(self.leaving))
         self.leaving.remove(request)
+        if not self.IN_ORDER and request.until == inf:
+            self.state.pace.left(self.now - request.since, self.now)
         self.state.give_up(request, self.now)
         self.perform()
 
@@ -161,6 +171,13 @@ class Machine(RuleBasedStateMachine):
             self.state.drained(cast("Connection", connection), self.now)
         else:
             self.state.drain_failed(cast("Connection", connection), self.now)
+        self.perform()
+
+    @precondition(lambda self: self.pending)
+    @rule(data=st.data())
+    def overdue(self, data: st.DataObject) -> None:
+        connection = data.draw(st.sampled_from(self.pending))
+        self.state.overdue(cast("Connection", connection), self.now)
         self.perform()
 
     @precondition(lambda self: self.under_way)
@@ -275,17 +292,19 @@ class Machine(RuleBasedStateMachine):
     def nobody_waits_in_vain(self) -> None:
         state = self.state
         waiting = list(state.queue)
-        assert [request for request in waiting if request in self.waiting()] == self.waiting()
+        still = [request for request in waiting if request in self.waiting()]
+        assert still == self.waiting() or (not self.IN_ORDER and set(still) == set(self.waiting()))
         if not waiting:
             return
         assert not state.idle
         assert state.phase is Phase.READY
         without = [request for request in waiting if request.establishment is None]
         if without:
-            is_full = state.total == self.MAX_SIZE and not self.pending
+            is_full = state.total == self.MAX_SIZE and not any(state.pending.values())
             assert len(self.under_way) == self.MAX_CONNECTING or is_full
             assert all(establishment.request is not None for establishment in self.under_way)
-            assert waiting[-len(without) :] == without, "a younger one has a connection under way"
+            if self.IN_ORDER:
+                assert waiting[-len(without) :] == without, "a younger one has a connection under way"
 
     @invariant()
     def sponsors_match(self) -> None:
@@ -310,6 +329,16 @@ class BalancedMachine(Machine):
 
     SERVICES = (ObjectId(), ObjectId())
 
+
+class ImpatientMachine(Machine):
+    """The same with callers that have limits, and that give up."""
+
+    LIMITS = (0.5, 2.0, 11.0, inf)
+    IN_ORDER = False
+
+
+TestImpatientMachine = ImpatientMachine.TestCase
+TestImpatientMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 TestBalancedMachine = BalancedMachine.TestCase
 TestBalancedMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -85,11 +85,11 @@ def test_a_late_reply_of_a_service_that_was_cleared(cleared_first: bool) -> None
     if cleared_first:
         subject.state.clear_service(ONE)
         put(subject, one, other)
-        assert subject.effects() == [Close(one, STALE), Drain(other)], "nothing is awaited of a stale connection"
+        assert subject.effects() == [Close(one, STALE), Drain(other, 0.1)], "nothing is awaited of a stale connection"
     else:
         put(subject, one, other)
         subject.state.clear_service(ONE)
-        assert subject.effects() == [Drain(one), Drain(other)], "the server may end its work in peace"
+        assert subject.effects() == [Drain(one, 0.1), Drain(other, 0.1)], "the server may end its work in peace"
         one.owed = None
         subject.state.drained(one, subject.now)
         assert subject.effects() == [Close(one, STALE)]
@@ -100,7 +100,7 @@ def test_a_late_reply_of_a_service_that_was_cleared(cleared_first: bool) -> None
     assert len(subject.state.services) == 1
 
 
-@pytest.mark.parametrize("end", ["given up", "failed", "evicted", "closed", "idle for too long"])
+@pytest.mark.parametrize("end", ["given up", "failed", "overdue", "closed", "idle for too long"])
 def test_every_end_of_a_connection_is_counted(end: str) -> None:
     subject = Subject(max_size=1, max_idle_time=10.0)
     one: Any = subject.reach(ONE)
@@ -116,8 +116,9 @@ def test_every_end_of_a_connection_is_counted(end: str) -> None:
         put(subject, one)
         if end == "failed":
             subject.state.drain_failed(one, subject.now)
-        elif end == "evicted":
+        elif end == "overdue":
             subject.ask()
+            subject.state.overdue(one, subject.now)
         else:
             subject.state.close()
     assert len(subject.state.services) == 0
