@@ -37,7 +37,10 @@ carries where it happened (`address`), how often the operation was tried (`attem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import copy
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from motorlite._error_copies import CAUSE, portable, without_init
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -122,6 +125,41 @@ class PyMongoError(Exception):
         """Whether time was used up, perhaps by a retry after this error (client-side operations timeout, "Errors")."""
         # In the backoff no time was used up: it would not have been enough.
         return self.phase not in (None, "backoff")
+
+    # --- copies: in another process (pickle), for another task (copy) ---
+    #
+    # Exceptions are made anew by calling their class with `args`, which have the message alone, and lose what caused
+    # them. These are made without a call, and then get all that the original had.
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        cause = self.__cause__
+        if cause is not None and not isinstance(cause, PyMongoError):
+            cause = portable(cause)
+        return without_init, (type(self), self.args), self._state(cause)
+
+    def __copy__(self) -> Self:
+        return self._twin(self._state(self.__cause__))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Not what caused it: many an exception cannot be copied, and none is changed once it is raised.
+        twin = memo[id(self)] = self._twin({})
+        twin.__setstate__({**copy.deepcopy(self.__dict__, memo), CAUSE: self.__cause__})
+        return twin
+
+    def _state(self, cause: BaseException | None) -> dict[str, Any]:
+        return {**self.__dict__, "_labels": set(self._labels), CAUSE: cause}
+
+    def _twin(self, state: dict[str, Any]) -> Self:
+        twin: Self = without_init(type(self), self.args)
+        twin.__setstate__(state)
+        return twin
+
+    def __setstate__(self, state: dict[str, Any] | None) -> None:
+        attributes = dict(state or {})
+        cause = attributes.pop(CAUSE, None)
+        self.__dict__.update(attributes)
+        if cause is not None:
+            self.__cause__ = cause
 
     def __str__(self) -> str:
         notes = []
@@ -278,7 +316,12 @@ class OperationFailure(PyMongoError):
 
     def __str__(self) -> str:
         text = super().__str__()
-        return f"{text}, full error: {self._details!r}" if self._details else text
+        if not self._details:
+            return text
+        try:
+            return f"{text}, full error: {self._details!r}"
+        except RecursionError:
+            return f"{text}, full error in `details`: nested too deeply to be shown"
 
 
 class CursorNotFound(OperationFailure):
