@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 # A server session is not used in the last minute of its life (specification, "Algorithm to acquire...").
 _LAST_MINUTE = 60.0
+# Of a $clusterTime: servers send clusterTime and signature, which has a hash of 20 bytes and the number of a key.
+_MOST_FIELDS = 8
+_LONGEST_SIGNATURE = 256
 
 
 class ServerSession:
@@ -75,9 +78,20 @@ def newest_cluster_time(
     """The greater of two $clusterTime documents; what `other` has of another shape is ignored."""
     if not isinstance(other, Mapping) or not isinstance(other.get("clusterTime"), Timestamp):
         return one
-    if one is None:
-        return other
-    return other if other["clusterTime"] > one["clusterTime"] else one
+    is_newer = one is None or other["clusterTime"] > one["clusterTime"]
+    return other if is_newer and _can_be_sent(other) else one
+
+
+def _can_be_sent(cluster_time: Mapping[str, Any]) -> bool:
+    """Whether it is as small and flat as servers make it: all commands to all servers will carry it."""
+    for value in cluster_time.values():
+        inner = value.values() if isinstance(value, Mapping) else (value,)
+        for part in inner:
+            if isinstance(part, bytes) and len(part) <= _LONGEST_SIGNATURE:
+                continue
+            if not isinstance(part, (Timestamp, int)):
+                return False
+    return len(cluster_time) <= _MOST_FIELDS
 
 
 class SessionPool:
