@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import bson
 from bson.timestamp import Timestamp
 
 if TYPE_CHECKING:
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 
 # A server session is not used in the last minute of its life (specification, "Algorithm to acquire...").
 _LAST_MINUTE = 60.0
-# Of a $clusterTime: servers send clusterTime and signature, which has a hash of 20 bytes and the number of a key.
-_MOST_FIELDS = 8
-_LONGEST_SIGNATURE = 256
+# Bytes. Servers send about a hundred: a timestamp, a hash of 20 bytes and the number of a key.
+_LARGEST_CLUSTER_TIME = 1024
 
 
 class ServerSession:
@@ -83,15 +83,11 @@ def newest_cluster_time(
 
 
 def _can_be_sent(cluster_time: Mapping[str, Any]) -> bool:
-    """Whether it is as small and flat as servers make it: all commands to all servers will carry it."""
-    for value in cluster_time.values():
-        inner = value.values() if isinstance(value, Mapping) else (value,)
-        for part in inner:
-            if isinstance(part, bytes) and len(part) <= _LONGEST_SIGNATURE:
-                continue
-            if not isinstance(part, (Timestamp, int)):
-                return False
-    return len(cluster_time) <= _MOST_FIELDS
+    """Whether it is as small as servers make it: all commands to all servers will carry it."""
+    try:
+        return len(bson.encode(cluster_time)) <= _LARGEST_CLUSTER_TIME
+    except Exception:  # values that a user's own decoder has made, or nested too deeply
+        return False
 
 
 class SessionPool:

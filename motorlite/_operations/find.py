@@ -165,8 +165,11 @@ class FindOne(Find):
         cursor = reply.get("cursor")
         if type(cursor) is dict:
             batch = cursor.get("firstBatch")
-            if type(batch) is list and len(batch) == 1 and type(batch[0]) is dict:
-                return batch[0]
+            if type(batch) is list:
+                if not batch:
+                    return None
+                if type(batch[0]) is dict:
+                    return batch[0]
         return first_document(reply)
 
 
