@@ -9,11 +9,13 @@ import pytest
 from bson.datetime_ms import DatetimeMS
 
 from motorlite._execution.session import Session
+from motorlite._operations.kill_cursors import KillCursors
 from motorlite._pool.state import PoolState
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite.errors import ConfigurationError, PoolClearedError, ProtocolError
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
 from tests.support.core import FOUND, driver, find
+from tests.support.scripted_client import scripted_client
 from tests.support.sdam import client
 from tests.support.srv import Records, srv_client
 
@@ -193,6 +195,18 @@ async def test_a_connection_that_cannot_be_made(kind: type[Exception], caplog: p
         server.connect_error = None
         await core.run(find())
     assert messages(caplog) == ["a connection to a:1 could not be made"]
+
+
+async def test_a_bug_while_a_cursor_is_closed_costs_no_pinned_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = ScriptedDeployment(["lb:1"], services=1)
+    deployment.services[0].on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}})
+    async with scripted_client(deployment) as subject:
+        cursor = await subject.db.coll.find()
+        monkeypatch.setattr(KillCursors, "command", bug)
+        with pytest.raises(ZeroDivisionError):
+            await cursor.close()
+        (stats,) = subject.stats().servers.values()
+        assert (stats.in_use, stats.idle) == (0, 1)
 
 
 # --- an application's own filter of servers ---
