@@ -37,7 +37,10 @@ carries where it happened (`address`), how often the operation was tried (`attem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import copy
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from motorlite._error_copies import CAUSE, portable, without_init
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -100,9 +103,7 @@ class PyMongoError(Exception):
     def __init__(self, message: str = "", error_labels: Iterable[str] | None = None) -> None:
         super().__init__(message)
         self._message = message
-        # From a server, so it may be anything.
-        given = error_labels if isinstance(error_labels, list | tuple | set | frozenset) else ()
-        self._labels: set[str] = {label for label in given if isinstance(label, str)}
+        self._labels: set[str] = set(_texts(error_labels))
 
     @property
     def error_labels(self) -> frozenset[str]:
@@ -124,6 +125,41 @@ class PyMongoError(Exception):
         """Whether time was used up, perhaps by a retry after this error (client-side operations timeout, "Errors")."""
         # In the backoff no time was used up: it would not have been enough.
         return self.phase not in (None, "backoff")
+
+    # --- copies: in another process (pickle), for another task (copy) ---
+    #
+    # Exceptions are made anew by calling their class with `args`, which have the message alone, and lose what caused
+    # them. These are made without a call, and then get all that the original had.
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        cause = self.__cause__
+        if cause is not None and not isinstance(cause, PyMongoError):
+            cause = portable(cause)
+        return without_init, (type(self), self.args), self._state(cause)
+
+    def __copy__(self) -> Self:
+        return self._twin(self._state(self.__cause__))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Not what caused it: many an exception cannot be copied, and none is changed once it is raised.
+        twin = memo[id(self)] = self._twin({})
+        twin.__setstate__({**copy.deepcopy(self.__dict__, memo), CAUSE: self.__cause__})
+        return twin
+
+    def _state(self, cause: BaseException | None) -> dict[str, Any]:
+        return {**self.__dict__, "_labels": set(self._labels), CAUSE: cause}
+
+    def _twin(self, state: dict[str, Any]) -> Self:
+        twin: Self = without_init(type(self), self.args)
+        twin.__setstate__(state)
+        return twin
+
+    def __setstate__(self, state: dict[str, Any] | None) -> None:
+        attributes = dict(state or {})
+        cause = attributes.pop(CAUSE, None)
+        self.__dict__.update(attributes)
+        if cause is not None:
+            self.__cause__ = cause
 
     def __str__(self) -> str:
         notes = []
@@ -188,7 +224,7 @@ class NotPrimaryError(AutoReconnect):
 
     def __init__(self, message: str = "", errors: Mapping[str, Any] | None = None) -> None:
         super().__init__(message, errors)
-        self.code: int | None = (errors or {}).get("code")
+        self.code: int | None = _code(errors or {})
 
 
 class NameResolutionError(AutoReconnect):
@@ -280,7 +316,12 @@ class OperationFailure(PyMongoError):
 
     def __str__(self) -> str:
         text = super().__str__()
-        return f"{text}, full error: {self._details!r}" if self._details else text
+        if not self._details:
+            return text
+        try:
+            return f"{text}, full error: {self._details!r}"
+        except RecursionError:
+            return f"{text}, full error in `details`: nested too deeply to be shown"
 
 
 class CursorNotFound(OperationFailure):
@@ -331,7 +372,7 @@ class BulkWriteError(OperationFailure):
     def __init__(self, results: Mapping[str, Any]) -> None:
         super().__init__("batch op errors occurred", 65, results)
         for error in results.get("writeConcernErrors") or ():
-            self._labels.update(error.get("errorLabels") or ())
+            self._labels.update(_texts(error.get("errorLabels")))
 
     @property
     def timeout(self) -> bool:
@@ -342,20 +383,43 @@ class BulkWriteError(OperationFailure):
         concern_errors = details.get("writeConcernErrors") or ()
         if concern_errors and _is_timeout_document(concern_errors[-1]):
             return True
-        return any(error.get("code") == MAX_TIME_MS_EXPIRED for error in details.get("writeErrors") or ())
+        return any(_code(error) == MAX_TIME_MS_EXPIRED for error in details.get("writeErrors") or ())
+
+
+# --- from error documents ---
+#
+# They come from servers, so any field may be anything. That the document is an error is what counts: a field that
+# cannot be what it should be is left out, and `details` has all of it.
+
+
+def _texts(labels: Any) -> Iterable[str]:
+    """Error labels, as plain text (`bson.Code` is text that cannot be hashed)."""
+    given = labels if isinstance(labels, list | tuple | set | frozenset) else ()
+    return (str.__str__(label) for label in given if isinstance(label, str))
+
+
+def _code(error: Mapping[str, Any]) -> int | None:
+    code = error.get("code")
+    return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    message = error.get("errmsg") or error.get("$err")
+    return str.__str__(message) if isinstance(message, str) else "the server sent an error without a message"
+
+
+def _is_wtimeout(error: Mapping[str, Any]) -> bool:
+    info: Any = error.get("errInfo")
+    return hasattr(info, "get") and bool(info.get("wtimeout"))
 
 
 def _is_timeout_document(error: Mapping[str, Any]) -> bool:
-    info = error.get("errInfo") or {}
-    return error.get("code") == MAX_TIME_MS_EXPIRED or bool(info.get("wtimeout"))
+    return _code(error) == MAX_TIME_MS_EXPIRED or _is_wtimeout(error)
 
 
 def error_from_reply(reply: Mapping[str, Any], max_wire_version: int | None = None) -> PyMongoError:
     """The error that a reply with ``ok: 0`` stands for."""
-    code = reply.get("code")
-    if not isinstance(code, int):
-        code = None
-    message = str(reply.get("errmsg") or reply.get("$err") or "the server sent an error without a message")
+    code, message = _code(reply), _message(reply)
     error: PyMongoError
     if code in NOT_PRIMARY_CODES:
         error = NotPrimaryError(message, reply)
@@ -372,7 +436,7 @@ def error_from_reply(reply: Mapping[str, Any], max_wire_version: int | None = No
 
 def write_error(error: Mapping[str, Any]) -> WriteError:
     """The exception for one entry of a reply's `writeErrors`."""
-    message, code = str(error.get("errmsg")), error.get("code")
+    message, code = _message(error), _code(error)
     if code in DUPLICATE_KEY_CODES:
         return DuplicateKeyError(message, code, error)
     return WriteError(message, code, error)
@@ -380,10 +444,9 @@ def write_error(error: Mapping[str, Any]) -> WriteError:
 
 def write_concern_error(error: Mapping[str, Any], labels: Iterable[str] = ()) -> WriteConcernError:
     """The exception for a reply's `writeConcernError`; `labels` are the reply's own."""
-    message, code = str(error.get("errmsg")), error.get("code")
-    kind = WTimeoutError if (error.get("errInfo") or {}).get("wtimeout") else WriteConcernError
-    raised = kind(message, code, error)
-    for label in labels:
+    kind = WTimeoutError if _is_wtimeout(error) else WriteConcernError
+    raised = kind(_message(error), _code(error), error)
+    for label in _texts(labels):
         raised._add_error_label(label)
     return raised
 

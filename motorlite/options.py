@@ -124,7 +124,8 @@ class ClientOptions:
         connect: Whether to connect before the first operation; None: not set.
         overload_policy: The preset with `max_adaptive_retries`, `adaptive_retries` and
             `enable_overload_retargeting` applied to it where these were set.
-        server_selector: The application's own filter of suitable servers, applied before the latency window.
+        server_selector: The application's own filter of suitable servers, applied before the latency window. What it
+            raises becomes the cause of a ConfigurationError.
         explicit: The documented names of the options that were set, not defaulted.
     """
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from motorlite._api.commands import UserCommand
 from motorlite._api.database_base import name_of
-from motorlite._api.lists import list_databases
+from motorlite._api.lists import list_databases, names
 from motorlite._api.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
 from motorlite._api.session import AsyncClientSession, SessionOptions
 from motorlite._api.settings import Configured, Settings
@@ -187,7 +187,7 @@ class ClientBase(Configured[DocumentT]):
         Source: enumerating databases specification.
         """
         cursor = self.list_databases(session, comment, nameOnly=True, timeoutMS=timeoutMS)
-        return [found["name"] async for found in cursor]
+        return await names(cursor)
 
     async def drop_database(
         self,

@@ -9,17 +9,19 @@ from bson.codec_options import CodecOptions
 from motorlite._api.collection_base import CollectionBase
 from motorlite._api.command_cursor import AsyncCommandCursor
 from motorlite._api.cursor_limits import CursorLimits
-from motorlite._api.lists import collections_operation, release_session
+from motorlite._api.lists import listed
 from motorlite._api.method_options import RENAME_CHECKS, TIME_CHECKS, RenameOptions, TimeOptions
 from motorlite._api.server_cursor import GetMoreOptions
 from motorlite._api.typings import DocumentT
 from motorlite._api.validation import checked, collection_name, converted, instance, server_milliseconds
-from motorlite._operations.common import NAMESPACE_NOT_FOUND, check_write_concern
+from motorlite._operations.common import NAMESPACE_NOT_FOUND
 from motorlite._operations.create_indexes import CreateIndexes
 from motorlite._operations.drop import Drop
 from motorlite._operations.drop_indexes import ALL_INDEXES, DropIndexes
+from motorlite._operations.find_collection import FindCollection
 from motorlite._operations.list_indexes import ListIndexes
-from motorlite._operations.run_command import RunCommand
+from motorlite._operations.rename import Rename
+from motorlite._replies import document, text
 from motorlite.arguments import index_document, index_name
 from motorlite.errors import OperationFailure
 from motorlite.read_preferences import ReadPreference
@@ -265,9 +267,11 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         failover (retryable read); getMore for overload errors only.
         """
         found = {}
-        for index in await self.list_indexes(session, comment, timeoutMS).to_list():
-            index["key"] = list(index["key"].items())
-            found[index.pop("name")] = index
+        cursor = self.list_indexes(session, comment, timeoutMS)
+        for index in await cursor.to_list():
+            index["key"] = list(listed(document, index, "key", cursor.address).items())
+            found[listed(text, index, "name", cursor.address)] = index
+            del index["name"]
         return found
 
     async def options(
@@ -289,10 +293,9 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
         """
         state, limit = self._begin(session, timeoutMS)
-        operation = collections_operation(self._database_name, {"name": self._name}, comment=comment)
-        reply = await self._core.executor.execute(operation, state, limit)
-        release_session(self._core, reply)
-        options: dict[str, Any] = reply.documents[0].get("options", {}) if reply.documents else {}
+        operation = FindCollection(self._database_name, self._name, comment=comment)
+        found = await self._core.executor.execute(operation, state, limit)
+        options: dict[str, Any] = (found or {}).get("options") or {}
         return options
 
     async def rename(
@@ -332,8 +335,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
             command["comment"] = comment
         if not write_concern.is_server_default and write_concern.acknowledged:
             command["writeConcern"] = dict(write_concern.document)
-        reply: Mapping[str, Any] = await self._core.executor.execute(RunCommand("admin", command), state, limit)
-        check_write_concern(reply)
+        reply: Mapping[str, Any] = await self._core.executor.execute(Rename("admin", command), state, limit)
         return reply
 
     async def drop(

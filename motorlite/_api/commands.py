@@ -88,7 +88,9 @@ class UserCommand:
         """
         details = error.details
         if isinstance(details, Mapping) and details.get("ok") == 0:
-            known: tuple[Any, ...] = (details.get("code"), details.get("errmsg"))
+            # What else a malformed reply may have there could not even be looked for in a set.
+            both = (details.get("code"), details.get("errmsg"))
+            known = [one for one in both if isinstance(one, int) or type(one) is str]
             if not self._check or any(one in self._allowed_errors for one in known):
                 return details
         raise error

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 from motorlite._api import method_options
 from motorlite._api.aggregation import aggregation
 from motorlite._api.commands import UserCommand, command_document, cursor_of_command
-from motorlite._api.lists import collections_operation, list_collections, release_session
+from motorlite._api.lists import list_collections, names
 from motorlite._api.settings import Configured
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._api.validation import boolean, checked, collection_name, converted, count, mapping
 from motorlite._operations.create import Create
-from motorlite._operations.run_command import RunCommand
+from motorlite._operations.find_collection import FindCollection
+from motorlite._operations.validate import Validate
 from motorlite.errors import CollectionInvalid
 
 if TYPE_CHECKING:
@@ -302,8 +303,7 @@ class DatabaseBase(Configured[DocumentT]):
         if not filter or set(filter) == {"name"}:
             # It takes no locks then ("Filter", "nameOnly").
             options.setdefault("nameOnly", True)
-        async with self.list_collections(session, filter, comment, **options) as cursor:
-            return [found["name"] async for found in cursor]
+        return await names(self.list_collections(session, filter, comment, **options))
 
     async def validate_collection(
         self,
@@ -340,11 +340,10 @@ class DatabaseBase(Configured[DocumentT]):
         if comment is not None:
             command["comment"] = comment
         state, limit = self._begin(session, timeoutMS)
-        report: dict[str, Any] = await self._core.executor.execute(RunCommand(self._name, command), state, limit)
-        # A sharded cluster reports for each shard.
-        for part in (report, *(report.get("raw") or {}).values()):
-            if part.get("valid") is False:
-                raise CollectionInvalid(f"the collection {name!r} is not valid: {part!r}")
+        report: dict[str, Any]
+        report, invalid = await self._core.executor.execute(Validate(self._name, command), state, limit)
+        if invalid is not None:
+            raise CollectionInvalid(f"the collection {name!r} is not valid: {invalid!r}")
         return report
 
     async def _create(
@@ -373,10 +372,8 @@ class DatabaseBase(Configured[DocumentT]):
         await self._core.executor.execute(operation, state, limit)
 
     async def _has_collection(self, name: str, session: Session | None, limit: Deadline) -> bool:
-        operation = collections_operation(self._name, {"name": name}, name_only=True)
-        reply = await self._core.executor.execute(operation, session, limit)
-        release_session(self._core, reply)
-        return bool(reply.documents)
+        operation = FindCollection(self._name, name, name_only=True)
+        return await self._core.executor.execute(operation, session, limit) is not None
 
 
 def name_of(name_or_object: Any) -> str:

@@ -413,7 +413,8 @@ class AsyncMongoClient(ClientBase[DocumentT]):
             ...), which
             win over those in `host`, and options that are objects: `event_listeners`, `server_api`, `driver`,
             `overload_policy`, `server_selector` (a function that is given the server descriptions that suit an
-            operation, and returns those of them that it may go to).
+            operation, and returns a list of those that it may go to; when it raises, or returns something else, the
+            operation fails with a ConfigurationError, whose cause is what it raised).
 
     Raises:
         InvalidURI: The connection string is malformed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bson.codec_options import CodecOptions
 
@@ -11,17 +11,20 @@ from motorlite._api.cursor_limits import CursorLimits
 from motorlite._api.server_cursor import GetMoreOptions
 from motorlite._operations.list_collections import ListCollections
 from motorlite._operations.list_databases import ListDatabases
+from motorlite._replies import text
+from motorlite.errors import ProtocolError
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from motorlite._api.core import CoreLike
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
-    from motorlite._execution.operation import CursorReply
     from motorlite.deadline import Deadline
+    from motorlite.values import Address
 
+T = TypeVar("T")
 # What the server says about databases and collections is decoded as plain dictionaries.
 _PLAIN: CodecOptions[dict[str, Any]] = CodecOptions()
 
@@ -36,16 +39,25 @@ _ARGUMENTS = {
 }
 
 
-def collections_operation(database: str, filter: Mapping[str, Any] | None, **options: Any) -> ListCollections:
-    """The command that lists collections, always on the primary (enumerating collections specification)."""
-    primary = ReadPreference.PRIMARY
-    return ListCollections(database, selector=primary, read_preference=primary, filter=filter, **options)
+async def names(cursor: AsyncCommandCursor[dict[str, Any]]) -> list[str]:
+    """The names in a list of databases or collections.
+
+    Raises:
+        ProtocolError: One has none.
+    """
+    async with cursor:
+        return [listed(text, found, "name", cursor.address) async for found in cursor]
 
 
-def release_session(core: CoreLike, reply: CursorReply) -> None:
-    """Give back the session of a cursor that is not read any further."""
-    if reply.session is not None:
-        core.executor.release(reply.session)
+def listed(
+    read: Callable[[Mapping[str, Any], str], T], document: Mapping[str, Any], field: str, address: Address | None
+) -> T:
+    """A field of a document that the server at `address` lists a database, a collection or an index with."""
+    try:
+        return read(document, field)
+    except ProtocolError as error:
+        error.address = address
+        raise
 
 
 def list_collections(
@@ -62,9 +74,12 @@ def list_collections(
     keywords = {_ARGUMENTS[name]: value for name, value in options.items()}
 
     def make(deadline: Deadline) -> ListCollections:
-        return collections_operation(
+        primary = ReadPreference.PRIMARY
+        return ListCollections(
             database,
-            filter,
+            selector=primary,
+            read_preference=primary,
+            filter=filter,
             comment=comment,
             time_limit=limits.time_limit,
             **_without_server_time(keywords, deadline),

@@ -281,8 +281,12 @@ class _Kill:
         # Best effort: the server closes an abandoned cursor by itself, later.
         pin = self._operation.pin
         if pin is None or pin.is_usable:
-            with suppress(PyMongoError):
-                await core.executor.execute(self._operation, session, deadline)
+            try:
+                with suppress(PyMongoError):
+                    await core.executor.execute(self._operation, session, deadline)
+            except Exception:
+                self._release()
+                raise
         # Not when cancelled: then this runs once more, in the background.
         self._release()
 

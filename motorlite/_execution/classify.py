@@ -76,8 +76,10 @@ def label_write_error(error: PyMongoError, max_wire_version: int) -> None:
 def is_retryable_concern_error(reply: Mapping[str, Any], max_wire_version: int, *, is_mongos: bool) -> bool:
     """Whether a reply with ``ok: 1`` has a write concern error after which the write should be retried."""
     if max_wire_version >= _LABELS_WRITES:
-        return RETRYABLE_WRITE in reply.get("errorLabels", ()) or RETRYABLE in reply.get("errorLabels", ())
-    return not is_mongos and reply["writeConcernError"].get("code") in RETRYABLE_WRITE_CODES
+        labels = reply.get("errorLabels") or ()
+        return RETRYABLE_WRITE in labels or RETRYABLE in labels
+    code = reply["writeConcernError"].get("code")
+    return not is_mongos and isinstance(code, int) and code in RETRYABLE_WRITE_CODES
 
 
 def to_raise(errors: Sequence[PyMongoError], operation: Operation) -> PyMongoError:

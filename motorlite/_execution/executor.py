@@ -144,7 +144,8 @@ class Executor:
             except PyMongoError as error:
                 self._complete(run, retry, reply, error)
                 raise
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+            except Exception as error:
+                # Of a shape that no reader expects.
                 strange = ProtocolError(f"the reply to {operation.name} cannot be used: {error!r}")
                 self._complete(run, retry, reply, strange)
                 raise strange from error
@@ -332,10 +333,10 @@ class Executor:
         Raises:
             WriteConcernError: a retry may help; should there be none, the reply stands.
         """
-        facts, concern = connection.facts, reply["writeConcernError"]
-        if not isinstance(concern, Mapping) or not isinstance(reply.get("errorLabels", []), list):
+        facts, concern, labels = connection.facts, reply["writeConcernError"], reply.get("errorLabels") or []
+        if not isinstance(concern, Mapping) or not isinstance(labels, list):
             return  # `parse` will tell
-        error = write_concern_error(concern, reply.get("errorLabels", ()))
+        error = write_concern_error(concern, labels)
         error.address = connection.address
         version = reply.get("topologyVersion")
         self._topology.on_operation_error(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from motorlite._replies import whole
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -39,8 +41,8 @@ def open_cursor(reply: Mapping[str, Any]) -> OpenCursor | None:
     cursor = reply.get("cursor")
     if not isinstance(cursor, dict):
         return None
-    cursor_id, namespace = cursor.get("id"), cursor.get("ns")
-    if not isinstance(cursor_id, int) or not cursor_id or not isinstance(namespace, str):
+    cursor_id, namespace = whole(cursor.get("id")), cursor.get("ns")
+    if not cursor_id or not isinstance(namespace, str):
         return None
     database, _, collection = namespace.partition(".")
     return OpenCursor(database, collection, cursor_id) if database and collection else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._replies import cursor
 from motorlite._topology.selection import WRITABLE, Selector, WritesByPreference
 from motorlite.values import Address, Document, ServerFacts
 
@@ -148,17 +149,21 @@ class Operation:
 
 
 class CursorReply:
-    """A batch of documents and the server-side cursor they came from."""
+    """A batch of documents and the server-side cursor they came from.
+
+    Raises:
+        ProtocolError: The reply has no such cursor.
+    """
 
     __slots__ = ("address", "cursor_id", "documents", "namespace", "pin", "reply", "session")
 
     def __init__(self, reply: Document, field: str) -> None:
-        cursor = reply["cursor"]
-        # 0: the server has closed the cursor.
-        self.cursor_id: int = cursor["id"]
+        self.cursor_id: int
         # "database.collection" of the cursor, which getMore must name.
-        self.namespace: str = cursor["ns"] if self.cursor_id else cursor.get("ns", "")
-        self.documents: list[Any] = cursor[field]
+        self.namespace: str
+        self.documents: list[Any]
+        # An id of 0: the server has closed the cursor.
+        self.cursor_id, self.namespace, self.documents = cursor(reply, field)
         self.reply: Document = reply
         # Set by the executor: where the cursor lives, and the implicit session and (behind a load balancer) the
         # connection that now belong to it.

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import bson
 from bson.timestamp import Timestamp
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # A server session is not used in the last minute of its life (specification, "Algorithm to acquire...").
 _LAST_MINUTE = 60.0
+# Bytes. Servers send about a hundred: a timestamp, a hash of 20 bytes and the number of a key.
+_LARGEST_CLUSTER_TIME = 1024
 
 
 class ServerSession:
@@ -75,9 +78,16 @@ def newest_cluster_time(
     """The greater of two $clusterTime documents; what `other` has of another shape is ignored."""
     if not isinstance(other, Mapping) or not isinstance(other.get("clusterTime"), Timestamp):
         return one
-    if one is None:
-        return other
-    return other if other["clusterTime"] > one["clusterTime"] else one
+    is_newer = one is None or other["clusterTime"] > one["clusterTime"]
+    return other if is_newer and _can_be_sent(other) else one
+
+
+def _can_be_sent(cluster_time: Mapping[str, Any]) -> bool:
+    """Whether it is as small as servers make it: all commands to all servers will carry it."""
+    try:
+        return len(bson.encode(cluster_time)) <= _LARGEST_CLUSTER_TIME
+    except Exception:  # values that a user's own decoder has made, or nested too deeply
+        return False
 
 
 class SessionPool:

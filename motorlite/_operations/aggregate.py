@@ -16,7 +16,8 @@ from motorlite._execution.operation import (
     TimeLimit,
     WritesByPreference,
 )
-from motorlite._operations.common import FIRST_BATCH, V5_0, add_read_concern, add_write_concern, check_write_concern
+from motorlite._operations.common import FIRST_BATCH, V5_0, add_read_concern, add_write_concern
+from motorlite._replies import check_write_concern, document, documents, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,8 +159,8 @@ class CountDocuments(Aggregate):
     document_fields = None
 
     def parse(self, reply: Document) -> int:
-        batch = reply["cursor"]["firstBatch"]
-        return int(batch[0]["n"]) if batch else 0
+        batch = documents(document(reply, "cursor"), "firstBatch")
+        return number(batch[0], "n") if batch else 0
 
 
 def has_write_stage(pipeline: Sequence[Mapping[str, Any]]) -> bool:

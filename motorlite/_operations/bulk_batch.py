@@ -14,10 +14,10 @@ from motorlite._operations.common import (
     V8_0,
     add_write_concern,
     check_needs,
-    check_write_concern,
     is_acknowledged,
 )
 from motorlite._operations.statements import is_multi, statement_needs, unacknowledged_needs
+from motorlite._replies import check_batch, concern_error
 from motorlite.errors import RETRYABLE_WRITE_CODES, DocumentTooLarge
 
 if TYPE_CHECKING:
@@ -117,10 +117,11 @@ class BulkBatch(Operation):
         return Command(self.name, document, (self._sequence,))
 
     def parse(self, reply: Document) -> Document:
+        check_batch(reply, self.count)
         self.reply = reply
-        error = reply.get("writeConcernError")
-        if error is not None and (reply.get("errorLabels") or error.get("code") in RETRYABLE_WRITE_CODES):
-            check_write_concern(reply)
+        error = concern_error(reply)
+        if error is not None and (error.error_labels or error.code in RETRYABLE_WRITE_CODES):
+            raise error
         return reply
 
     def _take(self, document: Document, facts: ServerFacts) -> DocumentSequence:

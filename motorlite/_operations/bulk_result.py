@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from motorlite._replies import number, upserts
 from motorlite.errors import BulkWriteError
 
 if TYPE_CHECKING:
@@ -31,23 +32,23 @@ class BulkResult:
         }
 
     def merge(self, run: Run, start: int, reply: Mapping[str, Any]) -> None:
-        """Add the reply to the batch that began at statement `start` of `run`."""
+        """Add the reply, which `BulkBatch.parse` has checked, to the batch that began at statement `start` of `run`."""
         details = self.details
-        affected = reply.get("n", 0)
+        affected = number(reply, "n", 0)
         if run.kind == "insert":
             details["nInserted"] += affected
         elif run.kind == "delete":
             details["nRemoved"] += affected
         else:
-            upserted = reply.get("upserted") or ()
+            upserted = upserts(reply)
             details["upserted"] += [
-                {"index": run.indexes[start + entry["index"]], "_id": entry["_id"]} for entry in upserted
+                {"index": run.indexes[start + number(entry, "index")], "_id": entry["_id"]} for entry in upserted
             ]
             details["nUpserted"] += len(upserted)
             details["nMatched"] += affected - len(upserted)
-            details["nModified"] += reply.get("nModified", 0)
+            details["nModified"] += number(reply, "nModified", 0)
         for error in reply.get("writeErrors") or ():
-            position = start + error["index"]
+            position = start + number(error, "index")
             # Copies: the reply itself is published to command listeners.
             details["writeErrors"].append({**error, "index": run.indexes[position], "op": run.statements[position]})
         concern_error = reply.get("writeConcernError")

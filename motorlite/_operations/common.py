@@ -1,19 +1,18 @@
-"""Pure: what commands share: concerns, errors in replies that say ok, options of newer servers."""
+"""Pure: what commands share: concerns, options of newer servers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from bson.codec_options import DEFAULT_CODEC_OPTIONS
+from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions, DatetimeConversion
 
 from motorlite import errors
 from motorlite._execution.operation import Command, Kind, Operation
+from motorlite._replies import check_write_concern
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from bson.codec_options import CodecOptions
 
     from motorlite._execution.operation import Document, ServerFacts
     from motorlite.concerns import ReadConcern, WriteConcern
@@ -27,6 +26,11 @@ NEXT_BATCH: Final[Mapping[str, Any]] = {"cursor": {"nextBatch": 1}}
 UPSERTED: Final[Mapping[str, Any]] = {"upserted": 1}
 VALUE: Final[Mapping[str, Any]] = {"value": 1}
 VALUES: Final[Mapping[str, Any]] = {"values": 1}
+
+# For replies in which nothing is read: what Python cannot hold does not matter then. With `document_fields` of {}.
+UNREAD: Final = CodecOptions[dict[str, Any]](
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
+)
 
 V4_4: Final = 9
 V5_0: Final = 13
@@ -70,26 +74,6 @@ def add_read_concern(document: Document, read_concern: ReadConcern | None) -> No
     """
     if read_concern is not None and not read_concern.is_server_default:
         document["readConcern"] = dict(read_concern.document)
-
-
-def check_write_concern(reply: Mapping[str, Any]) -> None:
-    """Raise the write concern error of a reply."""
-    error = reply.get("writeConcernError")
-    if error is not None:
-        raise errors.write_concern_error(error, reply.get("errorLabels") or ())
-
-
-def check_write(reply: Mapping[str, Any]) -> None:
-    """Raise the error of a reply to a single write; a write error comes before a write concern error."""
-    write_errors = reply.get("writeErrors")
-    if write_errors:
-        raised = errors.write_error(write_errors[-1])
-        # The labels belong to the reply, whichever of its errors is raised (retryable writes specification).
-        for label in reply.get("errorLabels") or ():
-            raised._add_error_label(label)
-        raise raised
-    if "writeConcernError" in reply:
-        check_write_concern(reply)
 
 
 def is_acknowledged(write_concern: WriteConcern | None) -> bool:

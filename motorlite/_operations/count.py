@@ -8,6 +8,7 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._execution.operation import WRITABLE, Command, Kind, Operation
 from motorlite._operations.common import add_read_concern
+from motorlite._replies import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,4 +65,4 @@ class Count(Operation):
         return Command(self.name, document)
 
     def parse(self, reply: Document) -> int:
-        return int(reply["n"])
+        return number(reply, "n")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._operations.common import V4_4, AdministrativeWrite, check_write_concern
+from motorlite._operations.common import V4_4, AdministrativeWrite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,5 +66,5 @@ class CreateIndexes(AdministrativeWrite):
         return list(self._names)
 
     def parse(self, reply: Document) -> list[str]:
-        check_write_concern(reply)
+        super().parse(reply)
         return self.names

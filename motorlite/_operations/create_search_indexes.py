@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from motorlite._operations.common import SearchIndexWrite
+from motorlite._replies import documents, text
+from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +23,7 @@ class CreateSearchIndexes(SearchIndexWrite):
     Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
     """
 
-    __slots__ = ()
+    __slots__ = ("_count",)
 
     name = "createSearchIndexes"
 
@@ -34,8 +36,14 @@ class CreateSearchIndexes(SearchIndexWrite):
         comment: Any = None,
         max_time_ms: int | None = None,
     ) -> None:
+        self._count = len(indexes)
         fields = {"indexes": indexes}
         super().__init__(database, collection, fields, comment=comment, max_time_ms=max_time_ms)
 
     def parse(self, reply: Document) -> list[str]:
-        return [index["name"] for index in reply["indexesCreated"]]
+        names = [text(index, "name") for index in documents(reply, "indexesCreated")]
+        if len(names) < self._count:
+            raise ProtocolError(
+                f"the server sent a malformed reply: indexesCreated has {len(names)} of {self._count} search indexes"
+            )
+        return names

@@ -8,6 +8,7 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._execution.operation import WRITABLE, Command, Kind, Operation
 from motorlite._operations.common import VALUES, add_read_concern
+from motorlite._replies import array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,5 +77,4 @@ class Distinct(Operation):
         return Command(self.name, document)
 
     def parse(self, reply: Document) -> list[Any]:
-        values: list[Any] = reply["values"]
-        return values
+        return array(reply, "values")

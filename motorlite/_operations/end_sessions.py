@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from motorlite._execution.operation import WRITABLE, Command, Kind, Operation
+from motorlite._operations.common import UNREAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ class EndSessions(Operation):
     kind = Kind.COMMAND
     is_idempotent = True
     supports_sessions = False
+    document_fields: ClassVar[Mapping[str, Any] | None] = {}
 
     def __init__(
         self,
@@ -37,7 +39,7 @@ class EndSessions(Operation):
         selector: Selector = WRITABLE,
         read_preference: _ServerMode | None = None,
     ) -> None:
-        super().__init__("admin", selector=selector, read_preference=read_preference)
+        super().__init__("admin", selector=selector, read_preference=read_preference, codec_options=UNREAD)
         self._session_ids = session_ids
 
     def command(self, facts: ServerFacts) -> Command:

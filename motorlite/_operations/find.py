@@ -8,6 +8,7 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation, TimeLimit
 from motorlite._operations.common import FIRST_BATCH, V4_4, add_read_concern, check_needs
+from motorlite._replies import first_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -160,8 +161,16 @@ class FindOne(Find):
     _is_single = True
 
     def parse(self, reply: Document) -> Any:
-        batch = reply["cursor"]["firstBatch"]
-        return batch[0] if batch else None
+        # The hot path: what usually comes needs no call.
+        cursor = reply.get("cursor")
+        if type(cursor) is dict:
+            batch = cursor.get("firstBatch")
+            if type(batch) is list:
+                if not batch:
+                    return None
+                if type(batch[0]) is dict:
+                    return batch[0]
+        return first_document(reply)
 
 
 def _add_limits(document: Document, limit: int, batch_size: int) -> None:

@@ -13,10 +13,10 @@ from motorlite._operations.common import (
     Needs,
     add_write_concern,
     check_needs,
-    check_write,
     is_acknowledged,
 )
 from motorlite._operations.statements import unacknowledged_needs
+from motorlite._replies import check_write, document
 from motorlite.arguments import check_list, check_mapping, check_replacement, check_update
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class FindAndModify(Operation):
 
     def parse(self, reply: Document) -> Any:
         check_write(reply)
-        return reply.get("value")
+        return None if reply.get("value") is None else document(reply, "value")
 
 
 def _change(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._execution.operation import WRITABLE, Command, Kind, Operation
-from motorlite._operations.common import Needs, add_write_concern, check_needs, check_write
+from motorlite._operations.common import Needs, add_write_concern, check_needs
 from motorlite._operations.statements import unacknowledged_needs
+from motorlite._replies import check_write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bson.int64 import Int64
 
 from motorlite._execution.operation import Command, Kind, Operation
+from motorlite._operations.common import UNREAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from motorlite._execution.operation import Address, Pin, ServerFacts
     from motorlite.read_preferences import _ServerMode
@@ -26,6 +27,7 @@ class KillCursors(Operation):
     name = "killCursors"
     kind = Kind.READ
     is_idempotent = True
+    document_fields: ClassVar[Mapping[str, Any] | None] = {}
 
     def __init__(
         self,
@@ -37,7 +39,7 @@ class KillCursors(Operation):
         read_preference: _ServerMode | None = None,
         pin: Pin | None = None,
     ) -> None:
-        super().__init__(database, selector=address, read_preference=read_preference)
+        super().__init__(database, selector=address, read_preference=read_preference, codec_options=UNREAD)
         self.pin = pin
         self._collection = collection
         self._cursor_ids = [Int64(cursor_id) for cursor_id in cursor_ids]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation
+from motorlite._replies import documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,5 +63,5 @@ class ListDatabases(Operation):
         return Command(self.name, self._document.copy())
 
     def parse(self, reply: Document) -> CursorReply:
-        cursor = {"id": 0, "ns": "admin.$cmd", "firstBatch": reply["databases"]}
+        cursor = {"id": 0, "ns": "admin.$cmd", "firstBatch": documents(reply, "databases")}
         return CursorReply({**reply, "cursor": cursor}, "firstBatch")

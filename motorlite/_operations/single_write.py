@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._execution.operation import WRITABLE, Command, Kind, Operation
-from motorlite._operations.common import Needs, add_write_concern, check_needs, check_write
+from motorlite._operations.common import Needs, add_write_concern, check_needs
 from motorlite._operations.statements import is_multi, statement_needs, unacknowledged_needs
+from motorlite._replies import check_write, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,4 +71,5 @@ class SingleWrite(Operation):
 
     def parse(self, reply: Document) -> Document:
         check_write(reply)
+        number(reply, "n", 0)
         return reply

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._operations.common import UPSERTED, check_write
+from motorlite._operations.common import UPSERTED
 from motorlite._operations.single_write import SingleWrite
+from motorlite._replies import number, upserts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,10 +59,12 @@ class Update(SingleWrite):
             self._document["bypassDocumentValidation"] = bypass_document_validation
 
     def parse(self, reply: Document) -> Document:
-        check_write(reply)
-        result = dict(reply)
-        upserted = result.get("upserted")
+        result = dict(super().parse(reply))
+        number(reply, "nModified", 0)
+        upserted = upserts(reply)
         if upserted:
             result["upserted"] = upserted[0]["_id"]
+        else:
+            result.pop("upserted", None)
         result["updatedExisting"] = not upserted and bool(result.get("n"))
         return result

@@ -45,6 +45,11 @@ def _not_the_reply(request_id: int, message: op_msg.Message) -> ProtocolError:
     return ProtocolError(f"expected the reply to request {request_id}, got that to {message.response_to}")
 
 
+def _unusable(error: Exception) -> ProtocolError:
+    """What `bson` or Python has to say about a value in a reply that no user is to see."""
+    return ProtocolError(f"the server sent a reply that cannot be used: {error!r}")
+
+
 class Connection:
     """A connection of a pool or of a monitor.
 
@@ -190,7 +195,7 @@ class Connection:
                 return None
             self._spoil(error)
             if isinstance(error, Exception) and not isinstance(error, PyMongoError):
-                raise ProtocolError(f"a late reply cannot be used: {error!r}") from error
+                raise _unusable(error) from error
             raise
         self.owed = None
         return document
@@ -204,8 +209,10 @@ class Connection:
         request_id = next_request_id()
         try:
             return await self.round_trip(_encode(database, document, request_id, 0), request_id, until)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, Exception) and not isinstance(error, PyMongoError):
+                raise _unusable(error) from error
             raise
 
     async def exhaust_command(self, database: str, document: Mapping[str, Any], until: float) -> ExhaustReply:
@@ -227,6 +234,8 @@ class Connection:
             return ExhaustReply(decode_reply(message.body), message.request_id, message.more_to_come)
         except BaseException as error:
             self._spoil(error)
+            if isinstance(error, Exception) and not isinstance(error, PyMongoError):
+                raise _unusable(error) from error
             raise
 
     def _spoil(self, error: BaseException) -> None:

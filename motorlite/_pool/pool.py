@@ -6,6 +6,7 @@ background, bounded by connectTimeoutMS, so that an operation that is cancelled 
 
 from __future__ import annotations
 
+import logging
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from motorlite._pool.state import PoolOptions
     from motorlite.deadline import Deadline
     from motorlite.values import Address
+
+_logger = logging.getLogger("motorlite.client")
 
 
 class Pool:
@@ -333,7 +336,12 @@ class Pool:
         if self._publish is not None:
             duration = now - draining[1]
             self._publish(events.PendingReplySucceededEvent(self.address, connection.id, request_id, duration))
-        if not self._on_late_reply(self.address, reply):
+        try:
+            is_worth_keeping = self._on_late_reply(self.address, reply)
+        except Exception:  # a bug: the connection goes back all the same, to be closed
+            _logger.exception("a late reply of %s was not learned from", format_address(self.address))
+            is_worth_keeping = False
+        if not is_worth_keeping:
             connection.close()
         self.state.drained(connection, now)
         self._perform()
@@ -374,8 +382,14 @@ class Pool:
             )
         except EstablishmentError as failure:
             self._not_established(establishment, failure.error, failure)
+        except Exception as error:
+            # A bug, or one of what the application has a part in: the operation that waits gets an error of its own.
+            _logger.exception("a connection to %s could not be made", format_address(self.address))
+            told = PoolClearedError(f"a connection could not be made: {error!r}")
+            told.__cause__ = error.with_traceback(None)
+            self._not_established(establishment, told, None)
         except BaseException as error:
-            # The end of the client, or a bug: either way whoever waits must be told.
+            # The end of the client: whoever waits must be told.
             self._not_established(
                 establishment, PoolClearedError(f"connecting was abandoned: {type(error).__name__}"), None
             )
@@ -415,7 +429,10 @@ class Pool:
     async def _maintain(self) -> None:
         """Keep minPoolSize and maxIdleTimeMS until the pool is closed."""
         while True:
-            self.state.prune(self._runtime.now())
-            self.state.populate()
-            self._perform()
+            try:
+                self.state.prune(self._runtime.now())
+                self.state.populate()
+                self._perform()
+            except Exception:  # a bug: the next round may do without it
+                _logger.exception("the maintenance of the pool of %s failed; it goes on", format_address(self.address))
             await self._runtime.sleep(self._options.maintenance_interval)

@@ -139,8 +139,9 @@ def is_state_change_error(error: PyMongoError) -> bool:
 
 
 def _topology_version(facts: ErrorFacts) -> Mapping[str, Any] | None:
-    if facts.topology_version is not None:
-        return facts.topology_version
-    details = getattr(facts.error, "details", None)
-    version = details.get("topologyVersion") if isinstance(details, Mapping) else None
+    version: Any = facts.topology_version
+    if version is None:
+        details = getattr(facts.error, "details", None)
+        version = details.get("topologyVersion") if isinstance(details, Mapping) else None
+    # From a server, so it may be anything.
     return version if isinstance(version, Mapping) else None

@@ -6,6 +6,7 @@ While it streams, a second connection measures round-trip times.
 
 from __future__ import annotations
 
+import logging
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from motorlite._pool.handshake import monitor_hello
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite._topology.server_description import ServerDescription
 from motorlite.errors import AutoReconnect, ProtocolError, PyMongoError, error_from_reply
+from motorlite.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 # Server discovery specification: never checked more often than this, seconds.
 MIN_HEARTBEAT_INTERVAL: Final = 0.5
+
+_logger: Final = logging.getLogger("motorlite.client")
 
 
 class MonitorSettings:
@@ -124,7 +128,14 @@ class Monitor:
     async def _run(self) -> None:
         try:
             while True:
-                if not await self._check():
+                try:
+                    is_next_at_once = await self._check()
+                except Exception:
+                    # A bug, here or in what is told of the server: its monitoring goes on all the same.
+                    _logger.exception("a check of %s failed; the next one follows", format_address(self.address))
+                    self._close()
+                    is_next_at_once = False
+                if not is_next_at_once:
                     await self._sleep()
         finally:
             self._close()
@@ -195,7 +206,7 @@ class Monitor:
         """Whether the next reply is sent by the server when something changes."""
         if self._more_after is not None:
             return True
-        return self._settings.streaming and self._reply is not None and "topologyVersion" in self._reply
+        return self._settings.streaming and self._reply is not None and self._reply.get("topologyVersion") is not None
 
     async def _hello(self) -> Mapping[str, Any]:
         connection, before = self._connection, self._reply
@@ -266,6 +277,9 @@ class Monitor:
                     try:
                         self.round_trip_times.add(await self._ping())
                     except PyMongoError:
+                        self._close_ping()
+                    except Exception:
+                        _logger.exception("measuring the way to %s failed; it goes on", format_address(self.address))
                         self._close_ping()
                 else:  # the server is gone, or an older one took its place
                     self._close_ping()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from motorlite._topology.eligibility import (
     NO_MAX_STALENESS,
@@ -13,14 +13,14 @@ from motorlite._topology.eligibility import (
     servers_for_read,
     servers_for_write,
 )
-from motorlite.errors import ConfigurationError
+from motorlite._topology.server_description import ServerDescription
+from motorlite.errors import ConfigurationError, PyMongoError
 from motorlite.read_preferences import MODES
 from motorlite.values import Address, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from motorlite._topology.server_description import ServerDescription
     from motorlite._topology.topology_description import TopologyDescription
 
     ServerSelector: TypeAlias = Callable[[list[ServerDescription]], list[ServerDescription]]
@@ -79,7 +79,8 @@ def suitable_servers(
         server_selector: The application's own filter, applied before the latency window.
 
     Raises:
-        ConfigurationError: The deployment is incompatible with the driver, or `max_staleness` is too small.
+        ConfigurationError: The deployment is incompatible with the driver, `max_staleness` is too small, or
+            `server_selector` failed, or returned something else than a list of servers.
     """
     if topology.compatibility_error is not None:
         raise ConfigurationError(topology.compatibility_error)
@@ -89,12 +90,29 @@ def suitable_servers(
         found = _find(topology, selector, candidates, everyone, heartbeat_frequency)
         # In both rounds, unlike in the specification's order of steps: where the application's filter leaves only a
         # deprioritised server, that one is better than none.
-        return server_selector(found) if server_selector is not None and found else found
+        return _filtered(server_selector, found) if server_selector is not None and found else found
 
     suitable: list[ServerDescription] = []
     if deprioritized:
         suitable = find([server for server in everyone if server.address not in deprioritized])
     return _in_latency_window(suitable or find(everyone), local_threshold)
+
+
+def _filtered(server_selector: ServerSelector, servers: list[ServerDescription]) -> list[ServerDescription]:
+    """What the application's own filter leaves.
+
+    It is called for the driver's own commands too, some of them in the background, hence an error of the driver.
+    """
+    try:
+        chosen: Any = server_selector(servers)
+    except PyMongoError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(f"the server_selector raised {type(error).__name__}: {error}") from error
+    if isinstance(chosen, list | tuple) and all(isinstance(server, ServerDescription) for server in chosen):
+        return list(chosen)
+    what = f"a {type(chosen).__name__}" if not isinstance(chosen, list | tuple) else "something else in its list"
+    raise ConfigurationError(f"the server_selector must return a list of server descriptions, but returned {what}")
 
 
 class Loaded(Protocol):

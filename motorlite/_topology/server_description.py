@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
 
+from motorlite._replies import whole
 from motorlite.errors import ProtocolError, PyMongoError, error_from_reply
 
 if TYPE_CHECKING:
@@ -311,9 +312,12 @@ def _typed(reply: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
 
 def _integer(reply: Mapping[str, Any], name: str) -> int | None:
     value = reply.get(name)
-    if isinstance(value, float) and value.is_integer():  # proxies written in JavaScript
-        return int(value)
-    return _typed(reply, name, int)
+    if value is None:
+        return None
+    found = whole(value)  # doubles come from proxies written in JavaScript
+    if found is None or found < 0:
+        raise ProtocolError(f"field {name!r} of the server's hello is no whole number of at least 0: {value!r}")
+    return found
 
 
 def _addresses(reply: Mapping[str, Any], name: str) -> frozenset[Address]:

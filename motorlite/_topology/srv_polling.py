@@ -54,7 +54,12 @@ class SRVPolling:
         while self._topology.follows_srv_records:
             await self._runtime.sleep(self._interval)
             if self._topology.follows_srv_records:
-                await self._rescan()
+                try:
+                    await self._rescan()
+                except Exception as error:
+                    # An answer that nobody expects, or a bug: the polling goes on.
+                    _logger.exception("rescan of SRV records")
+                    self._failed(f"{records.query_name(self._srv)}: {error!r}")
 
     async def _rescan(self) -> None:
         name = records.query_name(self._srv)

@@ -59,7 +59,9 @@ async def test_writes(reply: dict[str, Any]) -> None:
     await fails_and_recovers("update", update, reply, ProtocolError, {"n": 1, "nModified": 1})
 
 
-@pytest.mark.parametrize("kind", [AttributeError, KeyError, TypeError, ValueError])
+@pytest.mark.parametrize(
+    "kind", [AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError]
+)
 async def test_whatever_python_says_about_a_reply(kind: type[Exception]) -> None:
     class Strict(RunCommand):
         def parse(self, reply: Any) -> Any:

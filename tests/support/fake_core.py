@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
+from collections.abc import Mapping
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from motorlite.options import client_options
 from motorlite.values import ServerFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from motorlite.deadline import Deadline
     from motorlite.driver_info import DriverInfo
@@ -190,9 +191,17 @@ def fake_client(uri: str = "mongodb://db.example/app", **options: Any) -> tuple[
     return client, core
 
 
+class _Numbered(int):
+    """Passes for a document and is equal to a number, which is shorter to write."""
+
+
+Mapping.register(_Numbered)
+
+
 def batch(documents: list[Any], cursor_id: int = 0, field: str = "firstBatch") -> dict[str, Any]:
-    """A reply with a cursor."""
-    return {"ok": 1, "cursor": {"id": cursor_id, "ns": "app.things", field: documents}}
+    """A reply with a cursor; numbers may stand for documents."""
+    found = [_Numbered(document) if isinstance(document, int) else document for document in documents]
+    return {"ok": 1, "cursor": {"id": cursor_id, "ns": "app.things", field: found}}
 
 
 def next_batch(documents: list[Any], cursor_id: int = 0) -> dict[str, Any]:

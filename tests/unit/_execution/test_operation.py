@@ -46,6 +46,7 @@ RETRYABLE = {
     "CountDocuments",
     "Distinct",
     "Find",
+    "FindCollection",
     "FindOne",
     "ListCollections",
     "ListDatabases",
@@ -105,7 +106,7 @@ def test_what_counts_as_a_read_and_what_as_a_write() -> None:
             "DropSearchIndex",
             "UpdateSearchIndex",
         },
-        Kind.COMMAND: {"EndSessions", "RunCommand", "RunCursorCommand"},
+        Kind.COMMAND: {"EndSessions", "Rename", "RunCommand", "RunCursorCommand", "Validate"},
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from bson.binary import Binary
+from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
 from motorlite._execution.session import ServerSession, Session, SessionPool, newest_cluster_time
@@ -161,3 +162,31 @@ def test_a_session_begins_with_nothing(implicit: bool, causal: bool) -> None:
     assert session.server_session is None
     assert session.snapshot_time is None
     assert Session(is_implicit=implicit).is_causally_consistent is False
+
+
+def _nested(levels: int) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for _ in range(levels):
+        document = {"a": document}
+    return document
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        _nested(200),
+        _nested(5000),
+        {"hash": b"x" * 10_000, "keyId": 1},
+        {"hash": b"x", "keyId": [1] * 500},
+        {"x" * 2000: 1},
+        {"hash": object()},
+    ],
+    ids=["deep", "too deep", "long", "array", "name", "of a decoder"],
+)
+def test_a_cluster_time_that_no_command_could_carry_is_not_gossiped(signature: Any) -> None:
+    known = {"clusterTime": Timestamp(1, 1)}
+    odd = {"clusterTime": Timestamp(2, 1), "signature": signature}
+    assert newest_cluster_time(known, odd) is known
+    assert newest_cluster_time(None, odd) is None
+    usual = {"clusterTime": Timestamp(2, 1), "signature": {"hash": b"x" * 20, "keyId": Int64(7)}}
+    assert newest_cluster_time(known, usual) is usual

@@ -284,6 +284,7 @@ def test_options_that_only_a_server_that_answers_refuses_itself() -> None:
 
 def test_write_errors_stay_in_the_reply() -> None:
     batch = insert([{"_id": 1}])
+    batch.command(V7_0)
     reply = {"n": 0, "writeErrors": [{"index": 0, "code": 11000}], "ok": 1}
     assert batch.parse(reply) is reply
     assert batch.reply is reply

@@ -4,6 +4,7 @@ import pytest
 
 from motorlite._execution.operation import Kind, TimeLimit
 from motorlite._operations.create_search_indexes import CreateSearchIndexes
+from motorlite.errors import ProtocolError
 from motorlite.requests import SearchIndexModel
 from tests.unit._operations.servers import sent
 
@@ -34,5 +35,6 @@ def test_facts_and_reply() -> None:
     assert operation.time_limit is TimeLimit.SEND
     created = [{"id": "1", "name": "default"}, {"id": "2", "name": "mine"}]
     assert operation.parse({"ok": 1, "indexesCreated": created}) == ["default", "mine"]
-    with pytest.raises(KeyError):
-        operation.parse({"ok": 1})
+    for wrong in ({"ok": 1}, {"indexesCreated": created[:1]}, {"indexesCreated": [{"name": "default"}, {"id": "2"}]}):
+        with pytest.raises(ProtocolError):
+            operation.parse(wrong)

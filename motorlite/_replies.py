@@ -1,0 +1,173 @@
+"""Pure: reads the fields of server replies; one of a type that no server sends is a ProtocolError, not a TypeError.
+
+A reply comes from outside, so operations read nothing in it except through these functions. Only an error document
+(a reply with ``ok: 0``, an entry of `writeErrors`) is read leniently, by `errors`: that it is an error is what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from motorlite.errors import ProtocolError, write_concern_error, write_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from motorlite.errors import WriteConcernError
+
+
+def _wrong(field: str, value: object, allowed: str) -> ProtocolError:
+    # Its type only: the value may be huge, and it is the application's data.
+    problem = "is missing" if value is None else f"is of type {type(value).__name__}"
+    return ProtocolError(f"the server sent a malformed reply: {field} {problem}; it must be {allowed}")
+
+
+def whole(value: object) -> int | None:
+    """`value` as an integer, or None when it is no whole number. Some proxies send whole numbers as doubles."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, float) and value.is_integer() else None
+
+
+def number(parent: Mapping[str, Any], field: str, default: int | None = None) -> int:
+    """A number that is counted from 0 on; `default` where there is no such field."""
+    value = parent.get(field, default)
+    found = whole(value)
+    if found is None:
+        raise _wrong(field, value, "a whole number")
+    if found < 0:
+        raise ProtocolError(f"the server sent a malformed reply: {field} is {found}, but it cannot be negative")
+    return found
+
+
+def text(parent: Mapping[str, Any], field: str) -> str:
+    """A string."""
+    value = parent.get(field)
+    if not isinstance(value, str):
+        raise _wrong(field, value, "text")
+    return str.__str__(value)  # `bson.Code` is text that cannot be hashed
+
+
+def document(parent: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """A document inside of the reply."""
+    value = parent.get(field)
+    if not isinstance(value, Mapping):
+        raise _wrong(field, value, "a document")
+    return value
+
+
+def array(parent: Mapping[str, Any], field: str) -> list[Any]:
+    """An array of whatever."""
+    value = parent.get(field)
+    if not isinstance(value, list):
+        raise _wrong(field, value, "an array")
+    return value
+
+
+def documents(parent: Mapping[str, Any], field: str) -> list[Any]:
+    """An array of documents, of the class that the codec options name."""
+    found = array(parent, field)
+    for kind in set(map(type, found)):
+        if not issubclass(kind, Mapping):
+            raise ProtocolError(
+                f"the server sent a malformed reply: {field} has an element of type {kind.__name__}; "
+                "all must be documents"
+            )
+    return found
+
+
+# --- cursors ---
+
+
+def cursor(reply: Mapping[str, Any], batch: str) -> tuple[int, str, list[Any]]:
+    """The id (0: the server has closed the cursor), the namespace and the documents of a reply's cursor.
+
+    `batch` is the field that has the documents. An open cursor has a namespace of database and collection.
+    """
+    found = document(reply, "cursor")
+    cursor_id = whole(found.get("id"))
+    if cursor_id is None:
+        raise _wrong("the cursor's id", found.get("id"), "a whole number")
+    namespace = found.get("ns")
+    if cursor_id and not _is_namespace(namespace):
+        raise ProtocolError("the server sent a malformed reply: ns of the cursor must be a database and a collection")
+    return cursor_id, namespace if isinstance(namespace, str) else "", documents(found, batch)
+
+
+def _is_namespace(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    database, _, collection = value.partition(".")
+    # It is sent back, as part of the next command: codec options may have let half a character through.
+    return bool(database and collection) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def first_document(reply: Mapping[str, Any]) -> Any:
+    """The first document of a reply's first batch, or None."""
+    batch = documents(document(reply, "cursor"), "firstBatch")
+    return batch[0] if batch else None
+
+
+# --- writes ---
+
+
+def labels(reply: Mapping[str, Any]) -> Sequence[str]:
+    """The error labels of a reply that is a success."""
+    if reply.get("errorLabels") is None:
+        return ()
+    found = array(reply, "errorLabels")
+    if not all(isinstance(label, str) for label in found):
+        raise ProtocolError("the server sent a malformed reply: errorLabels must be texts")
+    return [str.__str__(label) for label in found]
+
+
+def concern_error(reply: Mapping[str, Any]) -> WriteConcernError | None:
+    """The write concern error of a reply."""
+    if reply.get("writeConcernError") is None:
+        return None
+    return write_concern_error(document(reply, "writeConcernError"), labels(reply))
+
+
+def check_write_concern(reply: Mapping[str, Any]) -> None:
+    """Raise the write concern error of a reply."""
+    error = concern_error(reply)
+    if error is not None:
+        raise error
+
+
+def check_write(reply: Mapping[str, Any]) -> None:
+    """Raise the error of a reply to a single write; a write error comes before a write concern error."""
+    found = documents(reply, "writeErrors") if reply.get("writeErrors") is not None else ()
+    if found:
+        raised = write_error(found[-1])
+        # The labels belong to the reply, whichever of its errors is raised (retryable writes specification).
+        for label in labels(reply):
+            raised._add_error_label(label)
+        raise raised
+    check_write_concern(reply)
+
+
+def upserts(reply: Mapping[str, Any]) -> list[Any]:
+    """What an update inserted, as documents with `index` and `_id`."""
+    if reply.get("upserted") is None:
+        return []
+    found = documents(reply, "upserted")
+    if not all("_id" in entry for entry in found):
+        raise ProtocolError("the server sent a malformed reply: an upserted document has no _id")
+    return found
+
+
+def check_batch(reply: Mapping[str, Any], count: int) -> None:
+    """Make sure that the reply to a command with `count` statements is one, the errors in it included."""
+    number(reply, "n", 0)
+    number(reply, "nModified", 0)
+    errors = documents(reply, "writeErrors") if reply.get("writeErrors") is not None else []
+    for entry in (*errors, *upserts(reply)):
+        if number(entry, "index") >= count:
+            raise ProtocolError(
+                f"the server sent a malformed reply: it is about a statement that was not sent: {count}"
+            )
+    if reply.get("writeConcernError") is not None:
+        document(reply, "writeConcernError")
+        labels(reply)

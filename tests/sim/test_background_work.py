@@ -1,0 +1,252 @@
+"""Background work survives every error but a cancellation, and logs what it did not expect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from bson.datetime_ms import DatetimeMS
+
+from motorlite._execution.session import Session
+from motorlite._operations.kill_cursors import KillCursors
+from motorlite._pool.state import PoolState
+from motorlite._topology.round_trip import RoundTripTimes
+from motorlite.errors import ConfigurationError, PoolClearedError, ProtocolError
+from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
+from tests.support.core import FOUND, driver, find
+from tests.support.scripted_client import scripted_client
+from tests.support.sdam import client
+from tests.support.srv import Records, srv_client
+
+if TYPE_CHECKING:
+    from motorlite.testing.scripted import Answer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+FAR_DATE = DatetimeMS(2**62)
+
+
+def bug(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError("a bug")
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def streams(deployment: ScriptedDeployment, **ping: Any) -> None:
+    """Let the server go silent as a stream of hello replies does; pings are answered with these fields too."""
+    server = deployment["a:1"]
+
+    def answer(document: dict[str, Any]) -> Answer:
+        return Hang() if "topologyVersion" in document else {**server._hello_reply(document), **ping}
+
+    server.on("hello", answer)
+
+
+# --- round-trip times ---
+
+
+async def test_a_date_that_python_cannot_hold_in_a_ping(caplog: pytest.LogCaptureFixture) -> None:
+    deployment = ScriptedDeployment(["a:1"], streaming=True)
+    streams(deployment, lastWrite={"lastWriteDate": FAR_DATE})
+    async with client(deployment) as sdam:
+        await anyio.sleep(15)
+        assert deployment["a:1"].connections_made == 2, "of the monitor, and the one that measures"
+        streams(deployment)
+        deployment["a:1"].hello_delay = 0.5
+        await anyio.sleep(10)
+        assert deployment["a:1"].connections_made == 3, "it measures on a new one"
+        assert sdam.server("a").monitor.round_trip_times.average == pytest.approx(0.1)  # type: ignore[union-attr]
+        assert sdam.types() == {"a": "Standalone"}
+    assert messages(caplog) == [], "a ping that failed is nothing special"
+
+
+async def test_a_bug_in_the_measurement(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    deployment = ScriptedDeployment(["a:1"], streaming=True)
+    streams(deployment)
+    async with client(deployment) as sdam:
+        await anyio.sleep(5)
+        with monkeypatch.context() as patch:
+            patch.setattr(RoundTripTimes, "add", bug)
+            await anyio.sleep(10)
+        deployment["a:1"].hello_delay = 0.5
+        await anyio.sleep(10)
+        assert sdam.server("a").monitor.round_trip_times.average == pytest.approx(0.1)  # type: ignore[union-attr]
+    assert messages(caplog) == ["measuring the way to a:1 failed; it goes on"]
+
+
+# --- checks ---
+
+
+async def test_a_bug_after_a_check(caplog: pytest.LogCaptureFixture) -> None:
+    async with client(ScriptedDeployment(["a:1"])) as sdam:
+        await anyio.sleep(5)
+        monitor = sdam.server("a").monitor
+        assert monitor is not None
+        usual, monitor._on_checked = monitor._on_checked, bug
+        await anyio.sleep(20)
+        monitor._on_checked = usual
+        before = sdam.description("a").last_update_time
+        await anyio.sleep(10)
+        assert sdam.description("a").last_update_time > before
+    assert set(messages(caplog)) == {"a check of a:1 failed; the next one follows"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"maxWireVersion": -1},
+        {"minWireVersion": -1, "maxWireVersion": -5},
+        {"maxWireVersion": True},
+        {"setVersion": 2.5},
+        {"logicalSessionTimeoutMinutes": -30},
+        {"lastWrite": {"lastWriteDate": FAR_DATE}},
+    ],
+    ids=repr,
+)
+async def test_odd_fields_of_a_later_hello(fields: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with client(deployment) as sdam:
+        await anyio.sleep(5)
+        deployment["a:1"].hello = fields
+        await anyio.sleep(10)
+        assert sdam.types() == {"a": "Unknown"}
+        assert isinstance(sdam.description("a").error, ProtocolError)
+        deployment["a:1"].hello = {}
+        await anyio.sleep(10)
+        assert sdam.types() == {"a": "Standalone"}
+    assert messages(caplog) == []
+
+
+async def test_a_topology_version_of_null_is_none() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    server = deployment["a:1"]
+    server.hello = {"topologyVersion": None}
+    async with client(deployment):
+        await anyio.sleep(60)
+        assert len(server.hellos) < 10, "such a server answers at once, so nothing can be awaited"
+
+
+# --- SRV records ---
+
+
+async def test_an_answer_of_dns_that_nobody_expects(caplog: pytest.LogCaptureFixture) -> None:
+    records = Records("a.example.com:1", time_to_live=100)
+    deployment = ScriptedDeployment(["a.example.com:1", "b.example.com:1"], mongos=True)
+    async with srv_client(records, deployment, heartbeatFrequencyMS=7000) as sdam:
+        await sdam.run()
+        records.failures["SRV"] = ValueError("odd")
+        await anyio.sleep(105)
+        records.failures.clear()
+        records.set("b.example.com:1")
+        await anyio.sleep(10)
+        assert sdam.types() == {"b.example.com": "Mongos"}
+    assert "rescan of SRV records" in messages(caplog)
+    assert any("ValueError('odd')" in message for message in messages(caplog))
+
+
+# --- the pool ---
+
+
+async def test_a_bug_in_the_maintenance(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    async with driver(ScriptedDeployment(["a:1"]), maxIdleTimeMS=1000) as core:
+        with monkeypatch.context() as patch:
+            patch.setattr(PoolState, "prune", bug)
+            await core.run(find())
+            await anyio.sleep(20)
+            assert len(core.server().pool.state.idle) == 1
+        await anyio.sleep(20)
+        assert not core.server().pool.state.idle
+    assert set(messages(caplog)) == {"the maintenance of the pool of a:1 failed; it goes on"}
+
+
+async def test_a_bug_while_a_late_reply_is_read(caplog: pytest.LogCaptureFixture) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", Reply(FOUND, 0.5), FOUND)
+    async with driver(deployment, maxPoolSize=1) as core:
+        pool = core.server().pool
+        usual, pool._on_late_reply = pool._on_late_reply, bug
+        with anyio.move_on_after(0.1):
+            await core.run(find())
+        await anyio.sleep(1)
+        pool._on_late_reply = usual
+        assert not pool.state.pending
+        assert not pool.state.in_use
+        await core.run(find())
+        assert pool.state.created == 2
+    assert messages(caplog) == ["a late reply of a:1 was not learned from"]
+
+
+@pytest.mark.parametrize("kind", [ValueError, TypeError, ZeroDivisionError])
+async def test_a_connection_that_cannot_be_made(kind: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with driver(deployment, connect=False, maxPoolSize=1, retryReads=False) as core:
+        await anyio.sleep(1)
+        server: Any = deployment["a:1"]
+        server.connect_error = lambda: kind("nobody thought of it")
+        with pytest.raises(PoolClearedError, match="nobody thought of it") as caught:
+            await core.run(find())
+        assert isinstance(caught.value.__cause__, kind)
+        assert caught.value.__cause__.__traceback__ is None
+        state = core.server().pool.state
+        assert (len(state.in_use), len(state.connecting), len(state.queue)) == (0, 0, 0)
+        server.connect_error = None
+        await core.run(find())
+    assert messages(caplog) == ["a connection to a:1 could not be made"]
+
+
+async def test_a_bug_while_a_cursor_is_closed_costs_no_pinned_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = ScriptedDeployment(["lb:1"], services=1)
+    deployment.services[0].on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}})
+    async with scripted_client(deployment) as subject:
+        cursor = await subject.db.coll.find()
+        monkeypatch.setattr(KillCursors, "command", bug)
+        with pytest.raises(ZeroDivisionError):
+            await cursor.close()
+        (stats,) = subject.stats().servers.values()
+        assert (stats.in_use, stats.idle) == (0, 1)
+
+
+# --- an application's own filter of servers ---
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        (bug, "the server_selector raised ZeroDivisionError: a bug"),
+        (lambda servers: None, "must return a list of server descriptions, but returned a NoneType"),
+        (lambda servers: (server for server in servers), "returned a generator"),
+        (lambda servers: [server.address for server in servers], "returned something else in its list"),
+        (lambda servers: {"a": 1}, "returned a dict"),
+    ],
+)
+async def test_a_server_selector_that_fails(selector: Any, message: str) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    works = True
+
+    def chosen(servers: list[Any]) -> Any:
+        return tuple(servers) if works else selector(servers)
+
+    async with driver(deployment, server_selector=chosen) as core:
+        session = Session(is_implicit=False)
+        await core.run(find(), session=session)
+        works = False
+        with pytest.raises(ConfigurationError, match=message) as caught:
+            await core.run(find())
+        assert isinstance(caught.value.__cause__, ZeroDivisionError) is (selector is bug)
+        stats = core.core.stats().servers["a", 1]
+        assert (stats.in_use, stats.operations, stats.waiting) == (0, 0, 0)
+        core.core.executor.release(session)
+    # And closing the client, which has a session to end, went well.
+    assert not deployment["a:1"].commands("endSessions")
+
+
+async def test_an_error_of_the_driver_that_a_server_selector_raises_is_left_as_it_is() -> None:
+    def refuse(_: list[Any]) -> Any:
+        raise ConfigurationError("mine")
+
+    async with driver(ScriptedDeployment(["a:1"]), connect=False, server_selector=refuse) as core:
+        with pytest.raises(ConfigurationError, match=r"^mine$"):
+            await core.run(find())

@@ -1,0 +1,278 @@
+"""Whatever a reply says, an operation returns or raises an error that is documented, and no connection is lost."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import anyio
+import pytest
+from bson.errors import BSONError
+from bson.timestamp import Timestamp
+
+from motorlite import DeleteOne, IndexModel, InsertOne, UpdateOne
+from motorlite.errors import PyMongoError
+from motorlite.requests import SearchIndexModel
+from motorlite.testing.scripted import ScriptedDeployment
+from tests.support.malformed import REFUSED, malformed
+from tests.support.scripted_client import scripted_client
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+# What servers add to every reply.
+GOSSIP: Final[dict[str, Any]] = {
+    "$clusterTime": {"clusterTime": Timestamp(5, 1), "signature": {"hash": b"\0" * 20, "keyId": 0}},
+    "operationTime": Timestamp(5, 1),
+}
+CONCERN: Final[dict[str, Any]] = {"code": 64, "errmsg": "waiting for replication", "errInfo": {"wtimeout": True}}
+ERROR: Final[dict[str, Any]] = {"index": 0, "code": 11000, "errmsg": "duplicate", "errInfo": {}}
+SHUTTING_DOWN: Final[dict[str, Any]] = {**CONCERN, "code": 91, "errmsg": "shutting down"}
+OK: Final[dict[str, Any]] = {"ok": 1.0}
+# Replies that any command may get, and the calls that they are tried with.
+KINDS: Final = ("find_one", "command")
+FAILURES: Final[list[dict[str, Any]]] = [
+    {**OK, **GOSSIP},
+    {
+        "ok": 0.0,
+        "errmsg": "no",
+        "code": 462,
+        "codeName": "IngressRequestRateLimitExceeded",
+        "errorLabels": ["SystemOverloadedError", "RetryableError"],
+        "baseBackoffMS": 1,
+    },
+    {"ok": 0.0, "errmsg": "not primary", "code": 10107, "topologyVersion": {"processId": 1, "counter": 1}},
+    {"ok": 0.0, "errmsg": "too slow", "code": 50, "errInfo": {}},
+]
+
+
+def cursor(batch: str, *documents: Any, cursor_id: int = 0, namespace: str = "db.coll") -> dict[str, Any]:
+    return {**OK, "cursor": {"id": cursor_id, "ns": namespace, batch: list(documents)}}
+
+
+def written() -> list[dict[str, Any]]:
+    """Replies to a write: it succeeded, failed, or its write concern did, perhaps so that it may be retried."""
+    version = {"processId": 1, "counter": 1}
+    return [
+        {**OK, "n": 1},
+        {**OK, "n": 0, "writeErrors": [ERROR], "errorLabels": ["a label"]},
+        {**OK, "n": 1, "writeConcernError": CONCERN},
+        {
+            "writeConcernError": SHUTTING_DOWN,
+            "errorLabels": ["RetryableWriteError"],
+            "topologyVersion": version,
+        },
+    ]
+
+
+# For writes whose replies are read as those of another one are.
+LIKEWISE: Final[list[dict[str, Any]]] = [
+    {"n": 1, "nModified": 1},
+    {"n": 0, "writeErrors": [{"index": 0}], "writeConcernError": {}, "errorLabels": ["a label"]},
+]
+ADMINISTERED: Final = [OK, {"writeConcernError": CONCERN, "errorLabels": ["a label"]}]
+
+
+class Case(NamedTuple):
+    command: str
+    call: Callable[[Any], Awaitable[Any]]
+    # The replies that are spoilt; the first is also one that the call succeeds with.
+    replies: list[dict[str, Any]]
+    # What the other commands of the call are answered with.
+    others: Mapping[str, dict[str, Any]] = MappingProxyType({})
+
+
+async def iterate(cursor: Any) -> Any:
+    async with cursor:
+        return [document async for document in cursor]
+
+
+async def half_read(client: Any) -> Any:
+    """Leaves a cursor open, closes it."""
+    found = client.db.coll.find(batch_size=1)
+    await found.next()
+    await found.close()
+
+
+async def dropped(client: Any) -> Any:
+    """Leaves a cursor to the garbage collector."""
+    found = client.db.coll.find(batch_size=1)
+    await found.next()
+    del found
+    await anyio.sleep(1)
+
+
+OPEN: Final = cursor("firstBatch", {"_id": 1}, cursor_id=7)
+MORE: Final = cursor("nextBatch", {"_id": 2})
+COLLECTION: Final = {"name": "coll", "options": {}}
+INDEX: Final = {"key": {"a": 1}, "name": "a_1"}
+COUNTED: Final = cursor("firstBatch", {"_id": 1, "n": 3})
+UPDATED: Final = [{"n": 1, "nModified": 0, "upserted": [{"index": 0, "_id": 5}]}, LIKEWISE[1]]
+
+CASES: Final[dict[str, Case]] = {
+    "find": Case("find", lambda c: iterate(c.db.coll.find()), [cursor("firstBatch", {"_id": 1}), OPEN]),
+    "find_one": Case("find", lambda c: c.db.coll.find_one(), [cursor("firstBatch", {"_id": 1})]),
+    "getMore": Case(
+        "getMore",
+        lambda c: iterate(c.db.coll.find()),
+        [MORE, cursor("nextBatch", cursor_id=7)],
+        {"find": OPEN},
+    ),
+    "killCursors": Case("killCursors", half_read, [{"cursorsKilled": [7]}], {"find": OPEN}),
+    "killCursors, dropped": Case("killCursors", dropped, [{"cursorsKilled": [7]}], {"find": OPEN}),
+    "aggregate": Case("aggregate", lambda c: iterate(c.db.coll.aggregate([])), [cursor("firstBatch")]),
+    "aggregate, $out": Case(
+        "aggregate",
+        lambda c: iterate(c.db.coll.aggregate([{"$out": "other"}])),
+        [cursor("firstBatch"), {**cursor("firstBatch"), "writeConcernError": CONCERN, "errorLabels": ["a"]}],
+    ),
+    "explain": Case("explain", lambda c: c.db.coll.find().explain(), [{"queryPlanner": {}}]),
+    "count_documents": Case("aggregate", lambda c: c.db.coll.count_documents({}), [COUNTED]),
+    "estimated_document_count": Case("count", lambda c: c.db.coll.estimated_document_count(), [{"n": 3}]),
+    "distinct": Case("distinct", lambda c: c.db.coll.distinct("a"), [{"values": [1, {"a": 1}]}]),
+    "list_indexes": Case("listIndexes", lambda c: iterate(c.db.coll.list_indexes()), [cursor("firstBatch")]),
+    "index_information": Case("listIndexes", lambda c: c.db.coll.index_information(), [cursor("firstBatch", INDEX)]),
+    "options": Case("listCollections", lambda c: c.db.coll.options(), [cursor("firstBatch", COLLECTION, cursor_id=0)]),
+    "options, cursor": Case(
+        "listCollections", lambda c: c.db.coll.options(), [cursor("firstBatch", COLLECTION, cursor_id=7)]
+    ),
+    "list_collection_names": Case(
+        "listCollections", lambda c: c.db.list_collection_names(), [cursor("firstBatch", COLLECTION)]
+    ),
+    "list_collections, more": Case(
+        "getMore",
+        lambda c: c.db.list_collection_names(),
+        [cursor("nextBatch", COLLECTION)],
+        {"listCollections": cursor("firstBatch", COLLECTION, cursor_id=7)},
+    ),
+    "list_search_indexes": Case(
+        "aggregate", lambda c: iterate(c.db.coll.list_search_indexes()), [cursor("firstBatch", {"name": "a"})]
+    ),
+    "list_database_names": Case(
+        "listDatabases",
+        lambda c: c.list_database_names(),
+        [{"databases": [{"name": "db", "sizeOnDisk": 1, "empty": False}], "totalSize": 1}],
+    ),
+    "insert_one": Case("insert", lambda c: c.db.coll.insert_one({}), written()),
+    "insert_many": Case("insert", lambda c: c.db.coll.insert_many([{}, {}], ordered=False), LIKEWISE),
+    "update_one": Case("update", lambda c: c.db.coll.update_one({}, {"$set": {"a": 1}}, upsert=True), UPDATED),
+    "replace_one": Case("update", lambda c: c.db.coll.replace_one({}, {"a": 1}), LIKEWISE[:1]),
+    "update_many": Case("update", lambda c: c.db.coll.update_many({}, {"$set": {"a": 1}}), LIKEWISE[:1]),
+    "delete_one": Case("delete", lambda c: c.db.coll.delete_one({}), LIKEWISE),
+    "delete_many": Case("delete", lambda c: c.db.coll.delete_many({}), LIKEWISE[:1]),
+    "bulk insert": Case("insert", lambda c: c.db.coll.bulk_write([InsertOne({}), InsertOne({})]), LIKEWISE),
+    "bulk update": Case(
+        "update",
+        lambda c: c.db.coll.bulk_write([UpdateOne({}, {"$set": {"a": 1}}), InsertOne({})], ordered=False),
+        UPDATED,
+    ),
+    "bulk delete": Case("delete", lambda c: c.db.coll.bulk_write([DeleteOne({}), DeleteOne({})]), LIKEWISE),
+    "find_one_and_update": Case(
+        "findAndModify",
+        lambda c: c.db.coll.find_one_and_update({}, {"$set": {"a": 1}}),
+        [{"lastErrorObject": {"n": 1}, "value": {"_id": 1}}, *LIKEWISE[1:]],
+    ),
+    "create_index": Case("createIndexes", lambda c: c.db.coll.create_indexes([IndexModel("a")]), ADMINISTERED),
+    "drop_index": Case("dropIndexes", lambda c: c.db.coll.drop_index("a_1"), [OK]),
+    "create_search_index": Case(
+        "createSearchIndexes",
+        lambda c: c.db.coll.create_search_index(SearchIndexModel({})),
+        [{"indexesCreated": [{"id": "1", "name": "a"}]}],
+    ),
+    "update_search_index": Case("updateSearchIndex", lambda c: c.db.coll.update_search_index("a", {}), [OK]),
+    "drop_search_index": Case("dropSearchIndex", lambda c: c.db.coll.drop_search_index("a"), [OK]),
+    "create_collection": Case("create", lambda c: c.db.create_collection("coll", check_exists=False), [OK]),
+    "create_collection, if it exists": Case(
+        "listCollections",
+        lambda c: c.db.create_collection("coll"),
+        [cursor("firstBatch"), cursor("firstBatch", COLLECTION, cursor_id=7)],
+    ),
+    "drop": Case("drop", lambda c: c.db.drop_collection("coll"), [{"nIndexesWas": 1, "ns": "db.coll"}, *ADMINISTERED]),
+    "drop_database": Case("dropDatabase", lambda c: c.drop_database("db"), [OK]),
+    "rename": Case("renameCollection", lambda c: c.db.coll.rename("other"), ADMINISTERED),
+    "command": Case("ping", lambda c: c.db.command("ping", check=False), [OK, *ADMINISTERED]),
+    "command, allowed errors": Case("ping", lambda c: c.db.command("ping", allowable_errors=[1, "a"]), [OK]),
+    "cursor_command": Case(
+        "find", lambda c: iterate(c.db.cursor_command("find", "coll")), [cursor("firstBatch", {"_id": 1})]
+    ),
+    "validate_collection": Case(
+        "validate", lambda c: c.db.validate_collection("coll"), [{"valid": True, "raw": {"shard": {"valid": True}}}]
+    ),
+    "server_info": Case("buildInfo", lambda c: c.server_info(), [{"version": "8.0.0"}]),
+}
+
+
+def examined(value: object) -> None:
+    """Look at everything that a result or an error offers."""
+    assert repr(value) is not None
+    for name in dir(value) if type(value).__module__.startswith("motorlite") else ():
+        if not name.startswith("_"):
+            getattr(value, name)
+    if isinstance(value, PyMongoError):
+        assert str(value)
+
+
+async def outcome(case: Case, client: Any) -> object:
+    try:
+        return await case.call(client)
+    except PyMongoError as error:
+        error.__traceback__ = None
+        return error
+
+
+def left_over(client: Any) -> bool:
+    """Whether a connection is anything but idle."""
+    (stats,) = client.stats().servers.values()
+    return bool(stats.in_use or stats.pending or stats.connecting or stats.waiting)
+
+
+async def complaint(case: Case, client: Any, server: Any, what: str, reply: dict[str, Any]) -> str | None:
+    """What happened to a call that got this reply, if anything that must not."""
+    # A cursor would go on and on.
+    server.on(case.command, reply, *([MORE] if case.command == "getMore" else []))
+    try:
+        found = await outcome(case, client)
+        examined(found)
+    except BSONError as error:
+        return None if any(what.endswith(name) for name in REFUSED) else f"{what}: {error!r}"
+    except Exception as error:
+        return f"{what}: {error!r}"
+    del found
+    if left_over(client):  # perhaps of what ends cursors in the background
+        await anyio.sleep(2)
+    if left_over(client):
+        (state,) = [known.pool.state for known in client._core.topology.servers]
+        return f"{what}: connections are left over: {state.in_use}, {state.pending}, {state.connecting}"
+    return None
+
+
+ROWS = [(name, "replica set") for name in CASES] + [
+    (name, "load balancer") for name, case in CASES.items() if OPEN in (*case.replies, *case.others.values())
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), ROWS)
+async def test_one_thing_wrong(name: str, kind: str) -> None:
+    case = CASES[name]
+    is_balanced = kind == "load balancer"
+    if is_balanced:
+        deployment = ScriptedDeployment(["a:1"], services=1, wire_version=25)
+        server = deployment.services[0]
+    else:
+        deployment = ScriptedDeployment(["a:1"], replica_set="rs", wire_version=25)
+        server = deployment["a:1"]
+    complaints = []
+    async with scripted_client(deployment, heartbeatFrequencyMS=3_600_000, maxAdaptiveRetries=1) as client:
+        for command, reply in case.others.items():
+            server.on(command, reply)
+        replies = [*case.replies, *FAILURES] if name in KINDS and not is_balanced else case.replies
+        for reply in replies:
+            for what, spoilt in malformed(reply):
+                complaints.append(await complaint(case, client, server, what, spoilt))
+        server.on(case.command, case.replies[0])
+        assert not isinstance(await outcome(case, client), PyMongoError)
+        server.on("endSessions", {"ok": 1, "writeConcernError": 5})
+    found = [text for text in complaints if text is not None]
+    assert not found, "\n".join([f"{len(found)} of {len(complaints)}", *found[:40]])
