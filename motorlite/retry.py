@@ -26,14 +26,17 @@ class RetryReason(enum.StrEnum):
 
 
 class RetryRefusal(enum.StrEnum):
-    """Why no retry follows."""
+    """Why no retry follows. Errors that no rule about retries is about (a duplicate key) are not refused one."""
 
     NOT_RETRYABLE = "not retryable"
+    """Such an error may be retried, but not after this operation; or a retry ended with an error that none follows."""
     DISABLED = "disabled"
     """`retryReads` or `retryWrites` is off (both must be on for runCommand)."""
     ATTEMPTS = "attempts"
+    """No retries are left."""
     DEADLINE = "deadline"
-    """The backoff would end after the operation's deadline or that of the enclosing cancel scope."""
+    """The time for the operation, for selecting a server or for a connection was over, or the backoff would end after
+    the operation's deadline or that of the enclosing cancel scope."""
     TOKENS = "tokens"
     """The client's token bucket is empty."""
 
