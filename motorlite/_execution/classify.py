@@ -43,8 +43,8 @@ def rules(
         if error.has_error_label(RETRYABLE):
             # No fallback: after an overload error every retry needs backoff and a token, whatever else permits it.
             return (RetryReason.OVERLOAD,)
-        # By the seed's rules the server did not say that it may be asked again; the later revision lets the ordinary
-        # rule decide, after a backoff.
+        # Rule 4: the server did not say that it may be asked again. The later revision lets the ordinary rule decide,
+        # after a backoff.
         return _ordinary_rule(error, operation) if ordinary and policy.needs_both_labels else ()
     permitted = _ordinary_rule(error, operation) if ordinary else ()
     if error.has_error_label(RETRYABLE) and not policy.needs_both_labels:

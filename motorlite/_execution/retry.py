@@ -21,9 +21,9 @@ The label's rule has attempts left while all retries of the operation together a
 ordinary rule once an overload error was met. Before that the ordinary rule has one attempt, or with timeoutMS as many
 as there is time for, and after a retry by the label's rule no more than `max_retries` leaves. When the label's rule has
 no attempt or no token left, the ordinary one decides: a label never makes an error less retryable than its code does.
-An overload error has no such fallback. The seed's rule 4 refuses it without a token, and both its pseudocode and the
-later revision cap every retry after it, so `max_retries=0` turns off the retry of a refused connection too, which
-carries both labels.
+An overload error has no such fallback: rule 4 of the client backpressure specification refuses its retry without a
+token, and its pseudocode, like the later revision's, caps every retry after it. So `max_retries=0` turns off the retry
+of a refused connection too, which carries both labels.
 """
 
 from __future__ import annotations
