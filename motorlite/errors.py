@@ -83,7 +83,8 @@ class PyMongoError(Exception):
         attempts: How many attempts of the operation were made, the first one included; 0 outside of operations.
         retry_reasons: Why retries were made, oldest first (for example ``"overload"``); the newest 16 of them.
         retry_refusal: Why no further retry was made (``"attempts"``, ``"deadline"``, ``"tokens"``,
-            ``"not retryable"`` or ``"disabled"``), or None when the question did not come up.
+            ``"not retryable"`` or ``"disabled"``), or None when the question did not come up: no rule about retries
+            is about the error of a first attempt.
         phase: What the operation was doing when its time was used up (``"selection"``, ``"queue"``,
             ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``), or None.
         partial_result: What a bulk write had written before one of its commands failed as a whole, as a
@@ -166,13 +167,19 @@ class PyMongoError(Exception):
         if self.address is not None:
             host, port = self.address
             notes.append(f"server {host}" if port is None else f"server {host}:{port}")
-        if self.phase is not None:
+        if self.phase == "backoff":
+            notes.append("too little time left for the backoff")
+        elif self.phase is not None:
             notes.append(f"time used up in phase: {self.phase}")
         if self.attempts > 1:
             reasons = ", ".join(dict.fromkeys(self.retry_reasons))
             notes.append(f"{self.attempts} attempts, retried for: {reasons}")
-        if self.retry_refusal is not None and (self.attempts > 1 or self.retry_refusal != "not retryable"):
+        if self.attempts > 1 and self.retry_refusal is not None:
             notes.append(f"not retried again: {self.retry_refusal}")
+        elif self.retry_refusal not in (None, "not retryable") and not (
+            self.retry_refusal == "deadline" and self.timeout
+        ):
+            notes.append(f"not retried: {self.retry_refusal}")
         return f"{self._message} ({'; '.join(notes)})" if notes else self._message
 
 

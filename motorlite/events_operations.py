@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 class RetryEvent(Event):
     """The driver decided about a retry.
 
+    There is none for errors that no rule about retries is about, such as a duplicate key, unless the operation was
+    retried before.
+
     Attributes:
         command_name: The operation's command.
         operation_id: As in the command events.

@@ -276,6 +276,7 @@ ALIASES: Final = {
     "ssl": "tls",
     # PyMongo has both spellings as keyword arguments.
     "max_adaptive_retries": "maxadaptiveretries",
+    "adaptive_retries": "adaptiveretries",
     "enable_overload_retargeting": "enableoverloadretargeting",
     "read_preference": "readpreference",
 }

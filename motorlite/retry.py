@@ -6,8 +6,12 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Final
 
+from motorlite.arguments import check_boolean
+
 MAX_ADAPTIVE_RETRIES: Final = 5
 TOKEN_CAPACITY: Final = 1000.0
+# Up to here floats hold every whole number.
+_LARGEST: Final = 2.0**53
 
 
 class RetryReason(enum.StrEnum):
@@ -26,14 +30,17 @@ class RetryReason(enum.StrEnum):
 
 
 class RetryRefusal(enum.StrEnum):
-    """Why no retry follows."""
+    """Why no retry follows. Errors that no rule about retries is about (a duplicate key) are not refused one."""
 
     NOT_RETRYABLE = "not retryable"
+    """Such an error may be retried, but not after this operation; or a retry ended with an error that none follows."""
     DISABLED = "disabled"
     """`retryReads` or `retryWrites` is off (both must be on for runCommand)."""
     ATTEMPTS = "attempts"
+    """No retries are left."""
     DEADLINE = "deadline"
-    """The backoff would end after the operation's deadline or that of the enclosing cancel scope."""
+    """The time for the operation, for selecting a server or for a connection was over, or the backoff would end after
+    the operation's deadline or that of the enclosing cancel scope."""
     TOKENS = "tokens"
     """The client's token bucket is empty."""
 
@@ -53,6 +60,10 @@ class OverloadRetry:
         retargets: Whether the overloaded server is avoided by the retry (`enableOverloadRetargeting`). With
             primaryPreferred a retry may then read from a secondary.
         handshake: What the handshake announces as `backpressure`.
+
+    Raises:
+        TypeError: A field has the wrong type.
+        ValueError: A number is negative, NaN, infinite or above 2**53, or `handshake` is an empty string.
     """
 
     max_retries: int = MAX_ADAPTIVE_RETRIES
@@ -64,6 +75,18 @@ class OverloadRetry:
     needs_both_labels: bool = False
     retargets: bool = True
     handshake: bool | str = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_retries", "first_exponent"):
+            _check_number(name, getattr(self, name), "integer", int)
+        for name in ("token_capacity", "base_backoff", "max_backoff"):
+            _check_number(name, getattr(self, name), "number", int, float)
+        for name in ("is_budgeted", "needs_both_labels", "retargets"):
+            check_boolean(name, getattr(self, name))
+        if not isinstance(self.handshake, bool | str):
+            raise TypeError(f"handshake must be True, False or a string, not {self.handshake!r}")
+        if self.handshake == "":
+            raise ValueError("handshake must not be an empty string")
 
     @classmethod
     def revision_2026_07(cls) -> OverloadRetry:
@@ -87,3 +110,11 @@ class OverloadRetry:
             is_budgeted=self.is_budgeted if is_budgeted is None else is_budgeted,
             retargets=self.retargets if retargets is None else retargets,
         )
+
+
+def _check_number(name: str, value: object, noun: str, *kinds: type[float]) -> None:
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise TypeError(f"{name} must be a non-negative {noun}, not {value!r}")
+    # False for NaN and infinities too.
+    if not 0 <= value <= _LARGEST:
+        raise ValueError(f"{name} must be a non-negative {noun}, at most 2**53, not {value!r}")

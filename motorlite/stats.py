@@ -54,8 +54,9 @@ class ClientStats:
         servers: By address.
         tokens: What is left in the retry budget; infinity when retries are not budgeted.
         token_capacity: What the budget can hold; infinity when retries are not budgeted.
-        retries: How many retries were made, by reason.
-        refusals: How many were refused, by why.
+        retries: How many retries were decided on, by reason; those included that were cancelled during their backoff.
+        refusals: How many were refused, by why. Errors that no rule about retries is about, such as a duplicate key,
+            count as none.
         sessions: Server sessions that wait to be used again.
     """
 

@@ -107,6 +107,8 @@ class Core:
         # Those of the TXT record are in it after the first operation.
         self.options = options
         self.policy = overload_policy(options)
+        # None: retries are not budgeted.
+        self._bucket = TokenBucket(self.policy.token_capacity) if self.policy.is_budgeted else None
         if options.credentials is not None:
             check_mechanism(options.credentials)
         # Made here, so that a file that cannot be used is found out by who names it.
@@ -292,14 +294,13 @@ class Core:
         )
 
     def _executor(self, runtime: Runtime) -> Executor:
-        options, policy = self.options, self.policy
-        bucket = TokenBucket(policy.token_capacity) if policy.is_budgeted else None
+        options = self.options
         return Executor(
             self.topology,
             self.sessions,
             RetrySettings(
-                policy,
-                bucket,
+                self.policy,
+                self._bucket,
                 self._world.jitter,
                 retry_reads=options.retry_reads,
                 retry_writes=options.retry_writes,
@@ -422,13 +423,14 @@ class Core:
 
     def stats(self) -> ClientStats:
         """A snapshot of pools, budget and retries."""
+        bucket = self._bucket
+        tokens, capacity = (inf, inf) if bucket is None else (bucket.tokens, bucket.capacity)
         if self._runtime is None:
-            return ClientStats({}, inf, inf, {}, {}, 0)
-        bucket = self.executor.bucket
+            return ClientStats({}, tokens, capacity, {}, {}, 0)
         return ClientStats(
             servers={server.address: _server_stats(server) for server in self.topology.servers},
-            tokens=inf if bucket is None else bucket.tokens,
-            token_capacity=inf if bucket is None else bucket.capacity,
+            tokens=tokens,
+            token_capacity=capacity,
             retries=dict(self.executor.retries),
             refusals=dict(self.executor.refusals),
             sessions=len(self.sessions),

@@ -28,28 +28,41 @@ if TYPE_CHECKING:
 
 # From 4.4 on servers attach RetryableWriteError themselves, and drivers must not.
 _LABELS_WRITES = 9
+# The labels that rules about retries look at.
+_RETRY_LABELS = (RETRYABLE, SYSTEM_OVERLOADED, RETRYABLE_WRITE)
 
 
-def reason(error: PyMongoError, operation: Operation, policy: OverloadRetry, *, ordinary: bool) -> RetryReason:
-    """Why the operation may be retried after `error`, by whichever rule comes first.
+def rules(
+    error: PyMongoError, operation: Operation, policy: OverloadRetry, *, ordinary: bool
+) -> tuple[RetryReason, ...]:
+    """The rules that permit a retry after `error`, the preferred one first; none: it is not retryable.
 
     `ordinary`: whether the retryable reads or writes specification applies to this operation here.
     """
-    overloaded = error.has_error_label(SYSTEM_OVERLOADED)
-    if error.has_error_label(RETRYABLE):
-        if overloaded:
-            return RetryReason.OVERLOAD
-        if not policy.needs_both_labels:
-            return RetryReason.LABEL
-    elif overloaded and not policy.needs_both_labels:
-        # The server said that it is overloaded and did not say that it may be asked again.
-        return RetryReason.NONE
-    if ordinary:
-        if operation.kind is Kind.READ and is_retryable_read_error(error):
-            return RetryReason.READ
-        if operation.kind is Kind.WRITE and error.has_error_label(RETRYABLE_WRITE):
-            return RetryReason.WRITE
-    return RetryReason.NONE
+    if error.has_error_label(SYSTEM_OVERLOADED):
+        if error.has_error_label(RETRYABLE):
+            # No fallback: after an overload error every retry needs backoff and a token, whatever else permits it.
+            return (RetryReason.OVERLOAD,)
+        # Rule 4: the server did not say that it may be asked again. The later revision lets the ordinary rule decide,
+        # after a backoff.
+        return _ordinary_rule(error, operation) if ordinary and policy.needs_both_labels else ()
+    permitted = _ordinary_rule(error, operation) if ordinary else ()
+    if error.has_error_label(RETRYABLE) and not policy.needs_both_labels:
+        return (RetryReason.LABEL, *permitted)
+    return permitted
+
+
+def _ordinary_rule(error: PyMongoError, operation: Operation) -> tuple[RetryReason, ...]:
+    if operation.kind is Kind.READ and is_retryable_read_error(error):
+        return (RetryReason.READ,)
+    if operation.kind is Kind.WRITE and error.has_error_label(RETRYABLE_WRITE):
+        return (RetryReason.WRITE,)
+    return ()
+
+
+def is_candidate(error: PyMongoError) -> bool:
+    """Whether some rule retries such errors, be it for other operations or under other options."""
+    return is_retryable_read_error(error) or any(map(error.has_error_label, _RETRY_LABELS))
 
 
 def is_network_error(error: PyMongoError) -> bool:

@@ -127,7 +127,7 @@ class Executor:
                         reply = run.reply
                         break
                     if decision.delay:
-                        await self._back_off(run, decision.delay)
+                        await self._back_off(run, retry, decision.delay)
                     run.begin_retry()
                     continue
                 if retry is not None:
@@ -377,18 +377,24 @@ class Executor:
             self.retries[decision.reason] = self.retries.get(decision.reason, 0) + 1
             if decision.deprioritize and server is not None and server.address not in run.deprioritized:
                 run.deprioritized = (*run.deprioritized, server.address)
-        else:
+        elif decision.refusal is not None:
             self.refusals[decision.refusal] = self.refusals.get(decision.refusal, 0) + 1
+        else:
+            return decision  # nothing was refused: no rule about retries is about this error
         if self._publish_retry is not None:
             self._publish_retry(self._retry_event(run, retry, error, decision))
         return decision
 
-    async def _back_off(self, run: Run, delay: float) -> None:
-        if run.wire_version or run.server is None:
-            await self._sleep(delay)
-        else:
-            # Not even a connection. Should the server have died rather than be overloaded, its successor need not wait.
-            await self._topology.back_off(run.operation.selector, run.server.address, self._now() + delay)
+    async def _back_off(self, run: Run, retry: Retry, delay: float) -> None:
+        try:
+            if run.wire_version or run.server is None:
+                await self._sleep(delay)
+            else:
+                # Not even a connection. Should the server be dead, not overloaded, its successor need not wait.
+                await self._topology.back_off(run.operation.selector, run.server.address, self._now() + delay)
+        except BaseException:
+            retry.gave_up()
+            raise
 
     def _retry_event(self, run: Run, retry: Retry, error: PyMongoError, decision: Again | Raise) -> RetryEvent:
         permitted = isinstance(decision, Again)

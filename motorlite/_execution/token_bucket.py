@@ -14,7 +14,7 @@ _RETURN: Final = round(RETURN_RATE * 10)
 
 
 class TokenBucket:
-    """Tokens for retries. An empty bucket refuses at once; nobody ever waits for a token.
+    """Tokens for retries. An empty bucket refuses at once; nothing ever waits for a token.
 
     Counted in tenths, as whole numbers: adding 0.1 a thousand times would not give 100.
     """
@@ -53,4 +53,8 @@ class TokenBucket:
 
     def retry_failed_otherwise(self) -> None:
         """Rule 3: a retry failed, but not for overload: deposit 1."""
+        self._tenths = min(self._capacity, self._tenths + _COST)
+
+    def retry_not_made(self) -> None:
+        """A retry that was paid for was cancelled before it was sent: give its token back."""
         self._tenths = min(self._capacity, self._tenths + _COST)

@@ -124,3 +124,19 @@ async def test_closing_the_client_ends_it() -> None:
             started = client.now
             await client.core.close()
         assert client.now - started < 1
+
+
+async def test_cancelled_it_costs_no_token() -> None:
+    deployment = replica_set(servers=1)
+    async with driver(deployment, overload_policy=SLOW) as client:
+        refuse(deployment)
+        client.drain_to(10)
+        async with anyio.create_task_group() as group:
+            Run(client, group)
+            await anyio.sleep(1)
+            assert client.tokens == 9
+            group.cancel_scope.cancel()
+        assert client.tokens == 10
+        # It was decided on all the same, and the event of that was published.
+        assert [event.permitted for event in client.recorder.retries] == [True]
+        assert client.core.stats().retries == {"overload": 1}

@@ -35,6 +35,7 @@ from tests.support.core import (
     run_command,
     update_many,
 )
+from tests.support.scripted_client import scripted_client
 
 if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
@@ -177,8 +178,9 @@ async def test_a_backoff_that_is_cancelled_leaves_nothing_open() -> None:
             group.cancel_scope.cancel()
         check_pairs(client)
         assert client.recorder.names == ["started find", "failed find"]
-        # The token is gone: the retry was decided on.
-        assert client.tokens == 9
+        # The retry was decided on, and paid for; not made, it costs nothing.
+        assert [event.tokens for event in client.recorder.retries] == [9]
+        assert client.tokens == 10
 
 
 async def test_a_time_out_failed() -> None:
@@ -332,7 +334,7 @@ async def test_retry_events_tell_everything() -> None:
 @pytest.mark.parametrize(
     ("operation", "name", "answer", "options", "tokens", "limit", "expected"),
     [
-        (find, "find", BAD_VALUE, {}, 10, 60, ("none", "not retryable")),
+        (run_command, "ping", HOST_UNREACHABLE, {}, 10, 60, ("none", "not retryable")),
         (find, "find", OVERLOADED_ONLY, {}, 10, 60, ("none", "not retryable")),
         (find, "find", OVERLOADED, {"retryReads": False}, 10, 60, ("overload", "disabled")),
         (find, "find", HOST_UNREACHABLE, {"retryReads": False}, 10, 60, ("retryable read", "disabled")),
@@ -367,6 +369,23 @@ async def test_why_a_retry_is_refused(
         assert error.retry_refusal == expected[1]
 
 
+@pytest.mark.parametrize("code", [26, 11000])
+async def test_an_error_that_no_rule_is_about_is_neither_published_nor_counted(code: int) -> None:
+    # 26: there is nothing to drop, which `drop` passes over in silence.
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    recorder = Recorder()
+    async with scripted_client(deployment, event_listeners=[recorder]) as client:
+        deployment["a:1"].on("drop", failure(code))
+        if code == 26:
+            await client.db.coll.drop()
+        else:
+            with pytest.raises(PyMongoError) as caught:
+                await client.db.coll.drop()
+            assert (caught.value.attempts, caught.value.retry_refusal) == (1, None)
+        assert recorder.retries == []
+        assert client.stats().refusals == {}
+
+
 async def test_a_retry_of_a_command_of_the_user_is_told_by_its_own_name() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].on("serverStatus", OVERLOADED, DONE)
@@ -381,7 +400,7 @@ async def test_a_server_that_was_never_found_has_no_address() -> None:
     async with driver(deployment, connect=False, serverSelectionTimeoutMS=1000) as client:
         error = await outcome(client, find())
         (event,) = client.recorder.retries
-        assert (event.address, event.refusal) == (None, "not retryable")
+        assert (event.address, event.refusal) == (None, "deadline")
         assert error is not None
         assert (error.address, error.attempts, error.phase) == (None, 1, "selection")
         assert not client.recorder.commands

@@ -67,7 +67,13 @@ async def test_a_server_that_is_gone_before_the_retry_does_not_hide_the_overload
         assert error.code == 462
         assert error.phase == "selection"
         assert (error.attempts, error.retry_reasons) == (2, ("overload",))
+        assert (
+            "(server a:1; time used up in phase: selection; 2 attempts, retried for: overload; "
+            "not retried again: deadline)"
+        ) in str(error)
         assert isinstance(error.__cause__, ServerSelectionTimeoutError)
+        assert error.__cause__.retry_refusal is None
+        assert client.core.stats().refusals == {"deadline": 1}
         assert error.__cause__.address is None
         assert [event.address for event in client.recorder.retries] == [A, None]
         # The failed retry was not for overload.
@@ -247,7 +253,7 @@ async def test_a_command_that_cannot_be_built_at_all_raises_its_own_error() -> N
         client.drain_to(10)
         error = await fails(client, find(allow_disk_use=True))
         assert isinstance(error, ConfigurationError)
-        assert (error.attempts, error.retry_refusal, error.address) == (1, "not retryable", A)
+        assert (error.attempts, error.retry_refusal, error.address) == (1, None, A)
         assert client.tokens == 10
 
 

@@ -28,6 +28,7 @@ from tests.support.core import (
     gaps,
     insert,
     later,
+    make_unreachable,
     replica_set,
     run_command,
     update_many,
@@ -116,6 +117,63 @@ class TestMixed:
             error = await fails(client, make(), timeout=60)
             assert len(deployment["a:1"].times(name)) == 6
             assert gaps(deployment["a:1"].times(name)) == [0.01, 0.01, 0.01, 0.8, 1.6]
+
+    @pytest.mark.parametrize("limit", [float("inf"), 60])
+    async def test_after_a_retry_by_the_label_alone_all_retries_together_are_five(
+        self, name: str, make: Callable[[], Operation], success: dict[str, Any], limit: float
+    ) -> None:
+        deployment = replica_set()
+        async with driver(deployment) as client:
+            deployment["a:1"].on(name, *[RETRYABLE_ONLY] * 5, HOST_UNREACHABLE, success)
+            error = await fails(client, make(), timeout=limit)
+            assert len(deployment["a:1"].times(name)) == error.attempts == 6
+            assert error.retry_refusal == "attempts"
+
+    async def test_one_retry_by_the_label_alone_ends_the_endless_ones_of_timeout_ms(
+        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+    ) -> None:
+        deployment = replica_set()
+        ordinary = later(HOST_UNREACHABLE, 0.01)
+        async with driver(deployment) as client:
+            deployment["a:1"].on(name, RETRYABLE_ONLY, *[ordinary] * 40, success)
+            error = await fails(client, make(), timeout=60)
+            assert len(deployment["a:1"].times(name)) == error.attempts == 6
+            assert error.retry_refusal == "attempts"
+
+    @pytest.mark.parametrize("labels", [(), ("RetryableError",)], ids=["the code alone", "with RetryableError"])
+    @pytest.mark.parametrize("tokens", [0, 10])
+    @pytest.mark.parametrize("retries", [0, 5])
+    async def test_the_label_makes_no_error_less_retryable(
+        self,
+        name: str,
+        make: Callable[[], Operation],
+        success: dict[str, Any],
+        retries: int,
+        tokens: int,
+        labels: tuple[str, ...],
+    ) -> None:
+        deployment = replica_set()
+        deployment["a:1"].on(name, failure(91, "RetryableWriteError", *labels), success)
+        async with driver(deployment, maxAdaptiveRetries=retries) as client:
+            client.drain_to(tokens)
+            await client.run(make())
+            assert len(deployment["a:1"].times(name)) == 2
+            (event,) = client.recorder.retries
+            ordinary = "retryable read" if name == "find" else "retryable write"
+            assert event.reason == ("retryable" if labels and tokens and retries else ordinary)
+            assert event.tokens == tokens - (event.reason == "retryable")
+
+    @pytest.mark.parametrize("limit", [float("inf"), 60])
+    async def test_without_overload_retries_a_refused_connection_is_not_retried(
+        self, name: str, make: Callable[[], Operation], success: dict[str, Any], limit: float
+    ) -> None:
+        # It carries both labels, and after an overload error no rule may retry more often than maxAdaptiveRetries.
+        deployment = replica_set()
+        async with driver(deployment, maxAdaptiveRetries=0) as client:
+            make_unreachable(deployment, hangs_up=False)
+            error = await fails(client, make(), timeout=limit)
+            assert (error.attempts, error.retry_refusal) == (1, "attempts")
+            assert {"SystemOverloadedError", "RetryableError"} <= error.error_labels
 
     async def test_an_error_that_nothing_permits_ends_it(
         self, name: str, make: Callable[[], Operation], success: dict[str, Any]

@@ -259,10 +259,12 @@ async def test_rule_4_labels_decide_not_codes(
     deployment = replica_set()
     deployment["a:1"].on(name, answer)
     async with driver(deployment) as client:
-        await fails(client, make())
+        error = await fails(client, make())
         assert len(deployment["a:1"].times(name)) == 1
-        (event,) = client.recorder.retries
-        assert (event.permitted, event.reason, event.refusal) == (False, "none", "not retryable")
+        # No rule about retries is about such an error, so there was nothing to refuse.
+        assert (error.attempts, error.retry_refusal) == (1, None)
+        assert not client.recorder.retries
+        assert client.core.stats().refusals == {}
 
 
 async def test_rule_4_an_empty_bucket_fails_at_once() -> None:

@@ -10,6 +10,7 @@ import pytest
 from motorlite._operations.count import Count
 from motorlite._operations.kill_cursors import KillCursors
 from motorlite._operations.list_databases import ListDatabases
+from motorlite._operations.run_command import RunCommand
 from motorlite.errors import (
     RETRYABLE_READ_CODES,
     AutoReconnect,
@@ -25,6 +26,7 @@ from tests.support.core import (
     BAD_VALUE,
     FOUND,
     HOST_UNREACHABLE,
+    OVERLOADED,
     A,
     B,
     driver,
@@ -32,6 +34,7 @@ from tests.support.core import (
     find,
     gaps,
     get_more,
+    insert,
     later,
     run_command,
 )
@@ -167,6 +170,27 @@ async def test_others_that_are_not_retried(operation: Any) -> None:
         assert (error.attempts, error.retry_refusal) == (1, "not retryable")
 
 
+@pytest.mark.parametrize("answer", [Close(), HOST_UNREACHABLE, failure(91)], ids=["network", "code", "state change"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"find": "coll", "filter": {}},
+        {"aggregate": "coll", "pipeline": [], "cursor": {}},
+        {"mapReduce": "coll", "map": "m", "reduce": "r", "out": {"inline": 1}},
+    ],
+    ids=lambda command: next(iter(command)),
+)
+async def test_a_command_of_the_user_is_not_looked_at(command: dict[str, Any], answer: Answer) -> None:
+    # Not even a read is retried, nor mapReduce, which has no method of its own here.
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    name = next(iter(command))
+    deployment["a:1"].on(name, answer, {"ok": 1})
+    async with driver(deployment) as client:
+        error = await fails(client, RunCommand("db", dict(command)))
+        assert len(deployment["a:1"].commands(name)) == error.attempts == 1
+        assert error.retry_refusal == "not retryable"
+
+
 @pytest.mark.parametrize(
     ("name", "operation", "success"),
     [
@@ -205,6 +229,61 @@ async def test_the_retry_is_built_for_the_server_that_it_goes_to() -> None:
         assert isinstance(error.__cause__.__cause__, ConfigurationError)
         reply = await client.run(find(selector=preference, read_preference=preference))
         assert reply.address == B
+
+
+OLDER = {"maxWireVersion": 7}
+
+
+@pytest.mark.parametrize(("name", "make"), [("find", find), ("insert", insert)])
+async def test_a_new_primary_that_is_too_old(name: str, make: Any) -> None:
+    # Selecting a server for the retry tells that; the error of the first attempt says more.
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+
+    def step_down(_: dict[str, Any]) -> Answer:
+        deployment["b:1"].hello.update(OLDER)
+        deployment.step_down("b:1")
+        return failure(10107, "RetryableWriteError")
+
+    deployment["a:1"].on(name, step_down)
+    async with driver(deployment) as client:
+        error = await fails(client, make())
+        assert isinstance(error, NotPrimaryError)
+        assert (error.code, error.address, error.attempts, error.retry_refusal) == (10107, A, 2, "not retryable")
+        assert isinstance(error.__cause__, ConfigurationError)
+        assert "wire version 7" in str(error.__cause__)
+        assert not deployment["b:1"].commands(name)
+
+
+@pytest.mark.parametrize("answer", [HOST_UNREACHABLE, OVERLOADED], ids=["ordinary", "overload"])
+@pytest.mark.parametrize(("name", "make"), [("find", find), ("insert", insert)])
+async def test_a_connection_for_the_retry_that_leads_to_an_older_server(name: str, make: Any, answer: Answer) -> None:
+    # Only its handshake tells: the monitor has not looked since.
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    server = deployment["a:1"]
+
+    def downgrade(_: dict[str, Any]) -> Answer:
+        server.hello.update(OLDER)
+        return Close() if answer is HOST_UNREACHABLE else answer
+
+    server.on(name, downgrade)
+    async with driver(deployment) as client:
+        if answer is OVERLOADED:
+            # The connection is lost during the backoff.
+            async with anyio.create_task_group() as group:
+
+                async def lose() -> None:
+                    await anyio.sleep(0.05)
+                    server.drop_connections()
+
+                group.start_soon(lose)
+                error = await fails(client, make())
+        else:
+            error = await fails(client, make())
+        assert len(server.commands(name)) == 1
+        assert isinstance(error, OperationFailure if answer is OVERLOADED else AutoReconnect)
+        assert (error.address, error.attempts) == (A, 2)
+        assert isinstance(error.__cause__, ConfigurationError)
+        assert "wire version 7" in str(error.__cause__)
 
 
 async def test_a_step_down_and_a_new_primary() -> None:

@@ -394,12 +394,43 @@ async def test_the_newest_cluster_time_is_gossiped() -> None:
         assert deployment["a:1"].commands()[-1]["$clusterTime"] == cluster_time(9)["$clusterTime"]
 
 
-async def test_a_retry_carries_what_the_error_brought() -> None:
+@pytest.mark.parametrize("answer", [OVERLOADED, HOST_UNREACHABLE], ids=["overload", "ordinary"])
+@pytest.mark.parametrize(("name", "make", "success"), [("find", find, FOUND), ("insert", insert, WRITTEN)])
+async def test_a_retry_carries_what_the_error_brought(
+    name: str, make: Any, success: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    # The message is made anew for every attempt (retryable reads specification, "Implementation constraints").
     deployment = replica_set()
-    deployment["a:1"].on("find", {**OVERLOADED, **cluster_time(5)}, FOUND)
+    deployment["a:1"].on(name, {**answer, **cluster_time(5)}, success)
     async with driver(deployment) as client:
-        await client.run(find())
+        await client.run(make())
         assert times(deployment) == [None, 5]
+        requests = [event.request_id for event in client.recorder.commands if event.command_name == name]
+        assert len(set(requests)) == 2
+
+
+async def test_a_retry_carries_what_others_learned_meanwhile() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", OVERLOADED, FOUND)
+    deployment["a:1"].on("ping", {"ok": 1, **cluster_time(7)})
+    async with driver(deployment) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.run, find())
+            await anyio.sleep(0.05)
+            await client.run(run_command())
+        assert times(deployment) == [None, None, 7]
+        assert [next(iter(command)) for command in deployment["a:1"].commands()] == ["find", "ping", "find"]
+
+
+@pytest.mark.parametrize("answer", [OVERLOADED, HOST_UNREACHABLE], ids=["overload", "ordinary"])
+async def test_a_retry_reads_after_what_the_error_brought(answer: dict[str, Any]) -> None:
+    deployment = replica_set()
+    operation_time = {"operationTime": Timestamp(5, 1)}
+    deployment["a:1"].on("find", {**answer, **cluster_time(5), **operation_time}, FOUND)
+    async with driver(deployment) as client:
+        await client.run(find(), session=Session(is_implicit=False, is_causally_consistent=True))
+        concerns = [command.get("readConcern") for command in deployment["a:1"].commands()]
+        assert concerns == [None, {"afterClusterTime": Timestamp(5, 1)}]
 
 
 async def test_a_session_may_know_a_newer_cluster_time() -> None:

@@ -201,14 +201,55 @@ compares. There is one retry loop for all of it.
 - **Overload errors** carry the labels `SystemOverloadedError` and `RetryableError`. Every command is retried after
   them, {_POLICY.max_retries} times at most, after a random part of 100 ms, 200 ms, 400 ms ... (10 s at most), as long
   as the client's retry budget (a token bucket of {_POLICY.token_capacity:g}) and the deadline allow. The option in the
-  third column switches it off. `maxAdaptiveRetries`, `adaptiveRetries` and `enableOverloadRetargeting` change the rest;
-  with `OverloadRetry.revision_2026_07()` there are {_REVISION.max_retries} retries and no budget.
+  third column of the tables below switches it off. `maxAdaptiveRetries`, `adaptiveRetries` and
+  `enableOverloadRetargeting` change the rest; with `OverloadRetry.revision_2026_07()` there are
+  {_REVISION.max_retries} retries and no budget.
+- **`RetryableError` alone** permits a retry of every command too: at once, for a token.
 - **Network errors and failovers** (a lost connection, a primary that stepped down) are retried once, at once, for reads
   and for writes that a replica set can recognise by their transaction number; with `timeoutMS` as often as there is
-  time. Once an overload error was among an operation's errors, its retries together are limited as above.
+  time. They take no token.
+- **All retries of an operation together** are limited as above once one of its errors was an overload error, or a label
+  permitted one of its retries; with or without `timeoutMS`.
 - **Deadline sent**: whether what is left of `timeoutMS` goes to the server as `maxTimeMS`. Where it does not, the
   client alone keeps the limit.
 - After every other error nothing is retried.
+
+## Which rule decides
+
+The ordinary rule is the one for network errors and failovers; the fourth column of the tables below says to which calls
+it applies.
+
+| the error has the labels | retried by | backoff | token |
+| --- | --- | --- | --- |
+| `SystemOverloadedError` and `RetryableError` | its labels | yes | yes |
+| `SystemOverloadedError` alone | nothing, whatever its code | | |
+| `RetryableError` alone | its label, else the ordinary rule | no | by the label |
+| neither | the ordinary rule | no | no |
+
+The checks have an order: a rule permits the retry, the option is on, attempts are left, the backoff ends before the
+deadline, there is a token. The first that fails is the error's `retry_refusal`. A label never makes an error less
+retryable than its code does: when it has no attempt or no token left, the ordinary rule decides, within its own limit.
+
+An overload error has no such fallback: its retry needs a backoff, a token and one of `maxAdaptiveRetries` attempts,
+also where the ordinary rule applies. **A connection that is refused, or closed before the server has answered hello, is
+an overload error.** So `maxAdaptiveRetries=0` turns off its retry too, for reads and writes alike: a client that must
+not add to an overload cannot tell a server that is down from a full one.
+
+**A backoff ends early** in one case: the operation got no connection to its server, and another server becomes suitable
+meanwhile. The first server may be dead rather than overloaded, and a failover should not cost seconds of waiting. What
+an overloaded server answered is always waited out.
+
+**A backoff that is cancelled** (or cut off by `asyncio.timeout`, which the driver cannot see) gives its token back: its
+retry was not sent. A retry that is cancelled later has spent its token. Both count as retries in `client.stats()`.
+
+## What the ordinary rules leave out
+
+- `getMore`: a batch could be lost.
+- `database.command(...)`, also when the command is a read: the driver does not look into it. **`mapReduce`** has no
+  method of its own, so it is sent that way, and never retried after a network error or a failover.
+- `update_many`, `delete_many`, administration, and aggregations with `$out` or `$merge`.
+
+All of these are retried after overload errors.
 """
 
 

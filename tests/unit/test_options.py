@@ -442,9 +442,9 @@ def test_overload_policy() -> None:
     options = client_options("mongodb://a/?maxAdaptiveRetries=1&adaptiveRetries=true", overload_policy=preset)
     assert options.overload_policy == preset.with_options(1, True)
     assert (options.max_adaptive_retries, options.adaptive_retries) == (1, True)
-    assert client_options(max_adaptive_retries=3, enable_overload_retargeting=False).overload_policy == (
-        OverloadRetry(max_retries=3, retargets=False)
-    )
+    assert client_options(
+        max_adaptive_retries=3, adaptive_retries=False, enable_overload_retargeting=False
+    ).overload_policy == OverloadRetry(max_retries=3, is_budgeted=False, retargets=False)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite import OverloadRetry
 from motorlite.errors import OperationFailure
 from motorlite.testing import failpoints
 from tests.live.clients import Record, make_client
@@ -75,3 +76,32 @@ async def test_4_overload_errors_are_retried_max_adaptive_retries_times_when_con
     assert max_retries > 1
     record = await failing_find(replica_set, database_name, fail, maxAdaptiveRetries=1, **options)
     assert record.names.count("find") == 2
+
+
+# --- of the token bucket revision, whose tests 1 and 3 are those above with the driver's defaults ---
+
+
+async def test_2_token_bucket_capacity_is_enforced(replica_set: LocalServer) -> None:
+    """Client backpressure, test 2 of the token bucket revision."""
+    async with make_client(replica_set, adaptiveRetries=True) as client:
+        assert client.stats().tokens == client.stats().token_capacity == 1000
+        await client.admin.command("ping")
+        assert client.stats().tokens == client.stats().token_capacity == 1000
+
+
+async def test_4_adaptive_retries_are_limited_by_token_bucket_tokens(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    """Client backpressure, test 4 of the token bucket revision."""
+    record = Record()
+    options = {"adaptiveRetries": True, "overload_policy": OverloadRetry(token_capacity=2)}
+    async with make_client(replica_set, jitter=0.0, event_listeners=[record], **options) as client:
+        assert client.stats().tokens == 2
+        find_fails = failpoints.overload(commands=["find"], times=3, namespace=f"{database_name}.coll")
+        fail(replica_set, find_fails)
+        with pytest.raises(OperationFailure) as caught:
+            await client[database_name].coll.find_one()
+        assert caught.value.error_labels == set(BOTH)
+        assert record.names == ["find"] * 3
+        assert (caught.value.attempts, caught.value.retry_refusal) == (3, "tokens")
+        assert client.stats().tokens == 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import inf
 from typing import Any
 
 import pytest
 from bson.codec_options import CodecOptions
 
-from motorlite import AsyncMongoClient, DriverInfo, ReadPreference, WriteConcern
+from motorlite import AsyncMongoClient, ClientStats, DriverInfo, OverloadRetry, ReadPreference, WriteConcern
 from motorlite._api.composition import Core
 from motorlite._api.core import CoreLike
 from motorlite.errors import ConfigurationError, InvalidOperation
@@ -46,8 +47,19 @@ async def test_its_life() -> None:
     assert core.is_closed
 
 
-def test_stats_of_a_client_that_was_never_used() -> None:
-    assert AsyncMongoClient().stats().sessions == 0
+@pytest.mark.parametrize(
+    ("options", "tokens"),
+    [
+        ({}, 1000),
+        ({"overload_policy": OverloadRetry(token_capacity=2.5)}, 2.5),
+        ({"adaptive_retries": False}, inf),
+        ({"overload_policy": OverloadRetry.revision_2026_07()}, inf),
+        ({"overload_policy": OverloadRetry.revision_2026_07(), "adaptiveRetries": True}, 1000),
+    ],
+)
+def test_stats_of_a_client_that_was_never_used(options: dict[str, Any], tokens: float) -> None:
+    # The budget is there from the beginning, and full.
+    assert AsyncMongoClient(**options).stats() == ClientStats({}, tokens, tokens, {}, {}, 0)
 
 
 def test_append_metadata() -> None:

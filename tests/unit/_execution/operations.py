@@ -67,6 +67,7 @@ def network_error(*labels: str) -> AutoReconnect:
 def unsent(*labels: str) -> PyMongoError:
     """What failed before anything was sent."""
     error = ServerSelectionTimeoutError("none")
+    error.phase = "selection"
     for label in labels:
         error._add_error_label(label)
     return error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal
 from typing import Any
 
@@ -39,7 +38,8 @@ def test_jitter_is_applied_after_the_maximum(jitter: float) -> None:
 @pytest.mark.parametrize("earlier", [63, 64, 65, 1023, 1024, 100_000])
 def test_no_number_of_retries_is_too_large(earlier: int) -> None:
     assert delay(DEFAULT, earlier, 1.0, overload()) == 10
-    assert delay(OverloadRetry(max_backoff=math.inf), earlier, 1.0, overload()) == 0.1 * 2 ** min(earlier, 64)
+    without_limit = OverloadRetry(base_backoff=2.0**-20, max_backoff=2.0**53)
+    assert delay(without_limit, earlier, 1.0, overload()) == 2.0 ** (min(earlier, 64) - 20)
 
 
 @pytest.mark.parametrize(

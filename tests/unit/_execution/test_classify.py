@@ -29,32 +29,32 @@ from tests.unit._execution.operations import network_error, other, read, server_
 
 DEFAULT = OverloadRetry()
 LATER = OverloadRetry.revision_2026_07()
-OVERLOAD, LABEL, READ, WRITE, NONE = RetryReason
+OVERLOAD, LABEL, READ, WRITE, _ = RetryReason
 
 KINDS = {"read": read, "write": write, "other": other}
 POLICIES = {"default": DEFAULT, "later": LATER}
 OVERLOADED, RETRYABLE, RETRYABLE_WRITE = "SystemOverloadedError", "RetryableError", "RetryableWriteError"
 
-# Labels, then whether the code is one that the ordinary specifications retry: what is left when only labels that the
-# overload policy knows are looked at. "ordinary" stands for: whatever the ordinary specifications say.
-BY_LABELS: dict[tuple[str, frozenset[str]], RetryReason | str] = {
-    ("default", frozenset()): "ordinary",
-    ("default", frozenset({OVERLOADED})): NONE,
-    ("default", frozenset({RETRYABLE})): LABEL,
-    ("default", frozenset({OVERLOADED, RETRYABLE})): OVERLOAD,
-    ("later", frozenset()): "ordinary",
-    ("later", frozenset({OVERLOADED})): "ordinary",
-    ("later", frozenset({RETRYABLE})): "ordinary",
-    ("later", frozenset({OVERLOADED, RETRYABLE})): OVERLOAD,
+# Which rules the labels leave, the preferred one first. "ordinary": what the ordinary specifications say.
+BY_LABELS: dict[tuple[str, frozenset[str]], tuple[RetryReason | str, ...]] = {
+    ("default", frozenset()): ("ordinary",),
+    ("default", frozenset({OVERLOADED})): (),
+    ("default", frozenset({RETRYABLE})): (LABEL, "ordinary"),
+    # An overload error is retried for a token and after a backoff or not at all.
+    ("default", frozenset({OVERLOADED, RETRYABLE})): (OVERLOAD,),
+    ("later", frozenset()): ("ordinary",),
+    ("later", frozenset({OVERLOADED})): ("ordinary",),
+    ("later", frozenset({RETRYABLE})): ("ordinary",),
+    ("later", frozenset({OVERLOADED, RETRYABLE})): (OVERLOAD,),
 }
 
 
-def ordinary_reason(kind: str, *, code: int, is_labelled: bool, applies: bool) -> RetryReason:
+def ordinary_rules(kind: str, *, code: int, is_labelled: bool, applies: bool) -> tuple[RetryReason, ...]:
     if applies and kind == "read" and code in RETRYABLE_READ_CODES:
-        return READ
+        return (READ,)
     if applies and kind == "write" and is_labelled:
-        return WRITE
-    return NONE
+        return (WRITE,)
+    return ()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -64,20 +64,21 @@ def test_every_combination(policy: str, kind: str) -> None:
     for is_overloaded, is_retryable, is_labelled, code, applies in cases:
         labels = {OVERLOADED} if is_overloaded else set()
         labels |= {RETRYABLE} if is_retryable else set()
-        expected = BY_LABELS[policy, frozenset(labels)]
-        if expected == "ordinary":
-            expected = ordinary_reason(kind, code=code, is_labelled=is_labelled, applies=applies)
+        ordinary = ordinary_rules(kind, code=code, is_labelled=is_labelled, applies=applies)
+        expected: list[RetryReason | str] = []
+        for rule in BY_LABELS[policy, frozenset(labels)]:
+            expected += ordinary if rule == "ordinary" else [rule]
         error = server_error(code, *labels, *([RETRYABLE_WRITE] if is_labelled else []))
-        found = classify.reason(error, KINDS[kind](), POLICIES[policy], ordinary=applies)
-        assert found is expected, (labels, is_labelled, code, applies)
+        rules = classify.rules(error, KINDS[kind](), POLICIES[policy], ordinary=applies)
+        assert rules == tuple(expected), (labels, is_labelled, code, applies)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_network_errors_obey_the_labels_first(kind: str) -> None:
     operation = KINDS[kind]()
-    assert classify.reason(network_error(OVERLOADED, RETRYABLE), operation, DEFAULT, ordinary=True) is OVERLOAD
-    assert classify.reason(network_error(OVERLOADED), operation, DEFAULT, ordinary=True) is NONE
-    assert classify.reason(network_error(RETRYABLE), operation, DEFAULT, ordinary=False) is LABEL
+    assert classify.rules(network_error(OVERLOADED, RETRYABLE), operation, DEFAULT, ordinary=True) == (OVERLOAD,)
+    assert classify.rules(network_error(OVERLOADED), operation, DEFAULT, ordinary=True) == ()
+    assert classify.rules(network_error(RETRYABLE), operation, DEFAULT, ordinary=False) == (LABEL,)
 
 
 ERRORS: list[tuple[PyMongoError, bool]] = [
@@ -99,6 +100,29 @@ ERRORS: list[tuple[PyMongoError, bool]] = [
 @pytest.mark.parametrize(("error", "expected"), ERRORS, ids=[type(row[0]).__name__ for row in ERRORS])
 def test_network_errors(error: PyMongoError, expected: bool) -> None:
     assert classify.is_network_error(error) is expected
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (server_error(2), False),
+        (server_error(26), False),
+        (server_error(462), False),
+        (PyMongoError("x"), False),
+        (ProtocolError("x"), False),
+        (ConfigurationError("x"), False),
+        (ServerSelectionTimeoutError("x"), False),
+        (server_error(6), True),
+        (server_error(2, OVERLOADED), True),
+        (server_error(2, RETRYABLE), True),
+        (server_error(2, RETRYABLE_WRITE), True),
+        (server_error(2, "NoWritesPerformed"), False),
+        (AutoReconnect("x"), True),
+        (PoolClearedError("x"), True),
+    ],
+)
+def test_which_errors_rules_about_retries_are_about(error: PyMongoError, expected: bool) -> None:
+    assert classify.is_candidate(error) is expected
 
 
 def test_retryable_read_errors() -> None:

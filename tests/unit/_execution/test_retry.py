@@ -11,7 +11,7 @@ from motorlite._execution.operation import Kind
 from motorlite._execution.retry import Again, Raise, Retry, RetrySettings
 from motorlite._execution.token_bucket import TokenBucket
 from motorlite.deadline import NO_DEADLINE, Deadline
-from motorlite.errors import PyMongoError, ServerSelectionTimeoutError
+from motorlite.errors import NetworkTimeout, PyMongoError, ServerSelectionTimeoutError
 from motorlite.retry import OverloadRetry, RetryReason, RetryRefusal
 from tests.unit._execution.operations import network_error, other, overload, read, server_error, unsent, write
 
@@ -31,11 +31,12 @@ class Case:
         *,
         policy: OverloadRetry | None = None,
         tokens: float | None = 10,
+        capacity: float = 1000,
         jitter: float = 1.0,
         reads: bool = True,
         writes: bool = True,
     ) -> None:
-        self.bucket = None if tokens is None else TokenBucket(1000)
+        self.bucket = None if tokens is None else TokenBucket(capacity)
         while self.bucket is not None and tokens is not None and self.bucket.tokens > tokens:
             self.bucket.take()
         self.jitters = 0
@@ -62,7 +63,7 @@ class Case:
         assert isinstance(decision, Again), decision.refusal
         return decision
 
-    def refused(self, error: PyMongoError, deadline: Deadline = NO_DEADLINE, **arguments: Any) -> RetryRefusal:
+    def refused(self, error: PyMongoError, deadline: Deadline = NO_DEADLINE, **arguments: Any) -> RetryRefusal | None:
         decision = self.after(error, deadline, **arguments)
         assert isinstance(decision, Raise)
         return decision.refusal
@@ -74,6 +75,11 @@ def retryable() -> PyMongoError:
 
 def host_unreachable() -> PyMongoError:
     return server_error(6, "RetryableWriteError")
+
+
+def both() -> PyMongoError:
+    """The label permits a retry, and so does the ordinary rule."""
+    return server_error(6, "RetryableError", "RetryableWriteError")
 
 
 # --- which options apply ---
@@ -174,11 +180,16 @@ def test_a_scope_is_no_deadline_in_that_respect() -> None:
         "hOOOOO",
         "hrrrrr",
         "rhOOOO",
+        "rrrrrh",
+        "rrrrrb",
+        "bbbbbb",
+        "bbbbbh",
+        "hbbbbr",
     ],
 )
 def test_five_retries_together_once_overload_or_a_label_was_among_them(deadline: Deadline, sequence: str) -> None:
-    # O: overload, r: RetryableError alone, h: an ordinary error.
-    kinds = {"O": overload, "r": retryable, "h": host_unreachable}
+    # O: overload, r: RetryableError alone, h: an ordinary error, b: an ordinary error with RetryableError.
+    kinds = {"O": overload, "r": retryable, "h": host_unreachable, "b": both}
     case = Case(write())
     for kind in sequence[:-1]:
         case.again(kinds[kind](), deadline)
@@ -192,6 +203,115 @@ def test_labels_do_not_lift_the_limit_of_ordinary_retries() -> None:
     case.again(host_unreachable())
     case.again(retryable())
     assert case.refused(host_unreachable()) is RetryRefusal.ATTEMPTS
+
+
+@pytest.mark.parametrize("first", [retryable, both])
+def test_a_retry_by_the_label_ends_the_endless_retries_of_timeout_ms(first: Any) -> None:
+    case = Case(write())
+    deadline = Deadline(NOW + 60, inf, 60)
+    case.again(first(), deadline)
+    for _ in range(4):
+        assert case.again(host_unreachable(), deadline).reason is RetryReason.WRITE
+    assert case.refused(host_unreachable(), deadline) is RetryRefusal.ATTEMPTS
+    assert case.retry.retries == 5
+
+
+def test_one_label_retry_is_all_that_a_maximum_of_one_leaves() -> None:
+    case = Case(policy=OverloadRetry(max_retries=1))
+    case.again(retryable())
+    assert case.refused(host_unreachable()) is RetryRefusal.ATTEMPTS
+
+
+# --- the ordinary rule as the fallback of the label's ---
+
+
+@pytest.mark.parametrize(("make", "rule"), [(read, RetryReason.READ), (write, RetryReason.WRITE)])
+@pytest.mark.parametrize(("retries", "tokens"), [(5, 0), (0, 10), (0, 0)])
+def test_a_label_makes_no_error_less_retryable(make: Any, rule: RetryReason, retries: int, tokens: float) -> None:
+    for error in (host_unreachable(), both()):
+        case = Case(make(), policy=OverloadRetry(max_retries=retries), tokens=tokens)
+        before = case.tokens
+        decision = case.again(error)
+        assert (decision.reason, decision.delay, decision.deprioritize) == (rule, 0, False)
+        assert case.tokens == before
+
+
+def test_the_label_comes_first() -> None:
+    case = Case()
+    assert case.again(both()).reason is RetryReason.LABEL
+    assert case.tokens == 9
+
+
+@pytest.mark.parametrize("make", [read, write])
+def test_the_fallback_has_the_limit_of_the_ordinary_rule(make: Any) -> None:
+    case = Case(make(), policy=OverloadRetry(max_retries=0))
+    case.again(both())
+    assert case.refused(both()) is RetryRefusal.ATTEMPTS
+    assert case.retry.retries == 1
+
+
+def test_the_fallback_goes_on_until_the_deadline() -> None:
+    case = Case(policy=OverloadRetry(max_retries=0))
+    deadline = Deadline(NOW + 1, inf, 1)
+    for _ in range(50):
+        assert case.again(both(), deadline).reason is RetryReason.READ
+    assert case.retry.retries == 50
+
+
+def test_the_fallback_does_not_bring_the_cap() -> None:
+    # No label has permitted a retry of this operation when the ordinary rule does.
+    case = Case(tokens=0)
+    deadline = Deadline(NOW + 1, inf, 1)
+    case.again(both(), deadline)
+    # The failed retry brought a token, so the label permits the next one; from here on five are all.
+    assert case.again(both(), deadline).reason is RetryReason.LABEL
+    assert [case.again(host_unreachable(), deadline).reason for _ in range(3)] == [RetryReason.READ] * 3
+    assert case.refused(host_unreachable(), deadline) is RetryRefusal.ATTEMPTS
+
+
+def test_the_fallback_needs_the_ordinary_rule_to_apply() -> None:
+    for operation, applies in ((other(), True), (write(), False)):
+        case = Case(operation, tokens=0)
+        decision = case.after(both(), ordinary=applies)
+        assert (decision.reason, decision.refusal) == (RetryReason.LABEL, RetryRefusal.TOKENS)
+
+
+def test_the_fallback_has_been_used_up_when_the_bucket_is_empty() -> None:
+    # A deposit of one for every failed retry would refill the bucket; one of no capacity stays empty.
+    case = Case(capacity=0)
+    case.again(both())
+    decision = case.after(both())
+    assert (decision.reason, decision.refusal) == (RetryReason.LABEL, RetryRefusal.TOKENS)
+
+
+@pytest.mark.parametrize("left", [0, -1])
+def test_the_fallback_needs_time(left: float) -> None:
+    case = Case(tokens=0)
+    assert case.refused(both(), Deadline(NOW + left, inf, 1)) is RetryRefusal.DEADLINE
+
+
+def test_an_option_switches_the_fallback_off_too() -> None:
+    assert Case(reads=False).refused(both()) is RetryRefusal.DISABLED
+
+
+@pytest.mark.parametrize("deadline", [NO_DEADLINE, Deadline(NOW + 60, inf, 60)])
+@pytest.mark.parametrize(
+    ("policy", "tokens", "refusal"),
+    [
+        (OverloadRetry(), 0, RetryRefusal.TOKENS),
+        (OverloadRetry(max_retries=0), 10, RetryRefusal.ATTEMPTS),
+    ],
+)
+def test_an_overload_error_has_no_fallback(
+    policy: OverloadRetry, tokens: float, refusal: RetryRefusal, deadline: Deadline
+) -> None:
+    # Neither one that a server answered nor a connection that was refused.
+    labels = ("SystemOverloadedError", "RetryableError", "RetryableWriteError")
+    for make in (read, write):
+        for error in (server_error(6, *labels), network_error(*labels)):
+            case = Case(make(), policy=policy, tokens=tokens)
+            assert case.refused(error, deadline) is refusal
+            assert case.tokens == tokens
 
 
 def test_more_ordinary_retries_than_the_limit_before_the_first_overload() -> None:
@@ -237,6 +357,25 @@ def test_without_a_bucket() -> None:
 # --- the bucket ---
 
 
+@pytest.mark.parametrize("tokens", [10, 1000])
+def test_a_retry_that_is_not_made_costs_nothing(tokens: float) -> None:
+    case = Case(tokens=tokens)
+    case.again(overload())
+    case.retry.gave_up()
+    assert case.tokens == tokens
+
+
+def test_what_cost_nothing_brings_nothing_when_it_is_not_made() -> None:
+    # By the later revision an ordinary retry may wait, and takes no token.
+    case = Case(write(), policy=LATER)
+    assert case.again(server_error(6, "SystemOverloadedError", "RetryableWriteError")).delay
+    case.retry.gave_up()
+    assert case.tokens == 10
+    without = Case(tokens=None)
+    without.again(overload())
+    without.retry.gave_up()
+
+
 def test_success_of_a_retry() -> None:
     case = Case()
     case.again(overload())
@@ -263,11 +402,17 @@ def test_what_a_failed_retry_brings(error: PyMongoError, tokens: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [server_error(), network_error(), unsent(), server_error(462, "SystemOverloadedError")]
+    ("error", "refusal"),
+    [
+        (server_error(), None),
+        (network_error(), RetryRefusal.NOT_RETRYABLE),
+        (unsent(), RetryRefusal.DEADLINE),
+        (server_error(462, "SystemOverloadedError"), RetryRefusal.NOT_RETRYABLE),
+    ],
 )
-def test_a_failed_first_attempt_brings_nothing(error: PyMongoError) -> None:
+def test_a_failed_first_attempt_brings_nothing(error: PyMongoError, refusal: RetryRefusal | None) -> None:
     case = Case(other())
-    assert case.refused(error, ordinary=False) is RetryRefusal.NOT_RETRYABLE
+    assert case.refused(error, ordinary=False) is refusal
     assert case.tokens == 10
 
 
@@ -340,7 +485,7 @@ def test_the_phase_of_an_earlier_error_is_not_that_of_the_newest() -> None:
 @pytest.mark.parametrize(
     ("error", "reads", "retries", "left", "tokens", "expected"),
     [
-        (server_error(), False, 0, 0, 0, RetryRefusal.NOT_RETRYABLE),
+        (server_error(6), False, 0, 0, 0, RetryRefusal.NOT_RETRYABLE),
         (overload(), False, 0, 0, 0, RetryRefusal.DISABLED),
         (overload(), True, 0, 0, 0, RetryRefusal.ATTEMPTS),
         (overload(), True, 5, 0, 0, RetryRefusal.DEADLINE),
@@ -352,7 +497,7 @@ def test_order(
     error: PyMongoError, reads: bool, retries: int, left: float, tokens: float, expected: RetryRefusal | None
 ) -> None:
     case = Case(policy=OverloadRetry(max_retries=retries), reads=reads, tokens=tokens)
-    decision = case.after(error, Deadline(NOW + left, inf, left))
+    decision = case.after(error, Deadline(NOW + left, inf, left), ordinary=False)
     assert decision.refusal is expected
     assert case.tokens == (0 if expected is None else tokens)
     assert case.jitters == (expected in (RetryRefusal.DEADLINE, RetryRefusal.TOKENS, None))
@@ -419,6 +564,75 @@ def test_the_error_tells_what_was_tried() -> None:
     assert all(type(reason) is str for reason in last.retry_reasons)
 
 
+def selection() -> PyMongoError:
+    return unsent()
+
+
+def socket_timeout() -> PyMongoError:
+    return NetworkTimeout("no")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "settings", "deadline", "text"),
+    [
+        # The first attempt.
+        (None, server_error, {}, NO_DEADLINE, "no"),
+        (None, network_error, {"ordinary": False}, NO_DEADLINE, "closed"),
+        (None, overload, {"tokens": 0}, NO_DEADLINE, "no (not retried: tokens)"),
+        (None, overload, {"reads": False}, NO_DEADLINE, "no (not retried: disabled)"),
+        (None, socket_timeout, {"reads": False}, NO_DEADLINE, "no (not retried: disabled)"),
+        (None, selection, {"ordinary": False}, NO_DEADLINE, "none (time used up in phase: selection)"),
+        (
+            None,
+            overload,
+            {},
+            Deadline(NOW + 0.1, inf, 1),
+            "no (too little time left for the backoff; not retried: deadline)",
+        ),
+        (None, overload, {}, Deadline(inf, NOW + 0.1), "no (not retried: deadline)"),
+        # A retry.
+        (
+            overload,
+            server_error,
+            {},
+            NO_DEADLINE,
+            "2 attempts, retried for: overload; not retried again: not retryable",
+        ),
+        (
+            overload,
+            overload,
+            {"tokens": 1},
+            NO_DEADLINE,
+            "2 attempts, retried for: overload; not retried again: tokens",
+        ),
+        (
+            host_unreachable,
+            host_unreachable,
+            {},
+            NO_DEADLINE,
+            "2 attempts, retried for: retryable read; not retried again: attempts",
+        ),
+        (
+            overload,
+            selection,
+            {"ordinary": False},
+            NO_DEADLINE,
+            "time used up in phase: selection; 2 attempts, retried for: overload; not retried again: deadline",
+        ),
+    ],
+)
+def test_texts(first: Any, last: Any, settings: dict[str, Any], deadline: Deadline, text: str) -> None:
+    arguments = {"ordinary": settings.get("ordinary", True)}
+    case = Case(**{name: value for name, value in settings.items() if name != "ordinary"})
+    if first is not None:
+        case.again(first())
+        text = f"no ({text})"
+    decision = case.after(last(), deadline, **arguments)
+    assert isinstance(decision, Raise)
+    # An OperationFailure adds what the server answered.
+    assert str(decision.error).partition(", full error")[0] == text
+
+
 def test_an_earlier_error_tells_what_happened_to_the_retry() -> None:
     case = Case()
     first = overload()
@@ -436,7 +650,7 @@ def test_an_earlier_error_keeps_its_phase_when_the_newest_has_none() -> None:
     first = overload()
     case.again(first)
     first.phase = "reply"
-    decision = case.after(unsent())
+    decision = case.after(PyMongoError("before anything was sent"))
     assert isinstance(decision, Raise)
     assert first.phase == "reply"
 
@@ -460,8 +674,29 @@ def test_an_error_in_a_reply_that_says_ok() -> None:
     assert (error.attempts, error.retry_reasons, error.retry_refusal) == (2, ("overload",), None)
 
 
-def test_selection_that_fails_at_once() -> None:
+@pytest.mark.parametrize("phase", ["selection", "queue", "connecting", "reply"])
+@pytest.mark.parametrize("is_retry", [False, True])
+def test_the_deadline_ended_what_was_out_of_time(phase: str, is_retry: bool) -> None:
+    case = Case(other())
+    if is_retry:
+        case.again(overload())
     error = ServerSelectionTimeoutError("none")
-    case = Case()
-    assert case.refused(error, ordinary=False) is RetryRefusal.NOT_RETRYABLE
-    assert error.attempts == 1
+    error.phase = phase
+    decision = case.after(error, ordinary=False)
+    assert isinstance(decision, Raise)
+    assert (decision.reason, decision.refusal) == (RetryReason.NONE, RetryRefusal.DEADLINE)
+    assert (decision.error.attempts, decision.error.retry_refusal) == (1 + is_retry, "deadline")
+
+
+@pytest.mark.parametrize("make", [read, write, other])
+@pytest.mark.parametrize("error", [server_error(26), server_error(11000), server_error(462), PyMongoError("x")])
+def test_nothing_is_refused_where_no_rule_is_about_the_error(make: Any, error: PyMongoError) -> None:
+    case = Case(make())
+    decision = case.after(error)
+    assert isinstance(decision, Raise)
+    assert (decision.error, decision.refusal) == (error, None)
+    assert (error.attempts, error.retry_refusal) == (1, None)
+    # After a retry it is the answer to the question why there is not another.
+    case = Case(make())
+    case.again(overload())
+    assert case.refused(error) is RetryRefusal.NOT_RETRYABLE
