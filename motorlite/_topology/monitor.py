@@ -195,7 +195,7 @@ class Monitor:
         """Whether the next reply is sent by the server when something changes."""
         if self._more_after is not None:
             return True
-        return self._settings.streaming and self._reply is not None and "topologyVersion" in self._reply
+        return self._settings.streaming and self._reply is not None and self._reply.get("topologyVersion") is not None
 
     async def _hello(self) -> Mapping[str, Any]:
         connection, before = self._connection, self._reply
