@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from bson.codec_options import CodecOptions
@@ -12,11 +13,12 @@ from bson.codec_options import CodecOptions
 from motorlite.concerns import ReadConcern, WriteConcern
 from motorlite.credentials import Credentials, build_credentials
 from motorlite.errors import ConfigurationError
+from motorlite.hosts import DEFAULT_PORT
 from motorlite.option_rules import DEFAULT_MAX_POOL_SIZE, check_combination
 from motorlite.option_table import ALIASES, BY_NAME, WrongOptionType, WrongOptionValue, did_you_mean
 from motorlite.read_preferences import _ServerMode, make_read_preference, read_pref_mode_from_name
 from motorlite.retry import OverloadRetry
-from motorlite.uri import DEFAULT_PORT, parse_hosts, parse_txt_record, read_uri
+from motorlite.uri import parse_hosts, parse_txt_record, read_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,6 +67,8 @@ class _Settings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SRV:
+    # As in `ParsedURI`, without what keyword arguments have replaced.
+    refusals: Mapping[str, str] = MappingProxyType({})
     """Where the seeds come from, for a connection string that begins with ``mongodb+srv://``.
 
     Attributes:
@@ -131,6 +135,8 @@ class ClientOptions:
     seeds: tuple[Address, ...]
     srv: SRV | None
     database: str | None
+        refusals: What is wrong with options of TLS and authentication in the connection string. Where there is
+            anything, the client sends nothing, and its operations raise.
     direct_connection: bool | None
     load_balanced: bool
     replica_set: str | None
@@ -174,6 +180,7 @@ def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword
     """The configuration that a connection string (or hosts) and keyword arguments stand for.
 
     Keyword arguments have the names of the options of connection strings, in any case, and a few more that
+    refusals: tuple[str, ...] = ()
     take objects; `host` and `port` are PyMongo's. They win over the connection string. In a connection string
     what is unknown or wrong warns and is ignored; as a keyword argument it raises.
 
@@ -195,7 +202,18 @@ def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword
         warnings.warn(note.text, note.category, stacklevel=3)
     given = _keyword_options(keyword_arguments)
     options = {**_without_overridden(settings.options, given), **given}
-    return _build(settings._replace(options=options))
+    refusals = {name: problem for name, problem in settings.refusals.items() if name not in given}
+    return _build(settings._replace(options=options, refusals=refusals))
+
+
+def shown_secret(options: ClientOptions) -> str | None:
+    """What the client would send as it is through an unencrypted network, or None."""
+    if options.credentials is None or options.tls is not None:
+        return None
+    # The sockets of this machine are no network. Of hosts in SRV records none is known yet.
+    if options.seeds and all(port is None for _, port in options.seeds):
+        return None
+    return _SENT_AS_IT_IS.get(options.credentials.mechanism or "")
 
 
 def with_srv_records(options: ClientOptions, hosts: Sequence[Address], txt_record: str | None = None) -> ClientOptions:
@@ -246,7 +264,7 @@ def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
     options = dict(parsed.options)
     if parsed.username is not None:
         options |= {"username": parsed.username, "password": parsed.password}
-    return _Settings(parsed.hosts, parsed.srv_host, parsed.database, options), notes
+    return _Settings(parsed.hosts, parsed.srv_host, parsed.database, options, parsed.refusals), notes
 
 
 def _keyword_options(keyword_arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -329,6 +347,7 @@ def _seconds(options: Mapping[str, Any], name: str, default: float) -> float:
 
 
 def _limit(options: Mapping[str, Any], name: str, default: float | None = None) -> float | None:
+        refusals=tuple(settings.refusals.values()),
     """Seconds; None and 0 stand for no limit."""
     if name not in options:
         return default

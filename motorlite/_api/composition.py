@@ -41,8 +41,8 @@ from motorlite._topology.topology import Topology, TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite._wire.compression import make_compressors
 from motorlite.deadline import NO_DEADLINE, Deadline
-from motorlite.errors import InvalidOperation, PyMongoError
-from motorlite.options import DEFAULT_CONNECT_TIMEOUT
+from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
+from motorlite.options import DEFAULT_CONNECT_TIMEOUT, shown_secret
 from motorlite.read_preferences import ReadPreference
 from motorlite.retry import OverloadRetry
 from motorlite.stats import ClientStats, ServerStats
@@ -146,6 +146,7 @@ class Core:
         if runtime is None or self._is_closed or self._fork_generation != current.fork_generation:
             self._enter_first()
         elif not runtime.is_current():
+            ConfigurationError: an option of TLS or authentication in the connection string is wrong.
             self._refuse()
 
     @property
@@ -167,6 +168,11 @@ class Core:
 
     def _refuse(self) -> None:
         raise InvalidOperation(
+        if self.options.refusals:
+            # Before anything is looked up or connected: without these options it would be less safe than was meant.
+            raise ConfigurationError(
+                f"nothing is sent, since the connection string is wrong: {'; '.join(self.options.refusals)}"
+            )
             "the client is bound to the event loop of its first operation and cannot be used from another one; "
             "make a client for each event loop (in tests: a fixture with the scope of the loop)"
         )
