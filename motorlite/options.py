@@ -44,7 +44,11 @@ DEFAULT_SERVER_SELECTION_TIMEOUT: Final = 30.0
 DEFAULT_HEARTBEAT_FREQUENCY: Final = 10.0
 DEFAULT_LOCAL_THRESHOLD: Final = 0.015
 DEFAULT_PROXY_PORT: Final = 1080
+# A server asks for 10,000 or 15,000 unless it is configured otherwise; a million keep a thread busy for about a second.
+DEFAULT_SCRAM_MAX_ITERATIONS: Final = 1_000_000
 
+# By authentication mechanism.
+_SENT_AS_IT_IS = {"PLAIN": "the password of PLAIN authentication", "MONGODB-OIDC": "the token of MONGODB-OIDC"}
 # TLS is turned on by these when they are set, and by the others when they are False (as in PyMongo).
 _TLS_FILES = ("tlsCAFile", "tlsCertificateKeyFile", "tlsCertificateKeyFilePassword", "tlsCRLFile")
 _TLS_SWITCHES = (
@@ -63,12 +67,12 @@ class _Settings(NamedTuple):
     database: str | None
     # By documented name; keyword arguments have replaced the options of the connection string.
     options: Mapping[str, Any]
+    # As in `ParsedURI`, without what keyword arguments have replaced.
+    refusals: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class SRV:
-    # As in `ParsedURI`, without what keyword arguments have replaced.
-    refusals: Mapping[str, str] = MappingProxyType({})
     """Where the seeds come from, for a connection string that begins with ``mongodb+srv://``.
 
     Attributes:
@@ -125,18 +129,19 @@ class ClientOptions:
         server_selection_timeout: 0.0: only what is known already is looked at.
         tls: None for connections without TLS.
         credentials: None for no authentication.
+        scram_max_iterations: How often a server may let the client hash the password; 4096 is the least.
         connect: Whether to connect before the first operation; None: not set.
         overload_policy: The preset with `max_adaptive_retries`, `adaptive_retries` and
             `enable_overload_retargeting` applied to it where these were set.
         server_selector: The application's own filter of suitable servers, applied before the latency window.
         explicit: The documented names of the options that were set, not defaulted.
+        refusals: What is wrong with options of TLS and authentication in the connection string. Where there is
+            anything, the client sends nothing, and its operations raise.
     """
 
     seeds: tuple[Address, ...]
     srv: SRV | None
     database: str | None
-        refusals: What is wrong with options of TLS and authentication in the connection string. Where there is
-            anything, the client sends nothing, and its operations raise.
     direct_connection: bool | None
     load_balanced: bool
     replica_set: str | None
@@ -161,6 +166,7 @@ class ClientOptions:
     enable_overload_retargeting: bool
     tls: TLSOptions | None
     credentials: Credentials | None
+    scram_max_iterations: int
     compressors: tuple[str, ...]
     zlib_compression_level: int
     read_concern: ReadConcern
@@ -174,15 +180,16 @@ class ClientOptions:
     connect: bool | None
     overload_policy: OverloadRetry
     explicit: frozenset[str]
+    refusals: tuple[str, ...] = ()
 
 
 def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword_arguments: Any) -> ClientOptions:
     """The configuration that a connection string (or hosts) and keyword arguments stand for.
 
     Keyword arguments have the names of the options of connection strings, in any case, and a few more that
-    refusals: tuple[str, ...] = ()
     take objects; `host` and `port` are PyMongo's. They win over the connection string. In a connection string
-    what is unknown or wrong warns and is ignored; as a keyword argument it raises.
+    what is unknown or wrong warns and is ignored; as a keyword argument it raises. With a wrong option of TLS or
+    authentication in its connection string a client sends nothing: its operations raise a ConfigurationError.
 
     Args:
         uri_or_hosts: A connection string, ``"host[:port],..."``, or a list of hosts. None means localhost.
@@ -326,6 +333,7 @@ def _build(settings: _Settings) -> ClientOptions:
         enable_overload_retargeting=policy.retargets,
         tls=_tls(options, is_srv=is_srv),
         credentials=build_credentials(get("username"), get("password"), settings.database, options),
+        scram_max_iterations=get("scramMaxIterations", DEFAULT_SCRAM_MAX_ITERATIONS),
         compressors=tuple(get("compressors", ())),
         zlib_compression_level=get("zlibCompressionLevel", -1),
         read_concern=ReadConcern(get("readConcernLevel")),
@@ -339,6 +347,7 @@ def _build(settings: _Settings) -> ClientOptions:
         connect=get("connect"),
         overload_policy=policy,
         explicit=frozenset(options),
+        refusals=tuple(settings.refusals.values()),
     )
 
 
@@ -347,7 +356,6 @@ def _seconds(options: Mapping[str, Any], name: str, default: float) -> float:
 
 
 def _limit(options: Mapping[str, Any], name: str, default: float | None = None) -> float | None:
-        refusals=tuple(settings.refusals.values()),
     """Seconds; None and 0 stand for no limit."""
     if name not in options:
         return default

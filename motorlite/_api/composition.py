@@ -299,6 +299,7 @@ class Core:
 
     def _executor(self, runtime: Runtime) -> Executor:
         options, policy = self.options, self.policy
+            max_iterations=options.scram_max_iterations,
         bucket = TokenBucket(policy.token_capacity) if policy.is_budgeted else None
         return Executor(
             self.topology,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from motorlite.errors import ConfigurationError, OperationFailure, ProtocolError, error_from_reply
@@ -32,14 +32,20 @@ class RunCommand:
 
 
 class Compute:
-    """Call `function`, which takes a while, away from the event loop, and answer with what it returns."""
+    """Call `function`, which takes a while, away from the event loop, and answer with what it returns.
 
-    __slots__ = ("function",)
+    What it returns is good for every request with the same `key`, and `keep` remembers it, even if this conversation
+    has ended meanwhile.
+    """
 
-    def __init__(self, function: Callable[[], object]) -> None:
+    __slots__ = ("function", "keep", "key")
+
+    def __init__(self, key: Hashable, function: Callable[[], Any], keep: Callable[[Any], None]) -> None:
+        self.key = key
         self.function = function
 
     def __repr__(self) -> str:
+        self.keep = keep
         # The function is bound to the password.
         return "<Compute>"
 
