@@ -57,10 +57,6 @@ def connecting(address: Address) -> Iterator[None]:
         raise NameResolutionError(f"{address[0]!r} cannot be a host: it has a NUL in it")
     try:
         yield
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        OverflowError,
-    ) as error:  # ssl.SSLError, gaierror and TimeoutError are OSErrors
+    # ssl.SSLError, gaierror and TimeoutError are OSErrors.
+    except (OSError, ValueError, TypeError, OverflowError) as error:
         raise connect_error(address, error) from error

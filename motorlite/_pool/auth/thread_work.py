@@ -85,12 +85,16 @@ class ThreadWork:
                 self._queue.remove(work)
                 del self._work[key]
         error = outcome.error
-        if isinstance(error, PyMongoError):
-            # One of its own for each that waits: they share the cause, but not what the pool adds to the error.
-            raise type(error)(str(error)) from error
-        if error is not None:
+        if error is None:
+            return outcome.value
+        try:
+            if isinstance(error, PyMongoError):
+                # One of its own for each that waits: they share the cause, but not what the pool adds to the error.
+                raise type(error)(str(error)) from error
             raise error
-        return outcome.value
+        finally:
+            # Or the error would keep this frame, and the frame the error.
+            del error, outcome, waiter
 
     def _start(self) -> None:
         while self._queue and self._running < MAX_THREADS:
@@ -102,8 +106,8 @@ class ThreadWork:
         try:
             outcome = _Outcome(await self._runtime.run_in_thread(work.function, inf), None)
         except Exception as error:
-            # For those that wait.
-            outcome = _Outcome(None, error)
+            # For those that wait; without this frame, which has the function and with it perhaps the password.
+            outcome = _Outcome(None, error.with_traceback(None))
         finally:
             del self._work[work.key]
             self._running -= 1

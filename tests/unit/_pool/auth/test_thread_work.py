@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from motorlite._net.current import current_runtime
 from motorlite._net.runtime import WaitTimeout
@@ -148,6 +151,31 @@ async def test_each_gets_an_error_of_its_own() -> None:
                 group.start_soon(get, ConfigurationError("none"))
         assert errors[0] is not errors[1], "the pool says more about each"
         assert await found.get("k") == "value"
+
+
+class Secret:
+    """What a function is bound to."""
+
+    def fail(self, error: type[Exception]) -> None:
+        raise error("no")
+
+
+@pytest.mark.parametrize("error", [ConfigurationError, ZeroDivisionError])
+async def test_an_error_keeps_nothing_alive(error: type[Exception]) -> None:
+    async with threads() as found:
+        await checkpoint()  # the host has begun
+        gc.collect()
+        gc.disable()
+        try:
+            secret = Secret()
+            alive = weakref.ref(secret)
+            with pytest.raises(error) as caught:
+                await found.work.result("k", partial(secret.fail, error), inf)
+            del caught, secret
+            await checkpoint()
+            assert alive() is None
+        finally:
+            gc.enable()
 
 
 async def test_nobody_waits_for_a_client_that_is_closed() -> None:
