@@ -199,6 +199,7 @@ _OPTIONS = (
         is_secret=True,
     ),
     _text("authSource"),
+    Option("scramMaxIterations", integer(4096), "an integer of at least 4096"),
     Option("username", text, "a string that is not empty", is_in_uri=False, accepts_none=True),
     Option("password", any_text, "a string", is_in_uri=False, accepts_none=True, is_secret=True),
     # TLS.

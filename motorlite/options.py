@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from bson.codec_options import CodecOptions
@@ -12,11 +13,12 @@ from bson.codec_options import CodecOptions
 from motorlite.concerns import ReadConcern, WriteConcern
 from motorlite.credentials import Credentials, build_credentials
 from motorlite.errors import ConfigurationError
+from motorlite.hosts import DEFAULT_PORT
 from motorlite.option_rules import DEFAULT_MAX_POOL_SIZE, check_combination
 from motorlite.option_table import ALIASES, BY_NAME, WrongOptionType, WrongOptionValue, did_you_mean
 from motorlite.read_preferences import _ServerMode, make_read_preference, read_pref_mode_from_name
 from motorlite.retry import OverloadRetry
-from motorlite.uri import DEFAULT_PORT, parse_hosts, parse_txt_record, read_uri
+from motorlite.uri import parse_hosts, parse_txt_record, read_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,7 +44,11 @@ DEFAULT_SERVER_SELECTION_TIMEOUT: Final = 30.0
 DEFAULT_HEARTBEAT_FREQUENCY: Final = 10.0
 DEFAULT_LOCAL_THRESHOLD: Final = 0.015
 DEFAULT_PROXY_PORT: Final = 1080
+# A server asks for 10,000 or 15,000 unless it is configured otherwise; a million keep a thread busy for about a second.
+DEFAULT_SCRAM_MAX_ITERATIONS: Final = 1_000_000
 
+# By authentication mechanism.
+_SENT_AS_IT_IS = {"PLAIN": "the password of PLAIN authentication", "MONGODB-OIDC": "the token of MONGODB-OIDC"}
 # TLS is turned on by these when they are set, and by the others when they are False (as in PyMongo).
 _TLS_FILES = ("tlsCAFile", "tlsCertificateKeyFile", "tlsCertificateKeyFilePassword", "tlsCRLFile")
 _TLS_SWITCHES = (
@@ -61,6 +67,8 @@ class _Settings(NamedTuple):
     database: str | None
     # By documented name; keyword arguments have replaced the options of the connection string.
     options: Mapping[str, Any]
+    # As in `ParsedURI`, without what keyword arguments have replaced.
+    refusals: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +129,15 @@ class ClientOptions:
         server_selection_timeout: 0.0: only what is known already is looked at.
         tls: None for connections without TLS.
         credentials: None for no authentication.
+        scram_max_iterations: How often a server may let the client hash the password; 4096 is the least.
         connect: Whether to connect before the first operation; None: not set.
         overload_policy: The preset with `max_adaptive_retries`, `adaptive_retries` and
             `enable_overload_retargeting` applied to it where these were set.
         server_selector: The application's own filter of suitable servers, applied before the latency window. What it
             raises becomes the cause of a ConfigurationError.
         explicit: The documented names of the options that were set, not defaulted.
+        refusals: What is wrong with options of TLS and authentication in the connection string. Where there is
+            anything, the client sends nothing, and its operations raise.
     """
 
     seeds: tuple[Address, ...]
@@ -156,6 +167,7 @@ class ClientOptions:
     enable_overload_retargeting: bool
     tls: TLSOptions | None
     credentials: Credentials | None
+    scram_max_iterations: int
     compressors: tuple[str, ...]
     zlib_compression_level: int
     read_concern: ReadConcern
@@ -169,6 +181,7 @@ class ClientOptions:
     connect: bool | None
     overload_policy: OverloadRetry
     explicit: frozenset[str]
+    refusals: tuple[str, ...] = ()
 
 
 def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword_arguments: Any) -> ClientOptions:
@@ -176,7 +189,8 @@ def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword
 
     Keyword arguments have the names of the options of connection strings, in any case, and a few more that
     take objects; `host` and `port` are PyMongo's. They win over the connection string. In a connection string
-    what is unknown or wrong warns and is ignored; as a keyword argument it raises.
+    what is unknown or wrong warns and is ignored; as a keyword argument it raises. With a wrong option of TLS or
+    authentication in its connection string a client sends nothing: its operations raise a ConfigurationError.
 
     Args:
         uri_or_hosts: A connection string, ``"host[:port],..."``, or a list of hosts. None means localhost.
@@ -196,7 +210,18 @@ def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword
         warnings.warn(note.text, note.category, stacklevel=3)
     given = _keyword_options(keyword_arguments)
     options = {**_without_overridden(settings.options, given), **given}
-    return _build(settings._replace(options=options))
+    refusals = {name: problem for name, problem in settings.refusals.items() if name not in given}
+    return _build(settings._replace(options=options, refusals=refusals))
+
+
+def shown_secret(options: ClientOptions) -> str | None:
+    """What the client would send as it is through an unencrypted network, or None."""
+    if options.credentials is None or options.tls is not None:
+        return None
+    # The sockets of this machine are no network. Of hosts in SRV records none is known yet.
+    if options.seeds and all(port is None for _, port in options.seeds):
+        return None
+    return _SENT_AS_IT_IS.get(options.credentials.mechanism or "")
 
 
 def with_srv_records(options: ClientOptions, hosts: Sequence[Address], txt_record: str | None = None) -> ClientOptions:
@@ -247,7 +272,7 @@ def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
     options = dict(parsed.options)
     if parsed.username is not None:
         options |= {"username": parsed.username, "password": parsed.password}
-    return _Settings(parsed.hosts, parsed.srv_host, parsed.database, options), notes
+    return _Settings(parsed.hosts, parsed.srv_host, parsed.database, options, parsed.refusals), notes
 
 
 def _keyword_options(keyword_arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -309,6 +334,7 @@ def _build(settings: _Settings) -> ClientOptions:
         enable_overload_retargeting=policy.retargets,
         tls=_tls(options, is_srv=is_srv),
         credentials=build_credentials(get("username"), get("password"), settings.database, options),
+        scram_max_iterations=get("scramMaxIterations", DEFAULT_SCRAM_MAX_ITERATIONS),
         compressors=tuple(get("compressors", ())),
         zlib_compression_level=get("zlibCompressionLevel", -1),
         read_concern=ReadConcern(get("readConcernLevel")),
@@ -322,6 +348,7 @@ def _build(settings: _Settings) -> ClientOptions:
         connect=get("connect"),
         overload_policy=policy,
         explicit=frozenset(options),
+        refusals=tuple(settings.refusals.values()),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from motorlite.errors import ConfigurationError
+from motorlite.hosts import is_dns_name, is_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,6 +17,12 @@ T = TypeVar("T")
 
 # Polling specification, "rescanSRVIntervalMS": never more often, however short the records live. Seconds.
 MIN_RESCAN_INTERVAL: Final = 60.0
+# Ours: records may say that they live for 68 years, and one forged answer would then be the last. Seconds.
+MAX_RESCAN_INTERVAL: Final = 86_400.0
+# Ours: of so many hosts at most, each of which costs sockets, tasks and memory; `srvMaxHosts` chooses among more.
+MAX_HOSTS: Final = 500
+# So many names are in an error at most.
+_MAX_SHOWN: Final = 5
 
 
 class SRVRecords(NamedTuple):
@@ -49,18 +56,39 @@ def initial_seeds(srv: SRV, records: SRVRecords, below: Callable[[int], int]) ->
         below: A random whole number below its argument.
 
     Raises:
-        ConfigurationError: There is no record, or one that points out of the domain.
+        ConfigurationError: There is no record, there are too many, or one points out of the domain or to port 0.
     """
-    verified, foreign = verify(srv, records.hosts)
-    if foreign:
+    verified, refused = verify(srv, records.hosts)
+    if refused:
         raise ConfigurationError(
-            f"{query_name(srv)}: the SRV records point to {', '.join(foreign)}, which is not below {domain(srv)!r}"
+            f"{query_name(srv)}: the SRV records point to {list_names(refused)}, which is not below {domain(srv)!r} "
+            "or has port 0"
         )
     if not verified:
         raise ConfigurationError(f"{query_name(srv)}: there are no SRV records")
+    check_count(srv, verified)
     if 0 < srv.max_hosts < len(verified):
         return sample(verified, srv.max_hosts, below)
     return verified
+
+
+def check_count(srv: SRV, verified: Collection[Address]) -> None:
+    """Refuse to follow too many hosts.
+
+    Raises:
+        ConfigurationError: There are more than `MAX_HOSTS` to be used.
+    """
+    if min(len(verified), srv.max_hosts or len(verified)) > MAX_HOSTS:
+        raise ConfigurationError(
+            f"{query_name(srv)}: there are {len(verified)} SRV records, at most {MAX_HOSTS} are followed; "
+            "set srvMaxHosts to use some of them"
+        )
+
+
+def list_names(names: Sequence[str]) -> str:
+    """The first of `names`, for an error."""
+    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+    return ", ".join(names[:_MAX_SHOWN]) + more
 
 
 def next_hosts(
@@ -82,18 +110,26 @@ def next_hosts(
 
 
 def verify(srv: SRV, hosts: Iterable[Address]) -> tuple[tuple[Address, ...], tuple[str, ...]]:
-    """The hosts that are in the domain, without duplicates, and the names of those that are not."""
-    suffix = "." + domain(srv)
+    """The hosts that may be used, without duplicates, and the names of those that are not in the domain.
+
+    Names are compared label by label: in what DNS libraries make of a name, a dot may also be a part of a label,
+    written with a backslash. A host with port 0 is refused as well, and named with it.
+    """
+    wanted = domain(srv).split(".")
     verified: dict[Address, None] = {}
-    foreign: dict[str, None] = {}
+    refused: dict[str, None] = {}
     for target, port in hosts:
         name = target.removesuffix(".").lower()
+        labels = name.split(".")
         # Below the domain, not the domain itself: with one or two parts it is the name that was asked for.
-        if name.endswith(suffix) and len(name) > len(suffix):
-            verified[name, port] = None
+        is_below = len(labels) > len(wanted) and labels[-len(wanted) :] == wanted
+        if not is_dns_name(name) or not is_below:
+            refused[name] = None
+        elif port is None or not is_port(port):
+            refused[f"{name}:{port}"] = None
         else:
-            foreign[name] = None
-    return tuple(verified), tuple(foreign)
+            verified[name, port] = None
+    return tuple(verified), tuple(refused)
 
 
 def domain(srv: SRV) -> str:
@@ -142,4 +178,4 @@ def txt_record(srv: SRV, records: Sequence[Sequence[bytes]]) -> str | None:
 
 def rescan_interval(time_to_live: float) -> float:
     """Seconds until the SRV records are asked for again, when the last answer had some that can be used."""
-    return max(time_to_live, MIN_RESCAN_INTERVAL)
+    return min(max(time_to_live, MIN_RESCAN_INTERVAL), MAX_RESCAN_INTERVAL)

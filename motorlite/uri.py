@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from motorlite.errors import ConfigurationError, InvalidURI
+from motorlite.hosts import DEFAULT_PORT, ipv6_host, is_ip_address, is_name, parse_port
 from motorlite.option_rules import check_combination, check_tls_names
 from motorlite.option_table import (
     ALIASES,
@@ -29,18 +29,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ParsedURI", "parse_uri"]
 
-DEFAULT_PORT: Final = 27017
-
 _SCHEME = "mongodb://"
 _SRV_SCHEME = "mongodb+srv://"
 _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
-_NOT_IN_HOST = re.compile(r"[\s\x00-\x1f\x7f/\\@:?#%\[\],]")
 _NOT_IN_DATABASE = re.compile(r'[/\\ "$\x00]')
 _ESCAPE = "username and password must be percent-encoded, for example with urllib.parse.quote(password, safe='')"
 # SOCKS5 specification: which of several proxies was meant cannot be guessed.
 _ONCE_ONLY = {"proxyhost", "proxyport", "proxyusername", "proxypassword"}
 # SOCKS5 specification: an empty string is to be ignored; it says "no user".
 _EMPTY_IS_UNSET = {"proxyusername", "proxypassword"}
+# Options of TLS and authentication: without one that was meant, a client would be less safe than it was asked to be.
+_NOT_TO_BE_IGNORED = ("tls", "auth")
 _IN_TXT_RECORDS = ("authSource", "replicaSet", "loadBalanced")
 
 
@@ -63,6 +62,8 @@ class ParsedURI:
         database: The default database, which is also the default of `authSource`, or None.
         collection: What follows a dot in the database part, or None.
         options: The options by their documented names, in the units of the connection string.
+        refusals: Why options of TLS and authentication are not among them although the connection string has them:
+            a client must not go on without, in plaintext or as nobody. By the options' documented names.
     """
 
     hosts: tuple[Address, ...]
@@ -72,13 +73,15 @@ class ParsedURI:
     database: str | None
     collection: str | None
     options: Mapping[str, Any] = field(repr=False)
+    refusals: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def parse_uri(uri: str, *, default_port: int = DEFAULT_PORT) -> ParsedURI:
     """Parse a connection string. Nothing is looked up and no file is opened.
 
     Unknown options and wrong values are ignored with a `UserWarning`, deprecated names with a
-    `DeprecationWarning` (connection string specification, "Keys" and "Values"). Percent-encoding is decoded
+    `DeprecationWarning` (connection string specification, "Keys" and "Values"). A client whose connection string has a
+    wrong value for an option of TLS or authentication sends nothing (`refusals`). Percent-encoding is decoded
     everywhere; a plus sign stays a plus sign.
 
     Args:
@@ -111,8 +114,10 @@ def read_uri(uri: str, default_port: int) -> tuple[ParsedURI, list[Note]]:
     srv_host = _srv_host(host_list) if is_srv else None
     hosts = () if is_srv else parse_hosts(host_list, default_port)
     database, collection = _database(path)
-    options, notes = _options(query) if query else ({}, [])
-    return ParsedURI(hosts, srv_host, username, password, database, collection, options), notes
+    found = _read_options(*_raw_options(query)) if query else _Found()
+    return ParsedURI(hosts, srv_host, username, password, database, collection, found.options, found.refusals), (
+        found.notes
+    )
 
 
 def parse_hosts(host_list: str, default_port: int) -> tuple[Address, ...]:
@@ -134,14 +139,20 @@ def parse_txt_record(record: str) -> tuple[dict[str, Any], list[Note]]:
         ConfigurationError: It has an option that it must not have.
     """
     try:
-        raw, _ = _raw_options(record)
+        raw, found = _raw_options(record)
     except InvalidURI as error:
         raise InvalidURI(f"the TXT record {record!r} is malformed: {error}") from None
     if raw.keys() - {name.lower() for name in _IN_TXT_RECORDS}:
         raise ConfigurationError(
             f"a TXT record may only have the options {', '.join(_IN_TXT_RECORDS)}, but it is {record!r}"
         )
-    return _options(record)
+    if found.notes:
+        # What was not meant to be there must not be left out: another option may rely on it.
+        raise InvalidURI(f"the TXT record {record!r} is malformed: {found.notes[0].text}")
+    _read_options(raw, found)
+    for problem in found.refusals.values():
+        raise ConfigurationError(f"the TXT record {record!r} cannot be used: {problem}")
+    return found.options, found.notes
 
 
 def _userinfo(userinfo: str) -> tuple[str, str | None]:
@@ -170,17 +181,9 @@ def _srv_host(host_list: str) -> str:
     if ":" in host_list:
         raise InvalidURI(f"{_SRV_SCHEME} takes a host name without a port; {_ESCAPE}")
     host, port = _host(host_list, 1, DEFAULT_PORT)
-    if port is None or _is_ip_address(host):
+    if port is None or is_ip_address(host):
         raise InvalidURI(f"{_SRV_SCHEME} takes a host name, not an address; did you mean {_SCHEME}?")
     return host
-
-
-def _is_ip_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _host(text: str, position: int, default_port: int) -> Address:
@@ -189,31 +192,31 @@ def _host(text: str, position: int, default_port: int) -> Address:
         raise InvalidURI(f"{where} is empty (the path of a socket must be percent-encoded)")
     decoded = text if "/" in text else _decode(text, where)
     if "/" in decoded:
-        if not decoded.endswith(".sock"):
-            raise InvalidURI(f"{where} is a path, but does not end in .sock")
+        if not decoded.endswith(".sock") or "\0" in decoded:
+            raise InvalidURI(f"{where} is a path, but does not end in .sock, or has a NUL in it")
         return decoded, None
     if text.startswith("["):
         literal, bracket, port = text[1:].partition("]")
-        try:
-            # The zone of a link-local address is separated by %25 (RFC 6874).
-            host = str(ipaddress.IPv6Address(_decode(literal, where)))
-        except ValueError:
-            raise InvalidURI(f"{where} is not an IPv6 address in brackets") from None
+        # The zone of a link-local address is separated by %25 (RFC 6874).
+        address = ipv6_host(_decode(literal, where))
+        if address is None:
+            raise InvalidURI(f"{where} is not an IPv6 address in brackets")
         if not bracket or (port and not port.startswith(":")):
             raise InvalidURI(f"{where} is not an IPv6 address in brackets, followed by a port or nothing")
-        return host.lower(), _port(port[1:], where) if port else default_port
+        return address, _port(port[1:], where) if port else default_port
     name, colon, port = text.partition(":")
     host = _decode(name, where)
-    if not host or ":" in port or _NOT_IN_HOST.search(host):
+    if not is_name(host) or ":" in port:
         raise InvalidURI(f"{where} is malformed: IPv6 addresses need brackets, and {_ESCAPE}")
     # DNS ignores case (RFC 4343); servers are compared by their names.
     return host.lower(), _port(port, where) if colon else default_port
 
 
 def _port(text: str, where: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) <= 65535 and len(text) <= 5):
+    port = parse_port(text)
+    if port is None:
         raise InvalidURI(f"the port of {where} is not a number from 1 to 65535; {_ESCAPE}")
-    return int(text)
+    return port
 
 
 def _decode(text: str, what: str) -> str:
@@ -223,32 +226,54 @@ def _decode(text: str, what: str) -> str:
         raise InvalidURI(f"the percent-encoding of the {what} is not UTF-8") from None
 
 
-def _options(query: str) -> tuple[dict[str, Any], list[Note]]:
-    """The options by their documented names, and what is to be warned of."""
-    raw, notes = _raw_options(query)
+class _Found:
+    """What was read from the options of a connection string or a TXT record."""
+
+    __slots__ = ("notes", "options", "refusals")
+
+    def __init__(self) -> None:
+        # By their documented names.
+        self.options: dict[str, Any] = {}
+        # What is to be warned of.
+        self.notes: list[Note] = []
+        # As in `ParsedURI`.
+        self.refusals: dict[str, str] = {}
+
+    def ignore(self, name: str, problem: str) -> None:
+        """The option `name` is there, but of no use."""
+        if name.lower().startswith(_NOT_TO_BE_IGNORED):
+            self.refusals[name] = problem
+            consequence = "a client with this connection string sends nothing"
+        else:
+            consequence = "it is ignored in the connection string"
+        self.notes.append(Note(f"{problem}; {consequence}"))
+
+
+def _read_options(raw: Mapping[str, list[str]], found: _Found) -> _Found:
+    """Add the options whose texts are in `raw` to `found`."""
     check_tls_names(raw)
-    options: dict[str, Any] = {}
     for key, texts in raw.items():
         option = BY_NAME.get(key)
         if option is None or not option.is_in_uri:
-            notes.append(Note(f"unknown option {key!r} in the connection string is ignored{did_you_mean(key)}"))
+            text = f"unknown option {key!r} in the connection string is ignored{did_you_mean(key)}"
+            found.notes.append(Note(text))
             continue
-        value: str | list[str] = texts if key == "readpreferencetags" else _single(option.name, texts, notes)
+        value: str | list[str] = texts if key == "readpreferencetags" else _single(option.name, texts, found.notes)
         if value == "":
             if key == "authsource":
                 raise InvalidURI("authSource must not be empty")
             if key not in _EMPTY_IS_UNSET:
-                notes.append(Note(f"{option.name} has no value in the connection string and is ignored"))
+                found.ignore(option.name, f"{option.name} has no value")
             continue
         if key == "compressors" and isinstance(value, str):
-            value = _known_compressors(value, notes)
+            value = _known_compressors(value, found.notes)
             if not value:
                 continue
         try:
-            options[option.name] = option.parse(value)
+            found.options[option.name] = option.parse(value)
         except (WrongOptionType, WrongOptionValue) as error:
-            notes.append(Note(f"{error}; it is ignored in the connection string"))
-    return options, notes
+            found.ignore(option.name, str(error))
+    return found
 
 
 def _known_compressors(value: str, notes: list[Note]) -> str:
@@ -262,23 +287,25 @@ def _known_compressors(value: str, notes: list[Note]) -> str:
     return ",".join(name for name in names if name not in unknown)
 
 
-def _raw_options(query: str) -> tuple[dict[str, list[str]], list[Note]]:
-    """The decoded texts by the lower-case names that are in use today."""
+def _raw_options(query: str) -> tuple[dict[str, list[str]], _Found]:
+    """The decoded texts by the lower-case names that are in use today, and what was wrong with others."""
     if "&" in query and ";" in query:
         raise InvalidURI("options are separated by & (or all by ;), and an & or ; in a value must be encoded")
     raw: dict[str, list[str]] = {}
-    notes: list[Note] = []
+    found = _Found()
     for pair in query.split(";" if ";" in query else "&"):
         key, equals, text = pair.partition("=")
         if not key or not equals:
             raise InvalidURI("options in a connection string have the form name=value, separated by &")
-        key = key.lower()
+        key = ALIASES.get(key.lower(), key.lower())
         try:
             value = unquote(text, errors="strict")
         except UnicodeDecodeError:
-            notes.append(Note(f"the percent-encoding of option {key!r} is not UTF-8; it is ignored"))
+            option = BY_NAME.get(key)
+            name = key if option is None else option.name
+            found.ignore(name, f"the percent-encoding of {name!r} is not UTF-8")
             continue
-        raw.setdefault(ALIASES.get(key, key), []).append(value)
+        raw.setdefault(key, []).append(value)
     for old, new in DEPRECATED.items():
         texts = raw.pop(old, None)
         if texts is None:
@@ -289,8 +316,8 @@ def _raw_options(query: str) -> tuple[dict[str, list[str]], list[Note]]:
         else:
             text = f"option {old!r} in the connection string is deprecated, use {name}"
             raw[new] = texts
-        notes.append(Note(text, DeprecationWarning))
-    return raw, notes
+        found.notes.append(Note(text, DeprecationWarning))
+    return raw, found
 
 
 def _single(name: str, texts: list[str], notes: list[Note]) -> str:

@@ -80,7 +80,9 @@ class ClientBase(Configured[DocumentT]):
     aclose = close
 
     async def __aenter__(self) -> Self:
-        self._core.enter()
+        # What is wrong with the connection string, the first operation says.
+        if not self._core.options.refusals:
+            self._core.enter()
         return self
 
     async def __aexit__(

@@ -41,8 +41,8 @@ from motorlite._topology.topology import Topology, TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite._wire.compression import make_compressors
 from motorlite.deadline import NO_DEADLINE, Deadline
-from motorlite.errors import InvalidOperation, PyMongoError
-from motorlite.options import DEFAULT_CONNECT_TIMEOUT
+from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
+from motorlite.options import DEFAULT_CONNECT_TIMEOUT, shown_secret
 from motorlite.read_preferences import ReadPreference
 from motorlite.retry import OverloadRetry
 from motorlite.stats import ClientStats, ServerStats
@@ -111,11 +111,16 @@ class Core:
         self._bucket = TokenBucket(self.policy.token_capacity) if self.policy.is_budgeted else None
         if options.credentials is not None:
             check_mechanism(options.credentials)
+        secret = shown_secret(options)
+        if secret is not None:
+            # The caller of the client's constructor, which called this one.
+            warnings.warn(
+                f"without TLS, everyone on the way to the server can read {secret}: set tls=true", stacklevel=3
+            )
         # Made here, so that a file that cannot be used is found out by who names it.
         self._tls = make_context(options.tls) if options.tls is not None else None
         self._compressors, missing = make_compressors(options.compressors, options.zlib_compression_level)
         for name in missing:
-            # The caller of the client's constructor, which called this one.
             warnings.warn(f"compressor {name!r} is ignored: it needs motorlite[{name}]", stacklevel=3)
         self.sessions = SessionPool(randomness.session_id)
         # The libraries on top of the driver, for the handshakes of new connections.
@@ -143,6 +148,7 @@ class Core:
         Raises:
             InvalidOperation: no event loop is running, it is another one, the process was forked, or the client was
                 closed.
+            ConfigurationError: an option of TLS or authentication in the connection string is wrong.
         """
         runtime = self._runtime
         if runtime is None or self._is_closed or self._fork_generation != current.fork_generation:
@@ -164,6 +170,11 @@ class Core:
             raise InvalidOperation("the client is closed")
         if self._has_forked:
             raise InvalidOperation("the client was made before a fork; make a new one in the child process")
+        if self.options.refusals:
+            # Before anything is looked up or connected: without these options it would be less safe than was meant.
+            raise ConfigurationError(
+                f"nothing is sent, since the connection string is wrong: {'; '.join(self.options.refusals)}"
+            )
         if self._runtime is None:
             self._bind(self._world.runtime())
 
@@ -290,6 +301,7 @@ class Core:
             http=world.http(runtime),
             server_api=options.server_api,
             connect_timeout=options.connect_timeout or 0.0,
+            max_iterations=options.scram_max_iterations,
             date=world.date,
         )
 

@@ -23,7 +23,10 @@ _CLOSED = ("UNEXPECTED_EOF_WHILE_READING", "CONNECTION_RESET")
 def connect_error(address: Address, error: BaseException) -> PyMongoError:
     """The motorlite error for `error`, which was raised while a stream to `address` was opened."""
     where = format_address(address)
-    if isinstance(error, socket.gaierror | UnicodeError):  # the second: no valid internationalised name
+    # All but the first: of a host or port that the libraries refuse, as no valid internationalised name.
+    if isinstance(error, socket.gaierror | ValueError | TypeError | OverflowError) and not isinstance(
+        error, ssl.SSLError
+    ):
         return NameResolutionError(f"{where}: the host name cannot be resolved: {error}")
     if isinstance(error, ssl.SSLError) and not _is_closed(error):
         return CertificateError(f"{where}: TLS failed: {error}")
@@ -49,7 +52,11 @@ def describe(error: BaseException) -> str:
 @contextmanager
 def connecting(address: Address) -> Iterator[None]:
     """Translate what the block raises while it opens a stream to `address`."""
+    if "\0" in address[0]:
+        # getaddrinfo and the operating system stop at it, and would connect to something else.
+        raise NameResolutionError(f"{address[0]!r} cannot be a host: it has a NUL in it")
     try:
         yield
-    except (OSError, UnicodeError) as error:  # ssl.SSLError, gaierror and TimeoutError are OSErrors
+    # ssl.SSLError, gaierror and TimeoutError are OSErrors.
+    except (OSError, ValueError, TypeError, OverflowError) as error:
         raise connect_error(address, error) from error

@@ -62,5 +62,5 @@ def through(proxy: ProxyOptions, host: str, port: int) -> Iterator[None]:
         raise ProxyTimeout(f"{where} did not connect in time") from error
     except Socks5Error as error:
         raise ProxyError(f"{where} did not connect: {error}") from None
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError, TypeError, OverflowError) as error:  # the last three: of what cannot be a host
         raise ProxyError(f"{where} failed: {describe(error)}") from error

@@ -15,12 +15,14 @@ from motorlite._pool.auth.aws import MONGODB_AWS
 from motorlite._pool.auth.conversation import Compute, NeedAwsCredentials, NeedDate, NeedToken, RunCommand, violation
 from motorlite._pool.auth.oidc_environments import environment_callback
 from motorlite._pool.auth.scram import KeyCache
+from motorlite._pool.auth.thread_work import ThreadWork
 from motorlite._pool.auth.token_source import Limits, TokenSource
 from motorlite._pool.handshake import server_api_fields
 from motorlite.errors import ExecutionTimeout, PyMongoError
+from motorlite.options import DEFAULT_SCRAM_MAX_ITERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from motorlite._net.runtime import Connector, Host, Runtime
     from motorlite._pool.auth.conversation import Conversation, Request
@@ -47,6 +49,7 @@ class Authenticator:
         http: Connector,
         server_api: ServerApi | None = None,
         connect_timeout: float = 0.0,
+        max_iterations: int = DEFAULT_SCRAM_MAX_ITERATIONS,
         date: Callable[[], str] = utc_date,
     ) -> None:
         self._credentials = credentials
@@ -59,7 +62,8 @@ class Authenticator:
         self._connect_timeout = connect_timeout
         self._date = date
         properties = credentials.mechanism_properties
-        self.keys = KeyCache()
+        self.keys = KeyCache(max_iterations)
+        self._threads = ThreadWork(runtime, host)
         self.tokens = oidc.TokenCache()
         self._token_source: TokenSource | None = None
         if credentials.mechanism == oidc.MONGODB_OIDC:
@@ -96,10 +100,8 @@ class Authenticator:
         Raises:
             PyMongoError: why the server, or the client, refuses.
         """
-        conversation = authentication.conversation(connection.handshake)
-        if conversation is not None:
-            await self._perform(connection, conversation, limits)
-            connection.renew = partial(self.reauthenticate, authentication)
+        await self._perform(connection, authentication.conversation(connection.handshake), limits)
+        connection.renew = partial(self.reauthenticate, authentication)
 
     async def reauthenticate(
         self, authentication: Authentication, connection: Connection, until: float, operation_until: float | None
@@ -150,7 +152,8 @@ class Authenticator:
             document = {**request.document, **server_api_fields(self._server_api)}
             return await connection.command(request.database, document, self._until(limits))
         if isinstance(request, Compute):
-            return await self._in_thread(request.function, limits, "the key was not derived from the password")
+            problem = "the key was not derived from the password"
+            return await self._in_thread(request.key, request.function, limits, problem, request.keep)
         if isinstance(request, NeedDate):
             return self._date()
         if isinstance(request, NeedToken):
@@ -158,16 +161,23 @@ class Authenticator:
             return await self._token_source.get(request, limits)
         assert isinstance(request, NeedAwsCredentials)
         assert self._aws is not None
-        return await self._in_thread(self._aws.look_up, limits, "no credentials were found")
+        return await self._in_thread(MONGODB_AWS, self._aws.look_up, limits, "no credentials were found")
 
     def _until(self, limits: Limits) -> float:
         if limits.until == inf and self._connect_timeout:
             return self._runtime.now() + self._connect_timeout
         return limits.until
 
-    async def _in_thread(self, function: Callable[[], object], limits: Limits, problem: str) -> object:
+    async def _in_thread(
+        self,
+        key: Hashable,
+        function: Callable[[], object],
+        limits: Limits,
+        problem: str,
+        keep: Callable[[Any], None] | None = None,
+    ) -> object:
         """Wait no longer for `function` than the time that there is."""
         try:
-            return await self._runtime.run_in_thread(function, self._until(limits))
+            return await self._threads.result(key, function, self._until(limits), keep)
         except WaitTimeout:
             raise ExecutionTimeout(f"{self._mechanism}: {problem} in time") from None

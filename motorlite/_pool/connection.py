@@ -115,8 +115,11 @@ class Connection:
         """Take over what the server said of itself."""
         self.handshake = handshake
         self.facts = handshake.facts
-        # Of replies. No server sends more than the protocol allows, whatever it announces.
-        self.framer.max_message_size = min(handshake.facts.max_message_size, MAX_MESSAGE_SIZE)
+
+    def expect_replies(self) -> None:
+        """Let replies be as long as the server may send them; before, they are those of a handshake."""
+        # No server sends more than the protocol allows, whatever it announces.
+        self.framer.max_message_size = min(self.facts.max_message_size, MAX_MESSAGE_SIZE)
 
     async def round_trip(
         self,

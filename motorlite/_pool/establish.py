@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from motorlite._pool.auth.token_source import Limits
 from motorlite._pool.compressed_stream import CompressedStream
 from motorlite._pool.connection import Connection
-from motorlite._pool.handshake import hello_document, parse_hello
+from motorlite._pool.handshake import MAX_HELLO_SIZE, hello_document, parse_hello
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import (
     RETRYABLE,
@@ -125,7 +125,7 @@ class Establisher:
         Raises:
             EstablishmentError: with the error that the operation which wanted the connection gets.
         """
-        framer = FrameReader()
+        framer = FrameReader(MAX_HELLO_SIZE)
         connection: Connection | None = None
         authentication: Authentication | None = None
         authenticator = self._authenticator if authenticate else None
@@ -170,6 +170,8 @@ class Establisher:
         except BaseException:
             connection.close()
             raise
+        if authenticate:
+            connection.expect_replies()
         return connection
 
     async def _hello(
@@ -193,6 +195,8 @@ class Establisher:
         started = self._runtime.now()
         reply = await connection.command("admin", document, until)
         connection.hello_duration = self._runtime.now() - started
+        if authentication is not None and reply.get("ok") != 1:
+            reply = authentication.redacted(reply)
         handshake = parse_hello(connection.address, reply, settings.load_balanced, check_versions=not is_monitor)
         connection.learn(handshake)
         if stream is not None:

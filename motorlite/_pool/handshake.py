@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from bson.objectid import ObjectId
 
+from motorlite._pool.server_type import ServerType, server_type
+from motorlite._replies import whole
 from motorlite.errors import ConfigurationError, ProtocolError, error_from_reply
 from motorlite.values import ServerFacts, format_address
 
@@ -48,6 +50,12 @@ _MONGODB_VERSIONS: Final = {
     25: "8.0",
 }
 
+# Bytes of a message up to the end of authentication, and of a monitor's: of a server that has not proved who it is, a
+# reply is not believed to be longer. The hello of the largest replica set has a hundredth of it.
+MAX_HELLO_SIZE: Final = 1024 * 1024
+# The header of a message has 32 bits for its length.
+_MAX_LIMIT: Final = 2**31 - 1
+
 # The words are the load balancer specification's.
 _NOT_LOAD_BALANCED: Final = (
     "Driver attempted to initialize in load balancing mode, but the server does not support this mode."
@@ -74,9 +82,10 @@ class Handshake:
         self.facts = facts
         # The server understands the command `hello`; monitors must then use it.
         self.hello_ok: bool = reply.get("helloOk") is True
-        self.is_arbiter: bool = reply.get("arbiterOnly") is True
+        # By the rules of discovery: a server that takes operations and calls itself an arbiter as well is none.
+        self.is_arbiter: bool = server_type(reply) is ServerType.RSArbiter
         # The server's own number of this connection, for events and logs.
-        self.server_connection_id: int | None = _number(reply, "connectionId", None, least=0)
+        self.server_connection_id: int | None = hello_number(reply, "connectionId", None, least=0)
         # Which mongos behind a load balancer answered; generations are counted for each.
         self.service_id: ObjectId | None = _service_id(reply) if facts.is_load_balanced else None
         self.topology_version: Mapping[str, Any] | None = _document(reply, "topologyVersion")
@@ -174,24 +183,25 @@ def parse_hello(
         ConfigurationError: The server is too old or too new, or not behind a load balancer as was promised.
         ProtocolError: A field does not have its type.
     """
-    if not reply.get("ok"):
+    if reply.get("ok") != 1:
         refusal = error_from_reply(reply)
         refusal.address = address
         raise refusal
+    kind = server_type(reply)
     facts = ServerFacts(
         address,
-        min_wire_version=_number(reply, "minWireVersion", 0, least=0),
-        max_wire_version=_number(reply, "maxWireVersion", 0, least=0),
-        max_bson_object_size=_number(reply, "maxBsonObjectSize", 16 * 1024 * 1024),
-        max_message_size=_number(reply, "maxMessageSizeBytes", 48_000_000),
-        max_write_batch_size=_number(reply, "maxWriteBatchSize", 100_000),
-        is_standalone=not load_balanced and _is_standalone(reply),
-        is_mongos=reply.get("msg") == "isdbgrid",
+        min_wire_version=hello_number(reply, "minWireVersion", 0, least=0),
+        max_wire_version=hello_number(reply, "maxWireVersion", 0, least=0),
+        max_bson_object_size=_limit(reply, "maxBsonObjectSize", 16 * 1024 * 1024),
+        max_message_size=_limit(reply, "maxMessageSizeBytes", 48_000_000),
+        max_write_batch_size=_limit(reply, "maxWriteBatchSize", 100_000),
+        is_standalone=not load_balanced and kind is ServerType.Standalone,
+        is_mongos=kind is ServerType.Mongos,
         is_load_balanced=load_balanced,
         # Sessions behind a load balancer do not expire for the client (load balancer specification).
         session_timeout_minutes=None
         if load_balanced
-        else _number(reply, "logicalSessionTimeoutMinutes", None, least=0),
+        else hello_number(reply, "logicalSessionTimeoutMinutes", None, least=0),
     )
     problem = None
     if check_versions:
@@ -211,7 +221,7 @@ def incompatibility(address: Address, min_wire_version: int, max_wire_version: i
     if max_wire_version < MIN_WIRE_VERSION:
         return (
             f"Server at {server} reports wire version {max_wire_version} "
-            f"(MongoDB {_MONGODB_VERSIONS[max_wire_version]}), but this version of motorlite requires "
+            f"(MongoDB {_MONGODB_VERSIONS.get(max_wire_version, '?')}), but this version of motorlite requires "
             f"at least {MIN_WIRE_VERSION} (MongoDB {_MONGODB_VERSIONS[MIN_WIRE_VERSION]})."
         )
     if min_wire_version > MAX_WIRE_VERSION:
@@ -222,22 +232,27 @@ def incompatibility(address: Address, min_wire_version: int, max_wire_version: i
     return None
 
 
-def _is_standalone(reply: Mapping[str, Any]) -> bool:
-    return reply.get("msg") != "isdbgrid" and reply.get("setName") is None and reply.get("isreplicaset") is not True
-
-
 @overload
-def _number(reply: Mapping[str, Any], field: str, default: int, *, least: int = 1) -> int: ...
+def hello_number(reply: Mapping[str, Any], field: str, default: int, *, least: int = 1) -> int: ...
 @overload
-def _number(reply: Mapping[str, Any], field: str, default: None, *, least: int = 1) -> int | None: ...
-def _number(reply: Mapping[str, Any], field: str, default: int | None, *, least: int = 1) -> int | None:
+def hello_number(reply: Mapping[str, Any], field: str, default: None, *, least: int = 1) -> int | None: ...
+def hello_number(reply: Mapping[str, Any], field: str, default: int | None, *, least: int = 1) -> int | None:
+    """A whole number of a reply to hello.
+
+    Raises:
+        ProtocolError: It is none, or less than `least`.
+    """
     value = reply.get(field)
     if value is None:
         return default
-    # Int64 is an int; some servers and proxies send whole numbers as doubles.
-    if not isinstance(value, int | float) or isinstance(value, bool) or value != value // 1 or value < least:
+    found = whole(value)
+    if found is None or found < least:
         raise ProtocolError(f"hello: {field} must be a whole number of at least {least}, got {value!r}")
-    return int(value)
+    return found
+
+
+def _limit(reply: Mapping[str, Any], field: str, default: int) -> int:
+    return min(hello_number(reply, field, default), _MAX_LIMIT)
 
 
 def _service_id(reply: Mapping[str, Any]) -> ObjectId | None:

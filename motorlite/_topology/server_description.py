@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
 
-from motorlite._replies import whole
+from motorlite._pool.handshake import hello_number
+from motorlite._pool.server_type import ServerType as ServerType
+from motorlite._pool.server_type import server_type as read_server_type
 from motorlite.errors import ProtocolError, PyMongoError, error_from_reply
+from motorlite.hosts import parse_host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,24 +21,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEFAULT_PORT: Final = 27017
+# A replica set has at most 50 members; twice as many leave room for one that is being moved. Of a server that names
+# more, or of several that together do, nothing is believed: each host costs sockets, tasks and memory.
+MAX_MEMBERS: Final = 100
 DEFAULT_MAX_BSON_OBJECT_SIZE: Final = 16 * 1024 * 1024
 DEFAULT_MAX_MESSAGE_SIZE: Final = 48_000_000
 DEFAULT_MAX_WRITE_BATCH_SIZE: Final = 100_000
-
-
-class ServerType(StrEnum):
-    """What a server is (server discovery and monitoring specification, "ServerType")."""
-
-    Unknown = "Unknown"
-    Standalone = "Standalone"
-    Mongos = "Mongos"
-    RSPrimary = "RSPrimary"
-    RSSecondary = "RSSecondary"
-    RSArbiter = "RSArbiter"
-    RSOther = "RSOther"
-    RSGhost = "RSGhost"
-    LoadBalancer = "LoadBalancer"
 
 
 WRITABLE_TYPES: Final = frozenset(
@@ -167,24 +157,26 @@ class ServerDescription:
 
     def _read_membership(self, reply: Mapping[str, Any]) -> None:
         self.replica_set_name = _typed(reply, "setName", str)
-        self.set_version = _integer(reply, "setVersion")
+        self.set_version = hello_number(reply, "setVersion", None, least=0)
         self.election_id = _typed(reply, "electionId", ObjectId)
         self.tags: Mapping[str, Any] = _typed(reply, "tags", dict) or {}
         self.hosts = _addresses(reply, "hosts")
         self.passives = _addresses(reply, "passives")
         self.arbiters = _addresses(reply, "arbiters")
         self.all_hosts = self.hosts | self.passives | self.arbiters
+        if len(self.all_hosts) > MAX_MEMBERS:
+            raise too_many_members(len(self.all_hosts))
         me, primary = _typed(reply, "me", str), _typed(reply, "primary", str)
         self.me = parse_address(me) if me else None
         self.primary = parse_address(primary) if primary else None
 
     def _read_limits(self, reply: Mapping[str, Any]) -> None:
-        self.min_wire_version = _integer(reply, "minWireVersion") or 0
-        self.max_wire_version = _integer(reply, "maxWireVersion") or 0
-        self.max_bson_object_size = _integer(reply, "maxBsonObjectSize") or DEFAULT_MAX_BSON_OBJECT_SIZE
-        self.max_message_size = _integer(reply, "maxMessageSizeBytes") or DEFAULT_MAX_MESSAGE_SIZE
-        self.max_write_batch_size = _integer(reply, "maxWriteBatchSize") or DEFAULT_MAX_WRITE_BATCH_SIZE
-        self.logical_session_timeout_minutes = _integer(reply, "logicalSessionTimeoutMinutes")
+        self.min_wire_version = hello_number(reply, "minWireVersion", 0, least=0)
+        self.max_wire_version = hello_number(reply, "maxWireVersion", 0, least=0)
+        self.max_bson_object_size = hello_number(reply, "maxBsonObjectSize", DEFAULT_MAX_BSON_OBJECT_SIZE)
+        self.max_message_size = hello_number(reply, "maxMessageSizeBytes", DEFAULT_MAX_MESSAGE_SIZE)
+        self.max_write_batch_size = hello_number(reply, "maxWriteBatchSize", DEFAULT_MAX_WRITE_BATCH_SIZE)
+        self.logical_session_timeout_minutes = hello_number(reply, "logicalSessionTimeoutMinutes", None, least=0)
 
     @classmethod
     def unknown(
@@ -236,7 +228,7 @@ class ServerDescription:
             return cls.unknown(address, error=error_from_reply(reply), last_update_time=now)
         return cls(
             address,
-            _server_type(reply),
+            read_server_type(reply),
             reply,
             topology_version=_typed(reply, "topologyVersion", dict),
             round_trip_time=round_trip_time,
@@ -273,34 +265,11 @@ def compare_topology_versions(known: Mapping[str, Any] | None, news: Mapping[str
 
 
 def parse_address(text: str) -> Address:
-    """The address that a hello reply spells as ``host:port``, in lower case."""
-    if text.endswith(".sock"):
-        return text, None
-    host, separator, port = text.rpartition(":")
-    if not separator or "]" in port or (":" in host and not host.endswith("]")):
-        # No port: a bare name, "[::1]", or an IPv6 address without brackets.
-        host, port = text, str(DEFAULT_PORT)
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ProtocolError(f"the server named a member with an impossible port: {text!r}")
-    return host.removeprefix("[").removesuffix("]").lower(), int(port)
-
-
-def _server_type(reply: Mapping[str, Any]) -> ServerType:
-    """Specification, table of section "type"; the order of the questions matters."""
-    if reply.get("isreplicaset"):
-        return ServerType.RSGhost
-    if reply.get("setName"):
-        # Legacy hello has the older name of the field.
-        if reply.get("hidden"):
-            return ServerType.RSOther
-        if reply.get("isWritablePrimary", reply.get("ismaster")):
-            return ServerType.RSPrimary
-        if reply.get("secondary"):
-            return ServerType.RSSecondary
-        if reply.get("arbiterOnly"):
-            return ServerType.RSArbiter
-        return ServerType.RSOther
-    return ServerType.Mongos if reply.get("msg") == "isdbgrid" else ServerType.Standalone
+    """The address that a hello reply spells as ``host:port``, in lower case; as strict as a connection string."""
+    try:
+        return parse_host(text)
+    except ValueError as error:
+        raise ProtocolError(f"the server's hello names a member that cannot be: {error}") from None
 
 
 def _typed(reply: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
@@ -310,22 +279,21 @@ def _typed(reply: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
     raise ProtocolError(f"field {name!r} of the server's hello is a {type(value).__name__}: {value!r}")
 
 
-def _integer(reply: Mapping[str, Any], name: str) -> int | None:
-    value = reply.get(name)
-    if value is None:
-        return None
-    found = whole(value)  # doubles come from proxies written in JavaScript
-    if found is None or found < 0:
-        raise ProtocolError(f"field {name!r} of the server's hello is no whole number of at least 0: {value!r}")
-    return found
-
-
 def _addresses(reply: Mapping[str, Any], name: str) -> frozenset[Address]:
     members: list[Any] = _typed(reply, name, list) or []
+    if len(members) > MAX_MEMBERS:
+        raise too_many_members(len(members))
     for member in members:
         if not isinstance(member, str):
             raise ProtocolError(f"field {name!r} of the server's hello names a member that is not text: {member!r}")
     return frozenset(map(parse_address, members))
+
+
+def too_many_members(count: int) -> ProtocolError:
+    """Why the hello of a server is not believed that names so many members, alone or together with others."""
+    return ProtocolError(
+        f"with this server's hello the deployment would have {count} members; at most {MAX_MEMBERS} are followed"
+    )
 
 
 def _last_write_date(reply: Mapping[str, Any]) -> float | None:

@@ -68,11 +68,17 @@ class SRVPolling:
         except ConfigurationError as error:
             self._failed(str(error))
             return
-        verified, foreign = records.verify(self._srv, found.hosts)
+        verified, refused = records.verify(self._srv, found.hosts)
         if not verified:
             self._failed(f"{name}: no SRV record points to a host in the domain")
             return
-        self._complain(f"{name}: ignoring hosts that are not in the domain: {', '.join(foreign)}" if foreign else "")
+        try:
+            records.check_count(self._srv, verified)
+        except ConfigurationError as error:
+            self._failed(str(error))
+            return
+        names = records.list_names(refused)
+        self._complain(f"{name}: ignoring hosts that are not in the domain, or have port 0: {names}" if refused else "")
         self._interval = records.rescan_interval(found.time_to_live)
         self._topology.follow_srv_records(self._next(verified))
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 from motorlite._pool.handshake import incompatibility
 from motorlite._topology.eligibility import Preference, servers_for_read, servers_for_write
 from motorlite._topology.server_description import (
+    MAX_MEMBERS,
     ServerDescription,
     ServerType,
     compare_topology_versions,
+    too_many_members,
 )
 from motorlite._topology.topology_type import TopologyType
 from motorlite._topology.updates import Draft, update
@@ -149,6 +151,24 @@ class TopologyDescription:
         """
         if self.is_stale(news):
             return self
+        draft = self._updated(news)
+        count = len(draft.servers)
+        if count > max(MAX_MEMBERS, len(self._servers)):
+            # No single server has named so many, but each another's.
+            error = too_many_members(count)
+            draft = self._updated(
+                ServerDescription.unknown(news.address, error=error, last_update_time=news.last_update_time)
+            )
+        return TopologyDescription(
+            draft.kind,
+            draft.servers,
+            draft.set_name,
+            draft.max_set_version,
+            draft.max_election_id,
+            has_one_seed=draft.has_one_seed,
+        )
+
+    def _updated(self, news: ServerDescription) -> Draft:
         draft = Draft(
             self.topology_type,
             dict(self._servers),
@@ -158,14 +178,7 @@ class TopologyDescription:
             has_one_seed=self.has_one_seed,
         )
         update(draft, news)
-        return TopologyDescription(
-            draft.kind,
-            draft.servers,
-            draft.set_name,
-            draft.max_set_version,
-            draft.max_election_id,
-            has_one_seed=draft.has_one_seed,
-        )
+        return draft
 
     def reset_server(
         self,

@@ -63,6 +63,7 @@ class Scram:
 
     def __init__(self, deployment: ScriptedDeployment, mechanism: str = "SCRAM-SHA-256", password: bytes = b"pencil"):
         self.mechanism, self.password, self.username = mechanism, password, b"user"
+        self.iterations = 4096
         self.current = ScramServer(mechanism, password)
         self.conversations = 0
         deployment["a:1"].on("saslStart", self._start)
@@ -70,7 +71,7 @@ class Scram:
 
     def _start(self, command: dict[str, Any]) -> dict[str, Any]:
         self.conversations += 1
-        self.current = ScramServer(self.mechanism, self.password, username=self.username)
+        self.current = ScramServer(self.mechanism, self.password, username=self.username, iterations=self.iterations)
         return self.current.answer(command)
 
 
@@ -107,7 +108,7 @@ async def test_every_operation_reauthenticates(
     ("options", "command", "reply"),
     [
         ({"authMechanism": "MONGODB-X509"}, "authenticate", {"ok": 1}),
-        ({"authMechanism": "PLAIN", "username": "u", "password": "p"}, "saslStart", DONE),
+        ({"authMechanism": "PLAIN", "username": "u", "password": "p", "tls": True}, "saslStart", DONE),
     ],
     ids=["X509", "PLAIN"],
 )
@@ -443,27 +444,52 @@ async def test_a_server_that_asks_again_after_the_close(deployment: ScriptedDepl
             await anyio.sleep(0.5)
             await client.core.close()
         assert client.now - begin == pytest.approx(1.0), "nobody waits for what will not happen"
-        if way == "OIDC":
-            (error,) = ended
-            assert isinstance(error, InvalidOperation)
-            assert "the client is closed" in str(error)
-        else:
-            assert ended == [None], "its credentials need no background work"
+        (error,) = ended
+        assert isinstance(error, InvalidOperation)
+        assert "the client is closed" in str(error)
+
+
+@pytest.mark.parametrize(("options", "most"), [({}, 1_000_000), ({"scramMaxIterations": 5000}, 5000)])
+async def test_the_server_may_not_ask_for_more_iterations(
+    deployment: ScriptedDeployment, options: dict[str, Any], most: int
+) -> None:
+    scram = Scram(deployment)
+    threads: list[Any] = []
+
+    def counting() -> Any:
+        runtime: Any = threadless()
+
+        async def run(function: Any, _: float) -> Any:
+            threads.append(function)
+            return function()
+
+        runtime.run_in_thread = run
+        return runtime
+
+    async with authenticating_driver(deployment, **SCRAM, **options, world={"runtime": counting}) as client:
+        for asked in (4095, most + 1, 10_000_000, 2**31 - 1):
+            scram.iterations = asked
+            with pytest.raises(OperationFailure, match=rf"count is {asked}, allowed are 4096 to {most} \(scramMax"):
+                await client.run(find())
+        assert threads == [], "nothing is derived for it"
+        scram.iterations = 5000
+        await client.run(find())
+    assert len(threads) == 1
 
 
 async def test_keys_that_take_too_long(deployment: ScriptedDeployment) -> None:
     Scram(deployment)
-    limits: list[float] = []
+    threads: list[float] = []
 
     def slow() -> Any:
         runtime: Any = threadless()
 
-        async def never(_: Any, until: float) -> Any:
-            limits.append(until - runtime.now())
-            await runtime.sleep(until - runtime.now())
-            raise WaitTimeout
+        async def run(function: Any, until: float) -> Any:
+            threads.append(runtime.now())
+            await runtime.sleep(10)
+            return function()
 
-        runtime.run_in_thread = never
+        runtime.run_in_thread = run
         return runtime
 
     options = {"username": "user", "password": "pencil", "authMechanism": "SCRAM-SHA-256", "connectTimeoutMS": 500}
@@ -472,7 +498,13 @@ async def test_keys_that_take_too_long(deployment: ScriptedDeployment) -> None:
         with pytest.raises(ExecutionTimeout, match="SCRAM-SHA-256: the key was not derived from the password in time"):
             await client.run(find())
         assert client.now - begin == pytest.approx(0.5)
-    assert limits == [pytest.approx(0.5)]
+        while client.now - begin < 9:
+            with pytest.raises(ExecutionTimeout, match="was not derived from the password in time"):
+                await client.run(find())
+        # One thread for all those attempts, and what it came to late is not lost.
+        await anyio.sleep(2)
+        await client.run(find())
+    assert len(threads) == 1
 
 
 # --- what nobody may see ---
@@ -493,7 +525,7 @@ def chain(error: BaseException) -> str:
 WAYS: dict[str, dict[str, Any]] = {
     "SCRAM": {"username": f"user-{SECRET}", "password": SECRET},
     "SCRAM-SHA-1": {"username": f"user-{SECRET}", "password": SECRET, "authMechanism": "SCRAM-SHA-1"},
-    "PLAIN": {"username": f"user-{SECRET}", "password": SECRET, "authMechanism": "PLAIN"},
+    "PLAIN": {"username": f"user-{SECRET}", "password": SECRET, "authMechanism": "PLAIN", "tls": True},
     "MONGODB-X509": {"username": f"CN={SECRET}", "authMechanism": "MONGODB-X509"},
     "MONGODB-OIDC": {
         **oidc_options(Callback(OIDCCallbackResult(SECRET, refresh_token=SECRET))),

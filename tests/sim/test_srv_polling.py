@@ -87,6 +87,30 @@ async def test_the_interval_follows_the_newest_records() -> None:
         assert gaps(records.times()) == [60, 100, 100, 100]
 
 
+async def test_records_that_name_too_many_hosts_are_not_followed(caplog: pytest.LogCaptureFixture) -> None:
+    records, deployment = Records(A, B), cluster()
+    async with srv_client(records, deployment) as driver:
+        await driver.run()
+        records.set(*(f"h{number}.example.com:1" for number in range(2000)))
+        await anyio.sleep(61)
+        assert set(driver.types()) == {"a.example.com", "b.example.com"}
+        assert "there are 2000 SRV records, at most 500 are followed; set srvMaxHosts" in caplog.text
+        records.set(A, C)
+        await anyio.sleep(15)
+        assert set(driver.types()) == {"a.example.com", "c.example.com"}
+
+
+async def test_hosts_that_cannot_be_are_not_followed(caplog: pytest.LogCaptureFixture) -> None:
+    records, deployment = Records(A, B), cluster()
+    async with srv_client(records, deployment) as driver:
+        await driver.run()
+        records.set(A, "c.example.com:0", "evil\\.example.com:1", "a.evil.org:1")
+        await anyio.sleep(61)
+        assert set(driver.types()) == {"a.example.com"}
+        names = r"c.example.com:0, evil\.example.com, a.evil.org"
+        assert f"ignoring hosts that are not in the domain, or have port 0: {names}" in caplog.text
+
+
 async def test_after_a_failure_it_is_tried_again_soon(caplog: pytest.LogCaptureFixture) -> None:
     records, deployment = Records(A, B, time_to_live=100), cluster()
     async with srv_client(records, deployment, heartbeatFrequencyMS=7000) as driver:

@@ -151,7 +151,7 @@ def oidc_options(callback: OIDCCallback | None = None, *, human: bool = False, *
         properties["OIDC_HUMAN_CALLBACK" if human else "OIDC_CALLBACK"] = callback
     if human:
         properties.setdefault("ALLOWED_HOSTS", ["a", "b"])
-    return {"authMechanism": "MONGODB-OIDC", "authMechanismProperties": properties}
+    return {"authMechanism": "MONGODB-OIDC", "authMechanismProperties": properties, "tls": True}
 
 
 @asynccontextmanager

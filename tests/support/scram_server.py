@@ -112,6 +112,7 @@ def drive(conversation: Conversation, answer: Callable[[dict[str, Any]], Reply],
             return computed
         if isinstance(request, Compute):
             value = request.function()
+            request.keep(value)
             computed += 1
         else:
             assert isinstance(request, RunCommand)

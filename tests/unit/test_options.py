@@ -11,6 +11,8 @@ from bson import SON
 from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions, DatetimeConversion, TypeRegistry
 
+from motorlite import AsyncMongoClient
+from motorlite import options as options_module
 from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
 from motorlite.concerns import ReadConcern, WriteConcern
 from motorlite.driver_info import DriverInfo
@@ -58,6 +60,7 @@ def test_defaults() -> None:
         enable_overload_retargeting=True,
         tls=None,
         credentials=None,
+        scram_max_iterations=1_000_000,
         compressors=(),
         zlib_compression_level=-1,
         read_concern=ReadConcern(),
@@ -336,7 +339,7 @@ def test_mechanism_properties() -> None:
 
     callback = Callback()
     properties = {"oidc_human_callback": callback, "ALLOWED_HOSTS": ["a", "*.b"]}
-    options = client_options(authMechanism="MONGODB-OIDC", authMechanismProperties=properties)
+    options = client_options(authMechanism="MONGODB-OIDC", authMechanismProperties=properties, tls=True)
     assert options.credentials is not None
     assert options.credentials.mechanism_properties == {
         "OIDC_HUMAN_CALLBACK": callback,
@@ -550,3 +553,61 @@ def test_the_applications_own_selector() -> None:
             client_options(server_selector=wrong)
     with pytest.warns(UserWarning, match="server_selector"):
         assert client_options("mongodb://a/?server_selector=x").server_selector is None
+
+
+# --- options of the connection string that a client does not go on without ---
+
+
+def with_warning(uri: str, **options: Any) -> ClientOptions:
+    with pytest.warns(UserWarning, match="a client with this connection string sends nothing") as caught:
+        found = client_options(uri, **options)
+    assert {warning.filename for warning in caught} != {options_module.__file__}
+    return found
+
+
+def test_what_is_wrong_with_the_connection_string_is_kept() -> None:
+    assert client_options("mongodb://a/?tls=true").refusals == ()
+    assert with_warning("mongodb://a/?tls=maybe").refusals == ("tls must be True or False, not 'maybe'",)
+    both = with_warning("mongodb://u:p@a/?ssl=maybe&authMechanism=x").refusals
+    assert len(both) == 2
+    assert both[1].startswith("authMechanism must be one of")
+
+
+def test_a_keyword_argument_in_its_place_is_enough() -> None:
+    assert with_warning("mongodb://a/?tls=maybe", tls=True).refusals == ()
+    assert with_warning("mongodb://a/?tls=maybe", ssl=False).refusals == ()
+    assert with_warning("mongodb://a/?tls=maybe", tlsCAFile="ca.pem").refusals == (
+        "tls must be True or False, not 'maybe'",
+    )
+
+
+@pytest.mark.parametrize("name", ["tls", "ssl", "tlsInsecure", "authMechanism", "authMechanismProperties"])
+def test_wrong_keyword_arguments_raise_at_once(name: str) -> None:
+    with pytest.raises(ConfigurationError):
+        client_options(**{name: "maybe"})
+
+
+# --- secrets that would be shown ---
+
+PLAIN: dict[str, Any] = {"username": "u", "password": "p", "authMechanism": "PLAIN"}
+OIDC: dict[str, Any] = {"authMechanism": "MONGODB-OIDC", "authMechanismProperties": {"ENVIRONMENT": "test"}}
+
+
+@pytest.mark.parametrize(("options", "secret"), [(PLAIN, "the password of PLAIN"), (OIDC, "the token of MONGODB-OIDC")])
+def test_a_secret_without_tls_warns(options: dict[str, Any], secret: str) -> None:
+    text = f"without TLS, everyone on the way to the server can read {secret}.*: set tls=true"
+    for uri in ("mongodb://a/", "mongodb+srv://a.b.c/?tls=false", "mongodb://%2Ftmp%2Fa.sock,b/"):
+        with pytest.warns(UserWarning, match=text) as caught:
+            AsyncMongoClient(uri, **options)
+        assert {warning.filename for warning in caught} == {__file__}
+    # With TLS, and on this machine's sockets, it does not; warnings are errors here.
+    for uri in ("mongodb://a/?tls=true", "mongodb+srv://a.b.c/", "mongodb://%2Ftmp%2Fa.sock/"):
+        assert AsyncMongoClient(uri, **options).options.credentials is not None
+
+
+def test_the_number_of_iterations_is_an_option() -> None:
+    assert client_options("mongodb://a/?scramMaxIterations=4096").scram_max_iterations == 4096
+    assert client_options(scramMaxIterations=10_000_000).scram_max_iterations == 10_000_000
+    for wrong in (4095, 0, -1, "x", 1.5, True, None):
+        with pytest.raises(ConfigurationError, match="scramMaxIterations must be an integer of at least 4096"):
+            client_options(scramMaxIterations=wrong)

@@ -94,12 +94,49 @@ def test_domain(host: str, domain: str) -> None:
         ("mongo.local", "mongo.local", False),
         ("mongo.local", "other.local", False),
         ("db.b%C3%BCcher.example", "a.xn--bcher-kva.example", True),
+        ("cluster.example.com", "evil\\.example.com", False),
+        ("cluster.example.com", "evil\\.a.example.com", False),
+        ("cluster.example.com", "evil.org\\000.example.com", False),
+        ("cluster.example.com", "evil.org\0.example.com", False),
+        ("cluster.example.com", "a..example.com", False),
+        ("cluster.example.com", "a b.example.com", False),
+        ("cluster.example.com", "\u00fc.example.com", False),
+        ("cluster.example.com", "a_b.example.com", True),
+        ("a.mongo.local", "x.evil\\.mongo.local", False),
     ],
 )
 def test_hosts_are_below_the_domain(host: str, target: str, is_allowed: bool) -> None:
     verified, foreign = records.verify(srv(host), [(target, 1)])
     name = target.removesuffix(".").lower()
     assert (verified, foreign) == ((((name, 1),), ()) if is_allowed else ((), (name,)))
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536])
+def test_a_port_where_no_server_listens_is_refused(port: int) -> None:
+    hosts = [A, ("b.example.com", port)]
+    assert records.verify(srv(), hosts) == ((A,), (f"b.example.com:{port}",))
+    with pytest.raises(ConfigurationError, match=rf"point to b\.example\.com:{port}, which .* or has port 0"):
+        seeds(hosts)
+
+
+def test_of_many_refused_hosts_the_error_names_a_few() -> None:
+    with pytest.raises(ConfigurationError, match=r"point to h0\.org, .*, h4\.org and 995 more, which is not below"):
+        seeds([(f"h{number}.org", 1) for number in range(1000)])
+
+
+def many(count: int) -> list[Address]:
+    return [(f"h{number}.example.com", 1) for number in range(count)]
+
+
+def test_the_number_of_hosts_is_limited() -> None:
+    assert len(seeds(many(500))) == 500
+    with pytest.raises(
+        ConfigurationError, match="there are 501 SRV records, at most 500 are followed; set srvMaxHosts"
+    ):
+        seeds(many(501))
+    assert len(seeds(many(2000), "srvMaxHosts=500")) == 500
+    with pytest.raises(ConfigurationError, match="there are 2000 SRV records, at most 500"):
+        seeds(many(2000), "srvMaxHosts=501")
 
 
 def test_hosts_are_taken_once() -> None:
@@ -186,3 +223,4 @@ def test_txt_records() -> None:
 
 def test_when_to_ask_again() -> None:
     assert [records.rescan_interval(ttl) for ttl in (0, 59, 60, 61, 86400)] == [60, 60, 60, 61, 86400]
+    assert [records.rescan_interval(ttl) for ttl in (86401, 2**31 - 1, float("inf"))] == [86400] * 3

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motorlite.errors import ConfigurationError, InvalidURI
+from motorlite.option_table import BY_NAME
 from motorlite.uri import ParsedURI, parse_hosts, parse_txt_record, parse_uri
 
 SECRET = "hunter2"
@@ -72,6 +73,14 @@ def test_a_socket_path_outside_of_a_connection_string_is_taken_literally() -> No
         ("mongodb://a%40b", "malformed"),
         ("mongodb://a%zz", "malformed"),
         ("mongodb://:1", "malformed"),
+        ("mongodb://a%00b", "malformed"),
+        ("mongodb://a%00.mongodb.net", "malformed"),
+        ("mongodb://.a", "malformed"),
+        ("mongodb://a..b", "malformed"),
+        ("mongodb://a%E2%80%8Bb", "malformed"),
+        ("mongodb://[::1%25a%00.mongodb.net]", "not an IPv6 address"),
+        ("mongodb://[::1%25a%20b]", "not an IPv6 address"),
+        ("mongodb://%2Ftmp%2Fa%00.sock", "has a NUL in it"),
         ("mongodb://a%FF", "not UTF-8"),
         ("mongodb://u%FF@a", "username is not UTF-8"),
         ("mongodb://u:%FF@a", "password is not UTF-8"),
@@ -163,7 +172,7 @@ def test_srv_max_hosts(other: str) -> None:
         ),
         (
             "authMechanismProperties=ENVIROMENT:a",
-            "the unknown name 'ENVIROMENT'; did you mean ENVIRONMENT.*; it is ignored",
+            "the unknown name 'ENVIROMENT'; did you mean ENVIRONMENT.*; a client with this connection string sends no",
         ),
         ("readPreference=Primary", "readPreference must be"),
         ("uuidRepresentation=new", "uuidRepresentation must be one of"),
@@ -272,6 +281,60 @@ def test_txt_records() -> None:
     for record in ("authSource", "authSource=a&", "=a", "authSource="):
         with pytest.raises(InvalidURI):
             parse_txt_record(record)
+
+
+@pytest.mark.parametrize(
+    "record", ["authSource=%FF", "replicaSet=a&authSource=%FF", "replicaSet=%C3", "loadBalanced=%FF"]
+)
+def test_a_txt_record_that_cannot_be_decoded_is_refused(record: str) -> None:
+    with pytest.raises(InvalidURI, match=r"the TXT record .* is malformed: the percent-encoding of .* is not UTF-8"):
+        parse_txt_record(record)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "tls=maybe",
+        "TLS=True",
+        "tls=",
+        "tls=%FF",
+        "ssl=yes",
+        "ssl=",
+        "tlsInsecure=1",
+        "tlsAllowInvalidCertificates=no",
+        "tlsAllowInvalidHostnames=0",
+        "tlsDisableOCSPEndpointCheck=x",
+        "tlsDisableCertificateRevocationCheck=x",
+        "tlsCAFile=",
+        "tlsCAFile=%FF",
+        "tlsCertificateKeyFile=",
+        "tlsCertificateKeyFilePassword=%FF",
+        "tlsCRLFile=",
+        "authMechanism=SCRAM-SHA-512",
+        "authMechanism=",
+        "authMechanism=%FF",
+        "authMechanismProperties=x",
+        "authMechanismProperties=",
+        "authSource=%FF",
+    ],
+)
+def test_a_wrong_option_of_tls_or_authentication_is_refused_by_name(option: str) -> None:
+    name = BY_NAME[option.partition("=")[0].lower().replace("ssl", "tls")].name
+    parsed = parse_with_warning(f"mongodb://a/?{option}&w=1", f"{name}.*; a client with this connection string sends")
+    assert parsed.options == {"w": 1}
+    assert list(parsed.refusals) == [name]
+    assert name in parsed.refusals[name]
+
+
+def test_a_refusal_does_not_repeat_a_secret() -> None:
+    parsed = parse_with_warning("mongodb://a/?authMechanismProperties=sesame", "not shown")
+    assert "sesame" not in parsed.refusals["authMechanismProperties"]
+    assert "refusals" not in repr(parsed)
+
+
+def test_other_wrong_options_are_ignored() -> None:
+    for option in ("w=-1", "maxPoolSize=x", "proxyPort=x", "tlsx=1", "authx=1", "sslInvalidHostNameAllowed=true"):
+        assert parse_with_warning(f"mongodb://a/?{option}", "ignored").refusals == {}
 
 
 def test_wrong_values_in_txt_records_are_noted_and_ignored() -> None:

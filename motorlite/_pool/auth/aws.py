@@ -16,6 +16,7 @@ from bson.binary import Binary
 from bson.errors import BSONError
 
 from motorlite._pool.auth.conversation import EXTERNAL, NeedAwsCredentials, NeedDate, SaslReply, run, violation
+from motorlite.hosts import is_dns_name
 
 if TYPE_CHECKING:
     from motorlite._pool.auth.conversation import Conversation
@@ -24,8 +25,6 @@ MONGODB_AWS: Final = "MONGODB-AWS"
 NONCE_BYTES: Final = 32
 DEFAULT_REGION: Final = "us-east-1"
 _GLOBAL_HOSTS: Final = ("sts.amazonaws.com", "aws.amazonaws.com")
-# RFC 1035.
-_MAX_HOST_BYTES: Final = 255
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _BODY: Final = b"Action=GetCallerIdentity&Version=2011-06-15"
 
@@ -61,7 +60,8 @@ def converse(nonce: bytes) -> Conversation:
         "conversationId": server_first.conversation_id,
         "payload": Binary(bson.encode(second)),
     }
-    if not SaslReply(MONGODB_AWS, (yield from run(EXTERNAL, command))).is_done:
+    secrets = (credentials.token, credentials.secret_key)
+    if not SaslReply(MONGODB_AWS, (yield from run(EXTERNAL, command, secrets))).is_done:
         raise violation(MONGODB_AWS, "the server does not end the conversation")
 
 
@@ -76,7 +76,8 @@ def parse_server_first(payload: bytes, nonce: bytes) -> tuple[bytes, str]:
         raise violation(MONGODB_AWS, "the server's first message is malformed")
     if len(server_nonce) != 2 * NONCE_BYTES or not hmac.compare_digest(server_nonce[:NONCE_BYTES], nonce):
         raise violation(MONGODB_AWS, "the server's nonce does not extend the client's to 64 bytes")
-    if not host or len(host.encode()) > _MAX_HOST_BYTES or "" in host.split("."):
+    # It becomes a part of what is signed, where a line break would begin another header.
+    if not is_dns_name(host):
         raise violation(MONGODB_AWS, f"the server names {host[:100]!r} as the STS host, which is no host name")
     return bytes(server_nonce), host
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from motorlite._pool.auth.redaction import redacted
 from motorlite.errors import ConfigurationError, OperationFailure, ProtocolError, error_from_reply
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 # The "database" of users that another system knows.
 EXTERNAL: Final = "$external"
+_SASL_FIELDS: Final = ("conversationId", "done", "payload")
 
 
 class RunCommand:
@@ -32,12 +34,18 @@ class RunCommand:
 
 
 class Compute:
-    """Call `function`, which takes a while, away from the event loop, and answer with what it returns."""
+    """Call `function`, which takes a while, away from the event loop, and answer with what it returns.
 
-    __slots__ = ("function",)
+    What it returns is good for every request with the same `key`, and `keep` remembers it, even if this conversation
+    has ended meanwhile.
+    """
 
-    def __init__(self, function: Callable[[], object]) -> None:
+    __slots__ = ("function", "keep", "key")
+
+    def __init__(self, key: Hashable, function: Callable[[], Any], keep: Callable[[Any], None]) -> None:
+        self.key = key
         self.function = function
+        self.keep = keep
 
     def __repr__(self) -> str:
         # The function is bound to the password.
@@ -80,23 +88,26 @@ class SaslReply:
     __slots__ = ("conversation_id", "is_done", "payload")
 
     def __init__(self, mechanism: str, reply: Mapping[str, Any]) -> None:
-        conversation_id, is_done, payload = (reply.get(name) for name in ("conversationId", "done", "payload"))
+        conversation_id, is_done, payload = (reply.get(name) for name in _SASL_FIELDS)
         if not isinstance(is_done, bool) or not isinstance(payload, bytes) or conversation_id is None:
-            found = ", ".join(f"{name} ({type(value).__name__})" for name, value in reply.items())
+            # Neither values nor other names, which may repeat a secret.
+            found = ", ".join(f"{name} ({type(reply.get(name)).__name__})" for name in _SASL_FIELDS if name in reply)
             raise ProtocolError(
                 f"{mechanism}: the server's reply must have conversationId, done (a boolean) and payload "
-                f"(binary), but has {found}"
+                f"(binary), but has {found or 'none of them'}"
             )
         self.conversation_id: Any = conversation_id
         self.is_done = is_done
         self.payload = payload
 
 
-def run(database: str, document: Document) -> Generator[Request, Any, Mapping[str, Any]]:
-    """Send a command and return its reply; a refusal is raised."""
+def run(
+    database: str, document: Document, secrets: Iterable[str | None] = ()
+) -> Generator[Request, Any, Mapping[str, Any]]:
+    """Send a command and return its reply; a refusal is raised, without the `secrets` that the server may repeat."""
     reply: Mapping[str, Any] = yield RunCommand(database, document)
-    if not reply.get("ok"):
-        raise error_from_reply(reply)
+    if reply.get("ok") != 1:
+        raise error_from_reply(redacted(reply, document, secrets))
     return reply
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._pool.auth import aws, oidc, plain, scram, x509
+from motorlite._pool.auth.redaction import redacted
 from motorlite.errors import ConfigurationError
+from motorlite.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +27,7 @@ SUPPORTED: Final = (*_SCRAM, x509.MONGODB_X509, plain.PLAIN, aws.MONGODB_AWS, oi
 class Authentication:
     """One connection's authentication: what its handshake carries, and the conversations after it."""
 
-    __slots__ = ("_credentials", "_held", "_keys", "_mechanism", "_nonce", "_tokens")
+    __slots__ = ("_credentials", "_held", "_keys", "_mechanism", "_nonce", "_spoken", "_tokens")
 
     def __init__(self, credentials: Credentials, nonce: bytes, keys: KeyCache, tokens: oidc.TokenCache) -> None:
         self._credentials = credentials
@@ -36,6 +38,8 @@ class Authentication:
         self._keys = keys
         self._tokens = tokens
         self._held = oidc.Held()
+        # The conversation's first message, if the handshake carries it.
+        self._spoken: Document | None = None
 
     def __repr__(self) -> str:
         return f"<Authentication {self._mechanism or 'by negotiation'}>"
@@ -49,6 +53,10 @@ class Authentication:
 
     def speculative_document(self) -> Document | None:
         """The conversation's first message, for the handshake to carry; None when the mechanism has none."""
+        self._spoken = self._first_message()
+        return self._spoken
+
+    def _first_message(self) -> Document | None:
         mechanism = self._mechanism
         if mechanism == x509.MONGODB_X509:
             return x509.start_command(self._credentials.username)
@@ -60,14 +68,23 @@ class Authentication:
         command["db"] = self._credentials.source
         return command
 
-    def conversation(self, handshake: Handshake) -> Conversation | None:
-        """What is left to say after the handshake, or None on an arbiter, which knows no users.
+    def redacted(self, reply: Mapping[str, Any]) -> Document:
+        """The refusal of a handshake, without the secrets in it that the server may have repeated."""
+        return redacted(reply, self._spoken or {}, (self._held.access_token, self._credentials.password))
 
-        To be asked for once: a nonce serves one conversation.
+    def conversation(self, handshake: Handshake) -> Conversation:
+        """What is left to say after the handshake. To be asked for once: a nonce serves one conversation.
+
+        Raises:
+            ConfigurationError: The server is an arbiter, which knows no users: it must get no operation of theirs.
         """
         if handshake.is_arbiter:
-            return None
-        reply = handshake.speculative_reply
+            raise ConfigurationError(
+                f"{format_address(handshake.facts.address)} is an arbiter and cannot authenticate anyone; "
+                "to send commands to it, connect without credentials"
+            )
+        # What answers a message that was not sent proves nothing.
+        reply = handshake.speculative_reply if self._spoken is not None else None
         if self._mechanism is None:
             # A server that answers the speculative message has agreed to its mechanism.
             is_agreed = reply is not None or scram.SCRAM_SHA_256 in (handshake.sasl_supported_mechs or ())

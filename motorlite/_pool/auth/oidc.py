@@ -11,10 +11,11 @@ from bson.errors import BSONError
 from motorlite._pool.auth.conversation import EXTERNAL, NeedToken, SaslReply, run, violation
 from motorlite.auth_oidc import OIDCCallbackResult, OIDCIdPInfo
 from motorlite.errors import ConfigurationError, OperationFailure
+from motorlite.hosts import is_dns_name, is_ip_address
 from motorlite.values import is_encodable
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Collection, Generator, Mapping
 
     from motorlite._pool.auth.conversation import Conversation, Request
     from motorlite.values import Address, Document
@@ -79,14 +80,27 @@ class Held:
         return "<Held>"
 
 
-def check_host(address: Address, allowed: Iterable[str]) -> None:
-    """Refuse to show a person's token to a server that is none of `allowed` (``ALLOWED_HOSTS``)."""
-    host = address[0].casefold()
-    for pattern in map(str.casefold, allowed):
-        # "*.example.com" stands for everything below example.com.
-        if host == pattern or (pattern.startswith("*.") and host.endswith(pattern[1:])):
-            return
-    raise ConfigurationError(f"{MONGODB_OIDC}: {address[0]} is not one of ALLOWED_HOSTS, so no token is asked for")
+def check_host(address: Address, allowed: Collection[str]) -> None:
+    """Refuse to show a person's token to a server that is none of `allowed` (``ALLOWED_HOSTS``).
+
+    What is checked must be what is connected to. So a host that getaddrinfo may take for another one than its text
+    says, or an IDNA codec, is none of them, whoever it comes from.
+    """
+    host, port = address
+    if port is not None:
+        name, is_ip = host.lower(), is_ip_address(host)
+        if not is_ip and not is_dns_name(host):
+            raise ConfigurationError(
+                f"{MONGODB_OIDC}: {host!r} is not a host name as DNS has it, so no token is asked for; "
+                "write an internationalised name in its ASCII form (xn--...)"
+            )
+        for pattern in map(str.lower, allowed):
+            # "*.example.com" stands for everything below example.com.
+            if name == pattern or (pattern.startswith("*.") and name.endswith(pattern[1:]) and not is_ip):
+                return
+    elif host in allowed:  # the path of a socket
+        return
+    raise ConfigurationError(f"{MONGODB_OIDC}: {host} is not one of ALLOWED_HOSTS, so no token is asked for")
 
 
 def check_result(result: object) -> OIDCCallbackResult:
@@ -174,12 +188,12 @@ def _two_steps(held: Held, username: str | None) -> Conversation:
     held.access_token = token
     payload = Binary(bson.encode({"jwt": token}))
     command = {"saslContinue": 1, "conversationId": first.conversation_id, "payload": payload}
-    _check_end((yield from run(EXTERNAL, command)))
+    _check_end((yield from run(EXTERNAL, command, (token,))))
 
 
 def _one_step(held: Held, token: str) -> Conversation:
     held.access_token = token
-    _check_end((yield from run(EXTERNAL, start_command({"jwt": token}))))
+    _check_end((yield from run(EXTERNAL, start_command({"jwt": token}), (token,))))
 
 
 def _is_accepted(cache: TokenCache, held: Held, token: str) -> Generator[Request, Any, bool]:
@@ -208,4 +222,8 @@ def _idp_info(payload: bytes) -> OIDCIdPInfo:
     issuer, client_id, scopes = (document.get(name) for name in ("issuer", "clientId", "requestScopes"))
     if not isinstance(issuer, str):
         raise violation(MONGODB_OIDC, "the server does not say who the identity provider is")
+    if not isinstance(client_id, str | None):
+        raise violation(MONGODB_OIDC, "the server names a clientId that is not a string")
+    if scopes is not None and not (isinstance(scopes, list) and all(isinstance(scope, str) for scope in scopes)):
+        raise violation(MONGODB_OIDC, "the server names requestScopes that are not a list of strings")
     return OIDCIdPInfo(issuer, client_id, scopes)

@@ -88,8 +88,10 @@ class _MetadataCallback(OIDCCallback):
             # Not as it is: the server that is being authenticated to has no part in it.
             raise violation(MONGODB_OIDC, f"{what} gave no answer: {error}") from error
         if response.status != 200:
-            text = response.body[:_MAX_SHOWN]
-            raise violation(MONGODB_OIDC, f"{what} answered with status {response.status}: {text}")
+            # As a literal: control characters would be carried out by a terminal, and line breaks forge log entries.
+            raise violation(
+                MONGODB_OIDC, f"{what} answered with status {response.status}: {response.body[:_MAX_SHOWN]!r}"
+            )
         return response.body
 
 
@@ -117,7 +119,7 @@ class AzureCallback(_MetadataCallback):
             document = json.loads(body)
             token, expires_in = document["access_token"], document.get("expires_in")
             return OIDCCallbackResult(token, None if expires_in is None else float(expires_in))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             # The body is not shown: it may hold a token.
             problem = "the metadata service of Azure answered with something that holds no access_token"
             raise violation(MONGODB_OIDC, problem) from None

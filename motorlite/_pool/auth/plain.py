@@ -19,6 +19,6 @@ def converse(username: str, password: str, source: str) -> Conversation:
         raise ConfigurationError("PLAIN: username and password must not contain NUL (RFC 4616)")
     payload = b"\0%s\0%s" % (encode(username, "the username"), encode(password, "the password"))
     command = {"saslStart": 1, "mechanism": PLAIN, "payload": payload, "autoAuthorize": 1}
-    reply = yield from run(source, command)
+    reply = yield from run(source, command, (password,))
     if not SaslReply(PLAIN, reply).is_done:
         raise violation(PLAIN, "the server does not end the conversation")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from motorlite._pool.auth.conversation import Compute, SaslReply, encode, run, violation
 from motorlite._pool.auth.saslprep import saslprep
+from motorlite.options import DEFAULT_SCRAM_MAX_ITERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -25,9 +26,10 @@ DIGESTS: Final = {SCRAM_SHA_1: "sha1", SCRAM_SHA_256: "sha256"}
 
 # A lower count is a downgrade attack (authentication specification).
 MIN_ITERATIONS: Final = 4096
-# Ours: several seconds of hashing. A server that asks for more would only keep a thread busy for hours.
-MAX_ITERATIONS: Final = 10_000_000
-_ITERATIONS: Final = re.compile(rb"i=([1-9][0-9]{0,8})")
+_ITERATIONS: Final = re.compile(rb"i=([1-9][0-9]{0,9})")
+
+# Bytes of the server's own words that an error repeats.
+_MAX_SHOWN: Final = 200
 
 Keys: TypeAlias = tuple[bytes, bytes]
 """ClientKey and ServerKey."""
@@ -35,14 +37,18 @@ _CacheKey: TypeAlias = tuple[str, bytes, bytes, int]
 
 
 class KeyCache:
-    """Derived keys by mechanism, digest of the password, salt and iterations; its owner is the client."""
+    """Derived keys by mechanism, digest of the password, salt and iterations; its owner is the client.
 
-    __slots__ = ("_keys",)
+    Derived for a server that asks for at most `max_iterations`.
+    """
+
+    __slots__ = ("_keys", "max_iterations")
 
     # A user has one salt per mechanism; a server that invents new ones must not make the cache grow.
     CAPACITY: Final = 32
 
-    def __init__(self) -> None:
+    def __init__(self, max_iterations: int = DEFAULT_SCRAM_MAX_ITERATIONS) -> None:
+        self.max_iterations = max_iterations
         self._keys: dict[_CacheKey, Keys] = {}
 
     def __repr__(self) -> str:
@@ -103,7 +109,7 @@ def converse(
     server_first = SaslReply(mechanism, first)
     if server_first.is_done:
         raise violation(mechanism, "the server ended the conversation before it proved its identity")
-    nonce, salt, iterations = parse_server_first(mechanism, server_first.payload, user.nonce)
+    nonce, salt, iterations = parse_server_first(mechanism, server_first.payload, user.nonce, cache.max_iterations)
     keys = yield from _keys(mechanism, user, salt, iterations, cache)
 
     without_proof = b"c=%s,r=%s" % (b64encode(b"n,,"), nonce)
@@ -125,7 +131,9 @@ def _continue(mechanism: str, user: ScramUser, first: SaslReply, payload: bytes)
     return SaslReply(mechanism, reply)
 
 
-def parse_server_first(mechanism: str, message: bytes, client_nonce: bytes) -> tuple[bytes, bytes, int]:
+def parse_server_first(
+    mechanism: str, message: bytes, client_nonce: bytes, max_iterations: int = DEFAULT_SCRAM_MAX_ITERATIONS
+) -> tuple[bytes, bytes, int]:
     """Nonce, salt and iteration count of ``r=...,s=...,i=...``; extensions are ignored (RFC 5802)."""
     fields = message.split(b",")
     if len(fields) < 3 or fields[0][:2] != b"r=" or fields[1][:2] != b"s=":
@@ -140,10 +148,11 @@ def parse_server_first(mechanism: str, message: bytes, client_nonce: bytes) -> t
     if match is None:
         raise violation(mechanism, "the server's iteration count is malformed")
     iterations = int(match[1])
-    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+    if not MIN_ITERATIONS <= iterations <= max_iterations:
         raise violation(
             mechanism,
-            f"the server's iteration count is {iterations}, allowed are {MIN_ITERATIONS} to {MAX_ITERATIONS}",
+            f"the server's iteration count is {iterations}, allowed are {MIN_ITERATIONS} to {max_iterations} "
+            "(scramMaxIterations)",
         )
     return nonce, salt, iterations
 
@@ -152,7 +161,7 @@ def check_server_final(mechanism: str, message: bytes, expected: bytes) -> None:
     """The server proves that it knows the user's keys too."""
     field = message.split(b",")[0]
     if field[:2] == b"e=":
-        raise violation(mechanism, f"the server says {field[2:].decode(errors='replace')!r}")
+        raise violation(mechanism, f"the server says {field[2:][:_MAX_SHOWN].decode(errors='replace')!r}")
     signature = _unbase64(field[2:]) if field[:2] == b"v=" else None
     if signature is None or not hmac.compare_digest(signature, expected):
         raise violation(mechanism, "the server's signature is wrong: it does not know this user's credentials")
@@ -165,8 +174,8 @@ def _keys(
     cache_key = (mechanism, hashlib.sha256(password).digest(), salt, iterations)
     keys = cache.get(cache_key)
     if keys is None:
-        keys = yield Compute(partial(derive_keys, DIGESTS[mechanism], password, salt, iterations))
-        cache.put(cache_key, keys)
+        derive = partial(derive_keys, DIGESTS[mechanism], password, salt, iterations)
+        keys = yield Compute(cache_key, derive, partial(cache.put, cache_key))
     return keys
 
 

@@ -124,6 +124,21 @@ async def test_a_name_that_cannot_be_resolved(host: str) -> None:
         await connect((host, 27017))
 
 
+async def test_nothing_is_connected_to_where_a_text_is_cut_at_a_nul(tmp_path: Path) -> None:
+    path = tmp_path / "a.sock"
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(str(path))
+        unix.listen()
+        port = tcp.getsockname()[1]
+        for address in (("127.0.0.1\0.mongodb.net", port), (f"{path}\0.sock", None)):
+            with pytest.raises(NameResolutionError, match="cannot be a host: it has a NUL in it"):
+                await connect(address)
+        for listener in (tcp, unix):
+            listener.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_tls(host: str, certificates: Certificates, trusting: ssl.SSLContext) -> None:
     async with serving(tls_server(server_context(certificates))) as (_, port):

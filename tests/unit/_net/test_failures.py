@@ -33,6 +33,9 @@ def ssl_error(reason: str) -> ssl.SSLError:
     [
         (socket.gaierror(-2, "Name or service not known"), NameResolutionError),
         (UnicodeError("label too long"), NameResolutionError),
+        (ValueError("embedded null byte"), NameResolutionError),
+        (TypeError("not a host"), NameResolutionError),
+        (OverflowError("port must be 0-65535."), NameResolutionError),
         (ssl.SSLCertVerificationError(1, "certificate verify failed"), CertificateError),
         (ssl_error("WRONG_VERSION_NUMBER"), CertificateError),
         (ssl_error("UNEXPECTED_EOF_WHILE_READING"), AutoReconnect),

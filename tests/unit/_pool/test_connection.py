@@ -231,6 +231,7 @@ async def test_a_cancelled_request_spoils_the_connection() -> None:
 async def test_the_limit_of_the_server_is_learned() -> None:
     peer = Peer()
     peer.connection.learn(parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": 1000}, False))
+    peer.connection.expect_replies()
     assert peer.framer.max_message_size == 1000
     assert peer.connection.facts.max_message_size == 1000
     assert peer.connection.handshake.facts is peer.connection.facts
@@ -242,6 +243,7 @@ async def test_no_server_sets_a_limit_above_that_of_the_protocol() -> None:
     peer.connection.learn(
         parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": 2**31 - 1}, False)
     )
+    peer.connection.expect_replies()
     assert peer.framer.max_message_size == 48_000_000
     assert peer.connection.facts.max_message_size == 2**31 - 1, "what it takes is for it to say"
 

@@ -12,6 +12,7 @@ from bson import ObjectId
 from motorlite._net.current import current_runtime
 from motorlite._pool.authenticate import Authenticator
 from motorlite._pool.establish import Establisher, EstablishmentError, HandshakeSettings
+from motorlite._pool.handshake import MAX_HELLO_SIZE
 from motorlite._wire.compression import Zlib
 from motorlite.credentials import Credentials
 from motorlite.errors import (
@@ -300,9 +301,71 @@ async def test_monitors_do_not_authenticate(deployment: ScriptedDeployment) -> N
 
 
 async def test_arbiters_have_no_users(deployment: ScriptedDeployment) -> None:
-    deployment["a:1"].hello = {"setName": "rs", "arbiterOnly": True}
-    await establish(deployment, authenticating())
+    deployment["a:1"].hello = {"setName": "rs", "isWritablePrimary": False, "ismaster": False, "arbiterOnly": True}
+    failed = await refusal(deployment, authenticating())
+    assert isinstance(failed.error, ConfigurationError)
+    assert "a:1 is an arbiter and cannot authenticate anyone" in str(failed.error)
+    assert failed.during_authentication
     assert deployment["a:1"].received == []
+    assert not deployment["a:1"].open_connections
+    # Without credentials, and for monitors, it is a server like others.
+    await establish(deployment)
+    await establish(deployment, authenticating(), authenticate=False)
+
+
+@pytest.mark.parametrize("fields", [{}, {"setName": "rs"}], ids=["standalone", "primary"])
+async def test_a_writable_server_that_calls_itself_an_arbiter_is_authenticated_to(
+    deployment: ScriptedDeployment, fields: dict[str, Any]
+) -> None:
+    deployment["a:1"].hello = {**fields, "arbiterOnly": True}
+    deployment["a:1"].on("saslStart", failure(18, message="Authentication failed."))
+    failed = await refusal(deployment, authenticating())
+    assert isinstance(failed.error, OperationFailure)
+    assert failed.error.code == 18
+
+
+def hello_of(size: int) -> Reply:
+    return Reply({"maxWireVersion": 17, "isWritablePrimary": True, "tags": {"t": "x" * size}})
+
+
+@pytest.mark.parametrize("authenticate", [True, False], ids=["operations", "monitor"])
+async def test_no_hello_is_so_long(deployment: ScriptedDeployment, authenticate: bool) -> None:
+    deployment["a:1"].on("isMaster", hello_of(MAX_HELLO_SIZE + 20_000))
+    with pytest.raises(EstablishmentError) as caught:
+        await establish(deployment, authenticate=authenticate)
+    assert isinstance(caught.value.error, ProtocolError)
+    assert "a message announces 10" in str(caught.value.error)
+    assert not deployment["a:1"].open_connections
+
+
+async def test_replies_are_longer_once_the_connection_is_authenticated(deployment: ScriptedDeployment) -> None:
+    deployment["a:1"].on("isMaster", hello_of(MAX_HELLO_SIZE - 1000))
+    monitor = await establish(deployment, authenticate=False)
+    assert monitor.framer.max_message_size == MAX_HELLO_SIZE
+    monitor.close()
+    limits = []
+
+    def refuse(_: dict[str, Any]) -> Answer:
+        (stream,) = deployment["a:1"].open_connections
+        framer: Any = stream._framer
+        limits.append(framer.max_message_size)
+        return failure(18)
+
+    deployment["a:1"].on("saslStart", refuse)
+    await refusal(deployment, authenticating())
+    assert limits == [MAX_HELLO_SIZE], "the server has not proved who it is"
+    connection = await establish(deployment)
+    assert connection.framer.max_message_size == 48_000_000
+
+
+async def test_the_refusal_of_a_handshake_does_not_repeat_the_token(deployment: ScriptedDeployment) -> None:
+    setup = Setup(HandshakeSettings(dict), Credentials("user", "a-password-to-be-kept", "admin", "SCRAM-SHA-256"))
+    refused = {"ok": 0, "code": 18, "errmsg": "bad: a-password-to-be-kept", "codeName": "x"}
+    deployment["a:1"].on("isMaster", Reply(refused))
+    failed = await refusal(deployment, setup)
+    assert "a-password" not in str(failed.error)
+    assert isinstance(failed.error, OperationFailure)
+    assert failed.error.code == 18
 
 
 @pytest.mark.parametrize(

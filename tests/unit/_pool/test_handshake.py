@@ -202,6 +202,12 @@ def test_a_refused_handshake() -> None:
     assert raised.value.has_error_label("SystemOverloadedError")
 
 
+@pytest.mark.parametrize("ok", [0, 2, -1, "yes", {}, [1], None])
+def test_only_one_is_ok(ok: object) -> None:
+    with pytest.raises(OperationFailure):
+        parse_hello(ADDRESS, {"ok": ok, "maxWireVersion": 17}, False)
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -14,7 +14,8 @@ from motorlite._topology.server_description import (
     compare_topology_versions,
     parse_address,
 )
-from motorlite.errors import AutoReconnect, NetworkTimeout, OperationFailure, ProtocolError
+from motorlite.errors import AutoReconnect, InvalidURI, NetworkTimeout, OperationFailure, ProtocolError
+from motorlite.uri import parse_hosts
 
 ADDRESS = ("a", 27017)
 
@@ -181,7 +182,7 @@ def test_reply_with_an_error_gives_an_unknown_server() -> None:
     ids=str,
 )
 def test_nonsense_is_a_protocol_error(fields: dict[str, Any]) -> None:
-    with pytest.raises(ProtocolError, match="server"):
+    with pytest.raises(ProtocolError, match="hello"):
         hello(**fields)
 
 
@@ -246,12 +247,119 @@ def test_repr_names_server_type_and_error() -> None:
         ("Host.Example:1", ("host.example", 1)),
         ("[::1]:5", ("::1", 5)),
         ("[FE80::1]", ("fe80::1", 27017)),
-        ("::1", ("::1", 27017)),
-        ("/tmp/Mongo.sock", ("/tmp/Mongo.sock", None)),
+        ("[0:0::1]:5", ("::1", 5)),
+        ("[fe80::1%eth0]:5", ("fe80::1%eth0", 5)),
+        ("10.0.0.1:65535", ("10.0.0.1", 65535)),
+        ("B\u00dccher.example:1", ("b\u00fccher.example", 1)),
+        ("a.", ("a.", 27017)),
     ],
 )
 def test_parse_address(text: str, address: tuple[str, int | None]) -> None:
     assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "127.0.0.3\0.mongodb.net:27017",
+        "a\0:1",
+        "a b:1",
+        "a\n:1",
+        "a\u00a0b:1",
+        "a\u200bb:1",
+        "a/b:1",
+        "/tmp/mongodb.sock",
+        "/tmp/mongodb.sock:1",
+        "user@a:1",
+        "a?x:1",
+        "a#x:1",
+        "a%41:1",
+        "a,b:1",
+        "a\\b:1",
+        "",
+        ":1",
+        ".:1",
+        ".a:1",
+        "a..b:1",
+        "a" * 256,
+        "a:",
+        "a:0",
+        "a:65536",
+        "a:+1",
+        "a:1_0",
+        "a:\u0661",
+        "a:1:2",
+        "::1",
+        "::1:27017",
+        "[::1:27017",
+        "::1]:27017",
+        "[::1]27017",
+        "[::1]:",
+        "[::1]x:1",
+        "[a]:1",
+        "[]:1",
+        "[::1%\0.mongodb.net]:1",
+        "[::1%a b]:1",
+        "[::1%]:1",
+    ],
+)
+@pytest.mark.parametrize("name", ["hosts", "passives", "arbiters", "me", "primary"])
+def test_hosts_are_read_as_strictly_as_those_of_a_connection_string(name: str, text: str) -> None:
+    value: Any = text if name in ("me", "primary") else ["a:1", text]
+    if text or name not in ("me", "primary"):
+        with pytest.raises(ProtocolError, match=r"names a member that cannot be: .* is not a host and a port"):
+            hello(**{name: value})
+    if not text.startswith("/"):  # a socket of the client's own machine is for its connection string only
+        with pytest.raises(InvalidURI):
+            parse_hosts(text.replace("%", "%25").replace(",", "%2C"), 27017)
+
+
+def test_a_long_text_that_is_no_host_is_cut_in_the_error() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        hello(hosts=["a" * 100_000])
+    assert len(str(caught.value)) < 300
+
+
+def members(count: int, prefix: str = "h") -> list[str]:
+    return [f"{prefix}{number}:1" for number in range(count)]
+
+
+@pytest.mark.parametrize("name", ["hosts", "passives", "arbiters"])
+def test_no_more_members_are_followed_than_a_replica_set_can_have(name: str) -> None:
+    fields: dict[str, Any] = {name: members(100)}
+    assert len(hello(**fields).all_hosts) == 100
+    with pytest.raises(ProtocolError, match="the deployment would have 101 members; at most 100 are followed"):
+        hello(**{**fields, name: members(101)})
+
+
+def test_members_of_all_kinds_count_together() -> None:
+    fields: dict[str, Any] = {name: members(40, name) for name in ("hosts", "passives", "arbiters")}
+    with pytest.raises(ProtocolError, match="would have 120 members; at most 100"):
+        hello(**fields)
+
+
+@pytest.mark.parametrize("value", [-1, -(2**31), True, "1", 1.5, float("nan"), float("inf"), [], {}], ids=str)
+@pytest.mark.parametrize(
+    "field",
+    [
+        "minWireVersion",
+        "maxWireVersion",
+        "setVersion",
+        "logicalSessionTimeoutMinutes",
+        "maxBsonObjectSize",
+        "maxMessageSizeBytes",
+        "maxWriteBatchSize",
+    ],
+)
+def test_numbers_that_cannot_be(field: str, value: Any) -> None:
+    with pytest.raises(ProtocolError, match=field):
+        hello(**{field: value})
+
+
+@pytest.mark.parametrize("field", ["maxBsonObjectSize", "maxMessageSizeBytes", "maxWriteBatchSize"])
+def test_no_limit_is_zero(field: str) -> None:
+    with pytest.raises(ProtocolError, match=field):
+        hello(**{field: 0})
 
 
 @pytest.mark.parametrize(

@@ -198,10 +198,30 @@ def test_pool_is_ready_after_checks_of_servers_that_serve() -> None:
     assert not direct.is_pool_ready_after(failed)
 
 
+def test_servers_that_name_one_another_are_not_followed_for_ever() -> None:
+    description = TopologyDescription.initial([A], replica_set="rs")
+    newest = "a"
+    for step in range(5):
+        # Each of the newest names ninety others.
+        hosts = [f"{newest}:1", *(f"h{step}-{number}:1" for number in range(90))]
+        description = description.apply(secondary((newest, 1), me=f"{newest}:1", hosts=hosts))
+        assert len(description.server_descriptions()) <= 100
+        newest = list(description.server_descriptions())[-1][0]
+    liar = description.server_descriptions()[newest, 1]
+    assert liar.server_type is ServerType.Unknown
+    assert "the deployment would have 181 members; at most 100 are followed" in str(liar.error)
+    # The application's own seeds are as many as it says, and what is known already does not count against the news.
+    seeds = [(f"s{number}", 1) for number in range(150)]
+    description = TopologyDescription.initial(seeds, replica_set="rs")
+    description = description.apply(secondary(("s0", 1), hosts=["s0:1", "s1:1"]))
+    assert description.server_descriptions()[("s0", 1)].server_type is ServerType.RSSecondary
+    assert len(description.server_descriptions()) == 150
+
+
 def test_members_are_added_in_a_stable_order() -> None:
-    hosts = ["z:1", "a:1", "/tmp/m.sock", "b:2", "b:1"]
+    hosts = ["z:1", "a:1", "[::1]:1", "b:2", "b:1"]
     description = TopologyDescription.initial([A]).apply(primary(A, hosts=hosts))
-    assert list(description.server_descriptions()) == [A, ("/tmp/m.sock", None), B, ("b", 2), ("z", 1)]
+    assert list(description.server_descriptions()) == [A, ("::1", 1), B, ("b", 2), ("z", 1)]
 
 
 def test_repr_lists_the_servers() -> None:

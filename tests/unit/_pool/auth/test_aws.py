@@ -88,7 +88,26 @@ def test_valid_first_message() -> None:
         assert parse_server_first(server_first(host), NONCE) == (SERVER_NONCE, host)
 
 
-@pytest.mark.parametrize("host", ["", "sts..com", ".amazonaws.com", "sts.amazonaws.", ".", "a" * 256, "é" * 128])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "sts..com",
+        ".amazonaws.com",
+        "sts.amazonaws.",
+        ".",
+        "a" * 256,
+        "é" * 128,
+        "sts.amazonaws.com\nx-amz-target:a",
+        "sts.amazonaws.com\r",
+        "sts.amazonaws.com/a",
+        "sts.amazonaws.com:443",
+        "sts amazonaws.com",
+        "sts.amazonaws.com\0",
+        "user@sts.amazonaws.com",
+        "sts.é.com",
+    ],
+)
 def test_hosts_that_are_none(host: str) -> None:
     with pytest.raises(OperationFailure, match="which is no host name"):
         parse_server_first(server_first(host), NONCE)

@@ -45,13 +45,21 @@ def test_incomplete_sasl_replies(reply: dict[str, Any]) -> None:
 
 def test_reprs_and_errors_are_redacted() -> None:
     assert repr(RunCommand("admin", {"saslStart": 1, "payload": b"secret"})) == "<RunCommand saslStart on 'admin'>"
-    assert repr(Compute(lambda: "secret")) == "<Compute>"
+    assert repr(Compute("key", lambda: "secret", print)) == "<Compute>"
     with pytest.raises(ConfigurationError, match="the password cannot be encoded as UTF-8") as raised:
         encode("secret\udc80", "the password")
     assert "secret" not in str(raised.value)
     # The UnicodeEncodeError holds the text.
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__
+
+
+@pytest.mark.parametrize("ok", [0, 2, "yes", [1], None])
+def test_only_one_is_ok(ok: object) -> None:
+    conversation = run("admin", {"saslStart": 1})
+    next(conversation)
+    with pytest.raises(OperationFailure):
+        conversation.send({"ok": ok, "done": True})
 
 
 def test_violation_names_the_mechanism() -> None:

@@ -141,8 +141,51 @@ def test_aws_has_no_speculative_message() -> None:
     assert authentication.sasl_supported_mechs() is None
 
 
-def test_arbiters_know_no_users() -> None:
-    assert begin().conversation(handshake(arbiterOnly=True)) is None
+@pytest.mark.parametrize("mechanism", [None, "PLAIN", "MONGODB-X509"])
+def test_arbiters_know_no_users(mechanism: str | None) -> None:
+    authentication = begin(mechanism)
+    authentication.speculative_document()
+    answer = handshake(setName="rs", arbiterOnly=True, speculativeAuthenticate={"done": True})
+    with pytest.raises(ConfigurationError, match="a:1 is an arbiter and cannot authenticate"):
+        authentication.conversation(answer)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"msg": "isdbgrid"},
+        {"setName": "rs", "isWritablePrimary": True},
+        {"setName": "rs", "secondary": True},
+        {"setName": "rs", "hidden": True},
+        {"isreplicaset": True},
+    ],
+    ids=str,
+)
+def test_a_server_that_only_calls_itself_an_arbiter_is_authenticated_to(fields: dict[str, Any]) -> None:
+    assert first_command(begin(), handshake(**fields, arbiterOnly=True))["saslStart"] == 1
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "command"),
+    [("PLAIN", "saslStart"), ("MONGODB-OIDC", None), ("MONGODB-AWS", None)],
+)
+def test_an_answer_to_a_message_that_was_not_sent_counts_for_nothing(mechanism: str, command: str | None) -> None:
+    authentication = begin(mechanism)
+    assert authentication.speculative_document() is None
+    answer = handshake(speculativeAuthenticate={"conversationId": 1, "done": True, "payload": b"", "ok": 1})
+    request = next(authentication.conversation(answer))
+    assert (next(iter(request.document)) if isinstance(request, RunCommand) else None) == command
+
+
+def test_the_listed_mechanisms_do_not_weaken_one_that_was_configured() -> None:
+    # The list is not authenticated. Without a configured mechanism, the specification wants it to be believed.
+    for listed in (["PLAIN"], ["SCRAM-SHA-1"], [], None, "SCRAM-SHA-1", 7, {"SCRAM-SHA-1": 1}):
+        for configured in ("SCRAM-SHA-256", "SCRAM-SHA-1"):
+            command = first_command(begin(configured), handshake(saslSupportedMechs=listed))
+            assert command["mechanism"] == configured
+        command = first_command(begin(), handshake(saslSupportedMechs=listed))
+        assert command["mechanism"] == "SCRAM-SHA-1", "never PLAIN, which shows the password"
 
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "MONGODB-CR"])

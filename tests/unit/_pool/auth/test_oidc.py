@@ -13,6 +13,7 @@ from motorlite._pool.auth.oidc import (
     DEFAULT_ALLOWED_HOSTS,
     Held,
     TokenCache,
+    _idp_info,
     check_host,
     check_result,
     converse,
@@ -248,11 +249,74 @@ def test_hosts_that_are_allowed_by_default(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["mongodb.net", "evilmongodb.net", "a.mongodb.net.evil.com", "localhost.evil.com", "/tmp/mongodb.sock", "::2"],
+    ["mongodb.net", "evilmongodb.net", "a.mongodb.net.evil.com", "localhost.evil.com", "::2"],
 )
 def test_hosts_that_are_not(host: str) -> None:
     with pytest.raises(ConfigurationError, match="is not one of ALLOWED_HOSTS"):
         check_host((host, 27017), DEFAULT_ALLOWED_HOSTS)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.3\0.mongodb.net",
+        "evil.org/.mongodb.net",
+        "evil.org#.mongodb.net",
+        "evil.org\u3002.mongodb.net",
+        "evil@a.mongodb.net",
+        "a\n.mongodb.net",
+        ".mongodb.net",
+        "a..mongodb.net",
+        "a.mongodb.net.",
+        "a b.mongodb.net",
+        "\u212a.mongodb.net",
+        "",
+    ],
+)
+def test_what_is_no_host_name_is_none_of_them(host: str) -> None:
+    for allowed in (DEFAULT_ALLOWED_HOSTS, ("*.net", host)):
+        with pytest.raises(ConfigurationError, match="is not a host name as DNS has it, so no token is asked for"):
+            check_host((host, 27017), allowed)
+
+
+@pytest.mark.parametrize("host", ["fe80::1%x.mongodb.net", "::1%1.mongodb.net"])
+def test_an_address_is_not_below_a_domain(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="so no token is asked for"):
+        check_host((host, 27017), DEFAULT_ALLOWED_HOSTS)
+
+
+def test_other_hosts_are_allowed_by_name_only() -> None:
+    for host in ("fe80::1%eth0", "::ffff:1", "10.0.0.1", "A.example"):
+        check_host((host, 1), (host,))
+        with pytest.raises(ConfigurationError, match="is not one of ALLOWED_HOSTS"):
+            check_host((host, 1), ("*.0.0.1", "*.eth0", "x.example"))
+    check_host(("/tmp/a.sock", None), ("/tmp/a.sock",))
+    with pytest.raises(ConfigurationError, match="is not one of ALLOWED_HOSTS"):
+        check_host(("/tmp/a.mongodb.net", None), DEFAULT_ALLOWED_HOSTS)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"clientId": 1},
+        {"clientId": ["a"]},
+        {"requestScopes": "a"},
+        {"requestScopes": {"a": 1}},
+        {"requestScopes": ["a", 1]},
+        {"issuer": None},
+        {"issuer": 1},
+    ],
+    ids=str,
+)
+def test_an_identity_provider_of_the_wrong_types_does_not_reach_the_callback(fields: dict[str, Any]) -> None:
+    with pytest.raises(OperationFailure, match="MONGODB-OIDC authentication failed: the server"):
+        _idp_info(bson.encode({"issuer": "i", **fields}))
+
+
+def test_an_identity_provider_without_the_optional_fields() -> None:
+    assert _idp_info(bson.encode({"issuer": "i"})) == OIDCIdPInfo("i")
+    full = {"issuer": "i", "clientId": "c", "requestScopes": ["a", "b"]}
+    assert _idp_info(bson.encode(full)) == OIDCIdPInfo("i", "c", ["a", "b"])
 
 
 def test_the_reprs_are_redacted() -> None:

@@ -148,15 +148,23 @@ async def test_a_response_that_ends_with_the_connection() -> None:
 
 async def test_errors_show_the_body() -> None:
     service = Service(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 17\r\n\r\nno such resource!")
-    with pytest.raises(OperationFailure, match="status 400: no such resource!"):
+    with pytest.raises(OperationFailure, match="status 400: 'no such resource!'"):
         await fetch(service, ENVIRONMENT="gcp", TOKEN_RESOURCE="x")
     assert not service.open
+
+
+async def test_control_characters_of_an_error_are_escaped() -> None:
+    body = b"\x1b[2J\r\nERROR forged \x07\x00\xe2\x80\xae"
+    service = Service(b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    with pytest.raises(OperationFailure, match="ERROR forged") as caught:
+        await fetch(service, ENVIRONMENT="gcp", TOKEN_RESOURCE="x")
+    assert str(caught.value).isprintable()
 
 
 async def test_errors_show_the_beginning_of_a_long_body() -> None:
     body = b"no such resource! " + b"x" * 10_000
     service = Service(b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-    with pytest.raises(OperationFailure, match=r"status 400: no such resource! x+$") as caught:
+    with pytest.raises(OperationFailure, match=r"status 400: 'no such resource! x+'$") as caught:
         await fetch(service, ENVIRONMENT="azure", TOKEN_RESOURCE="x")
     assert 500 < len(str(caught.value)) < 700
 
@@ -180,7 +188,20 @@ async def test_no_answer(service: Service, text: str) -> None:
     assert not service.open
 
 
-@pytest.mark.parametrize("body", ["secret", "[]", "{}", '{"access_token": "secret", "expires_in": "soon"}', "null"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "secret",
+        "[]",
+        "{}",
+        '{"access_token": "secret", "expires_in": "soon"}',
+        "null",
+        "[" * 60_000,
+        '{"access_token": "secret", "expires_in": 1' + "0" * 400 + "}",
+        '{"access_token": "secret", "expires_in": 1' + "0" * 5000 + "}",
+    ],
+    ids=lambda body: body[:60],
+)
 async def test_an_answer_of_azure_that_holds_no_token(body: str) -> None:
     with pytest.raises(OperationFailure, match="holds no access_token") as caught:
         await fetch(Service(ok(body)), ENVIRONMENT="azure", TOKEN_RESOURCE="x")
