@@ -15,6 +15,11 @@ NUMBERS = ("token_capacity", "base_backoff", "max_backoff")
 FLAGS = ("is_budgeted", "needs_both_labels", "retargets")
 
 
+def made_with(name: str, value: Any) -> OverloadRetry:
+    fields: dict[str, Any] = {name: value}
+    return OverloadRetry(**fields)
+
+
 def test_every_field_is_checked() -> None:
     assert {*INTEGERS, *NUMBERS, *FLAGS, "handshake"} == set(OverloadRetry.__dataclass_fields__)
 
@@ -22,13 +27,13 @@ def test_every_field_is_checked() -> None:
 @pytest.mark.parametrize("name", [*INTEGERS, *NUMBERS])
 @pytest.mark.parametrize("value", [0, 1, 7, 2**53])
 def test_numbers(name: str, value: int) -> None:
-    assert getattr(replace(OverloadRetry(), **{name: value}), name) == value
+    assert getattr(made_with(name, value), name) == value
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("value", [0.0, 0.25, 2.0**53])
 def test_fractions(name: str, value: float) -> None:
-    assert getattr(replace(OverloadRetry(), **{name: value}), name) == value
+    assert getattr(made_with(name, value), name) == value
 
 
 @pytest.mark.parametrize("name", [*INTEGERS, *NUMBERS])
@@ -36,35 +41,35 @@ def test_fractions(name: str, value: float) -> None:
 def test_wrong_types_of_numbers(name: str, value: Any) -> None:
     noun = "integer" if name in INTEGERS else "number"
     with pytest.raises(TypeError, match=f"^{name} must be a non-negative {noun}, not "):
-        replace(OverloadRetry(), **{name: value})
+        made_with(name, value)
 
 
 @pytest.mark.parametrize("name", INTEGERS)
 @pytest.mark.parametrize("value", [1.0, 2.5, math.nan, math.inf])
 def test_fractions_where_integers_are_wanted(name: str, value: float) -> None:
     with pytest.raises(TypeError, match=f"^{name} must be a non-negative integer, not "):
-        replace(OverloadRetry(), **{name: value})
+        made_with(name, value)
 
 
 @pytest.mark.parametrize("name", [*INTEGERS, *NUMBERS])
 @pytest.mark.parametrize("value", [-1, 2**53 + 1, 10**400])
 def test_integers_out_of_range(name: str, value: int) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be a non-negative .*, at most 2\\*\\*53, not {value}$"):
-        replace(OverloadRetry(), **{name: value})
+        made_with(name, value)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, -math.inf])
 def test_numbers_out_of_range(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be a non-negative number, at most 2\\*\\*53, not {value}$"):
-        replace(OverloadRetry(), **{name: value})
+        made_with(name, value)
 
 
 @pytest.mark.parametrize("name", FLAGS)
 @pytest.mark.parametrize("value", [0, 1, "true", None])
 def test_flags(name: str, value: Any) -> None:
     with pytest.raises(TypeError, match=f"^{name} must be True or False, not {value!r}$"):
-        replace(OverloadRetry(), **{name: value})
+        made_with(name, value)
 
 
 @pytest.mark.parametrize("value", [True, False, "2"])

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from motorlite._net.runtime import FrameStream
-    from motorlite._wire.frames import FrameReader
     from motorlite.values import Address
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_time]
@@ -68,7 +67,7 @@ async def failure_to_open(address: Address, certificates: Certificates, seconds:
     runtime = current_runtime()
     tls = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
 
-    async def connect(address: Address, framer: FrameReader, until: float) -> FrameStream:
+    async def connect(address: Address, framer: Any, until: float) -> FrameStream:
         return await runtime.connect(address, framer, until, tls)
 
     establisher = Establisher(runtime, connect, HandshakeSettings(dict))
