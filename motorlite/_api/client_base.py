@@ -11,9 +11,9 @@ from motorlite._api.method_options import LIST_DATABASES_CHECKS, ListDatabasesOp
 from motorlite._api.session import AsyncClientSession, SessionOptions
 from motorlite._api.settings import Configured, Settings
 from motorlite._api.typings import DocumentT
-from motorlite._api.validation import checked, database_name, instance
+from motorlite._api.validation import checked, converted, database_name
 from motorlite._operations.drop_database import DropDatabase
-from motorlite.driver_info import DriverInfo
+from motorlite.driver_info import as_driver_info
 from motorlite.errors import InvalidOperation
 from motorlite.read_preferences import ReadPreference
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from motorlite._api.command_cursor import AsyncCommandCursor
     from motorlite._api.core import CoreLike, TopologyLike
+    from motorlite.driver_info import DriverInfo
     from motorlite.options import ClientOptions
     from motorlite.stats import ClientStats
     from motorlite.values import Address
@@ -120,8 +121,7 @@ class ClientBase(Configured[DocumentT]):
 
         Source: handshake specification.
         """
-        instance("driver_info", driver_info, DriverInfo)
-        self._core.append_metadata(driver_info)
+        self._core.append_metadata(converted("driver_info", driver_info, as_driver_info))
 
     # --- operations ---
 

@@ -19,7 +19,6 @@ from motorlite._operations.insert import Insert
 from motorlite._operations.statements import delete_statement, replace_statement, update_statement
 from motorlite._operations.update import Update
 from motorlite.arguments import check_document, collation_document, hint_value
-from motorlite.requests import InsertOne
 from motorlite.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from motorlite._api.typings import Filter
     from motorlite._operations.bulk_runs import Run
     from motorlite.arguments import Hint, Pipeline
-    from motorlite.requests import DeleteMany, DeleteOne, ReplaceOne, UpdateMany, UpdateOne
+    from motorlite.requests import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 
 class CollectionWrites(CollectionBase[DocumentT]):
@@ -162,12 +161,12 @@ class CollectionWrites(CollectionBase[DocumentT]):
         Source: CRUD specification.
         """
         converted("ordered", ordered, boolean)
-        requests = list(requests)
         runs = ordered_runs(requests) if ordered else unordered_runs(requests)
-        for request in requests:
-            if isinstance(request, InsertOne):
-                check_document("document", request.document)
-                _identify(request.document)
+        for run in runs:
+            if run.kind == "insert":
+                for document in run.statements:
+                    check_document("document", document)
+                    _identify(document)
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
         details = await self._execute_runs(runs, ordered, session, timeoutMS, options)
         return BulkWriteResult(details or {}, details is not None)
