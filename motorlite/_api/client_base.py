@@ -96,6 +96,9 @@ class ClientBase(Configured[DocumentT]):
     def start_session(self, causal_consistency: bool | None = None) -> AsyncClientSession:
         """Start a session. It costs nothing until its first operation.
 
+        ``async with client.start_session()``, ``async with await client.start_session()`` and ``await
+        client.start_session()`` all give the session; one that is not in ``async with`` needs `end_session`.
+
         Args:
             causal_consistency: Whether reads observe the session's earlier operations; True by default.
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import pymongo
 import pytest
-from beanie import BulkWriter, DeleteRules, Document, Indexed, Link, View, WriteRules, init_beanie
-from beanie.operators import In, Inc, Set
+from beanie import BulkWriter, DeleteRules, Document, Indexed, Link, View, WriteRules, init_beanie, operators
 from pydantic import BaseModel
 
 from tests.live.clients import make_client
@@ -59,6 +58,10 @@ class Total(BaseModel):
     total: float
 
 
+# Without annotations.
+set_: Any = operators.Set
+inc: Any = operators.Inc
+
 CHOCOLATE = Category(name="Chocolate", description="A preparation of roasted and ground cacao seeds.")
 
 
@@ -109,7 +112,7 @@ async def test_queries(products: list[Product]) -> None:
     assert await chocolate.aggregate(
         [{"$group": {"_id": None, "total": {"$sum": "$price"}}}], projection_model=Total
     ).to_list() == [Total(total=8.95)]
-    assert await Product.find(In(Product.name, ["Mars", "Twix"])).exists()
+    assert await Product.find({"name": {"$in": ["Mars", "Twix"]}}).exists()
     assert [found.name for found in await Product.find(sort="name", limit=1, skip=1).to_list()] == ["Snickers"]
     assert await Product.distinct("name") == ["Mars", "Snickers", "Tony's"]
     assert [(found.category, found.total) for found in await Prices.find_all().to_list()] == [("Chocolate", 8.95)]
@@ -117,7 +120,7 @@ async def test_queries(products: list[Product]) -> None:
 
 async def test_updates(products: list[Product]) -> None:
     tonys, mars, snickers = products
-    await Product.find_one(Product.name == "Mars").update(Set({Product.price: 1.5}))
+    await Product.find_one(Product.name == "Mars").update(set_({Product.price: 1.5}))
     await Product.find(Product.price < 3).inc({Product.price: 1})
     assert sorted([found.price async for found in Product.find_all()]) == [2.5, 3, 5.95]
     mars.price = 7
@@ -126,7 +129,7 @@ async def test_updates(products: list[Product]) -> None:
     await snickers.save()  # the whole document, with its price of before
     await tonys.sync()
     await Product.find_one(Product.name == "Twix").upsert(
-        Set({Product.price: 3}), on_insert=Product(name="Twix", price=3, category=CHOCOLATE)
+        set_({Product.price: 3}), on_insert=Product(name="Twix", price=3, category=CHOCOLATE)
     )
     assert {found.name: found.price async for found in Product.find_all()} == {
         "Tony's": 5.95,
@@ -139,8 +142,8 @@ async def test_updates(products: list[Product]) -> None:
 async def test_bulk_writer(products: list[Product]) -> None:
     tonys, mars, snickers = products
     async with BulkWriter() as writer:
-        await tonys.update(Inc({Product.price: 1}), bulk_writer=writer)
-        await Product.find(Product.price < 1.5).update(Set({Product.description: "cheap"}), bulk_writer=writer)
+        await tonys.update(inc({Product.price: 1}), bulk_writer=writer)
+        await Product.find(Product.price < 1.5).update(set_({Product.description: "cheap"}), bulk_writer=writer)
         mars.price = 4
         await mars.replace(bulk_writer=writer)
         await Product.insert_one(Product(name="Twix", price=3, category=CHOCOLATE), bulk_writer=writer)
@@ -154,7 +157,7 @@ async def test_links_and_sessions(products: list[Product]) -> None:
     tonys = products[0]
     client: Any = Product.get_pymongo_collection().database.client
     async with client.start_session() as session:
-        shop = Shop(name="Corner", best=tonys)  # type: ignore[arg-type]  # as Beanie documents it
+        shop = Shop(name="Corner", best=tonys)
         await shop.insert(session=session, link_rule=WriteRules.WRITE)
         fetched = await Shop.find_one(Shop.name == "Corner", fetch_links=True, session=session)
     assert fetched is not None

@@ -17,7 +17,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.server_api import ServerApi, ServerApiVersion
 
 import motorlite
-from motorlite import AsyncMongoClient, monitoring, read_preferences, requests
+from motorlite import monitoring, read_preferences, requests
 from motorlite._api.publishing import make_publishers
 from motorlite._operations.statements import statement_of
 from motorlite._pool.auth.oidc import check_result
@@ -194,7 +194,7 @@ def test_append_metadata() -> None:
     client.append_metadata(theirs)
     assert core.driver_infos == [motorlite.DriverInfo("odm", "1.0")]
     wrong: Any = ("odm", "1.0", None)
-    with pytest.raises(TypeError, match="driver_info=.* is wrong: allowed is a DriverInfo"):
+    with pytest.raises(TypeError, match=r"driver_info=.* is wrong: allowed is a DriverInfo"):
         client.append_metadata(wrong)
 
 
