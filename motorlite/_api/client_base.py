@@ -15,7 +15,6 @@ from motorlite._api.validation import checked, converted, database_name
 from motorlite._operations.drop_database import DropDatabase
 from motorlite.driver_info import as_driver_info
 from motorlite.errors import InvalidOperation
-from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -56,20 +55,19 @@ class ClientBase(Configured[DocumentT]):
     # --- life cycle ---
 
     async def aconnect(self, timeoutMS: float | None = None) -> None:
-        """Connect now, and not at the first operation: find a server and ask it for a sign of life.
+        """Start to discover the deployment now, and not at the first operation, and wait for a server to read from.
+
+        It sends no command: whether the user may do anything, the first operation finds out.
 
         Args:
-            timeoutMS: The limit of the whole operation; 0 for no limit.
+            timeoutMS: How long to wait at most, if that is less than `serverSelectionTimeoutMS`; 0 for no limit.
 
         Raises:
             ServerSelectionTimeoutError: No server was found in time.
-            PyMongoError: The operation failed.
-
-        Retries: overload errors only (up to 5, with backoff).
+            ConfigurationError: The deployment cannot be used, or there are no SRV records for it.
         """
-        state, limit = self._begin(None, timeoutMS)
-        ping = UserCommand("admin", {"ping": 1}, read_preference=ReadPreference.NEAREST)
-        await ping.execute(self._core, state, limit)
+        _, limit = self._begin(None, timeoutMS)
+        await self._core.connect(limit)
 
     async def close(self) -> None:
         """End the server sessions, close all connections and stop all background work, for good.

@@ -336,6 +336,11 @@ class Core:
         """What is known of the deployment at this moment."""
         return self.topology.description if self._runtime is not None else _initial_description(self.options)
 
+    async def connect(self, deadline: Deadline) -> None:
+        """Wait for a server that can be read from; discovery has begun when the client was bound."""
+        until = self.now() + self.options.server_selection_timeout
+        await self.topology.select(ReadPreference.NEAREST, deadline, (), until)
+
     def new_operation_id(self) -> int:
         """An id for the command events of all commands that one call sends."""
         return new_operation_id()

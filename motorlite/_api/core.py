@@ -109,6 +109,10 @@ class CoreLike(Protocol):
         """
         ...
 
+    async def connect(self, deadline: Deadline) -> None:
+        """Wait for a server that can be read from. Usable after `enter`."""
+        ...
+
     def now(self) -> float:
         """The event loop's time, seconds."""
         ...

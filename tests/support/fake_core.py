@@ -127,6 +127,10 @@ class FakeCore:
         self.scope = inf
         self.is_closed = False
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
+        # The deadlines of `connect`.
+        self.connected: list[Deadline] = []
+        # What is known after it.
+        self.discovered: FakeTopology | None = None
         self.driver_infos: list[DriverInfo] = []
         self._operation_ids = count(1)
 
@@ -134,6 +138,11 @@ class FakeCore:
         if self.is_closed:
             raise InvalidOperation("closed")
         self.entered += 1
+
+    async def connect(self, deadline: Deadline) -> None:
+        self.connected.append(deadline)
+        if self.discovered is not None:
+            self.topology_description = self.discovered
 
     def now(self) -> float:
         return self.time
