@@ -341,6 +341,11 @@ class Core:
         until = self.now() + self.options.server_selection_timeout
         await self.topology.select(ReadPreference.NEAREST, deadline, (), until)
 
+    async def checkpoint(self) -> None:
+        """Give the event loop its turn."""
+        assert self._runtime is not None
+        await self._runtime.sleep(0)
+
     def new_operation_id(self) -> int:
         """An id for the command events of all commands that one call sends."""
         return new_operation_id()

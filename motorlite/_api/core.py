@@ -113,6 +113,10 @@ class CoreLike(Protocol):
         """Wait for a server that can be read from. Usable after `enter`."""
         ...
 
+    async def checkpoint(self) -> None:
+        """Give the event loop its turn; a cancelled caller is cancelled here."""
+        ...
+
     def now(self) -> float:
         """The event loop's time, seconds."""
         ...

@@ -124,6 +124,9 @@ class FakeCore:
         self.topology_description = FakeTopology("Unknown")
         self.entered = 0
         self.time = 1000.0
+        # By how much the clock advances whenever it is looked at: how long computations seem to take.
+        self.time_per_look = 0.0
+        self.checkpoints = 0
         self.scope = inf
         self.is_closed = False
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
@@ -144,7 +147,12 @@ class FakeCore:
         if self.discovered is not None:
             self.topology_description = self.discovered
 
+    async def checkpoint(self) -> None:
+        self.checkpoints += 1
+        await anyio.lowlevel.checkpoint()
+
     def now(self) -> float:
+        self.time += self.time_per_look
         return self.time
 
     def scope_deadline(self) -> float:

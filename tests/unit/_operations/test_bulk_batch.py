@@ -35,15 +35,15 @@ UNACKNOWLEDGED = WriteConcern(0)
 
 
 def insert(documents: Sequence[Any], start: int = 0, **options: Any) -> InsertBatch:
-    return InsertBatch("db", "coll", insert_run(documents), start, **options)
+    return InsertBatch("db", "coll", insert_run(list(documents)), start, **options)
 
 
 def updates(*statements: Any, start: int = 0, **options: Any) -> UpdateBatch:
-    return UpdateBatch("db", "coll", Run("update", statements, range(len(statements))), start, **options)
+    return UpdateBatch("db", "coll", Run("update", list(statements), range(len(statements))), start, **options)
 
 
 def deletes(*statements: Any, start: int = 0, **options: Any) -> DeleteBatch:
-    return DeleteBatch("db", "coll", Run("delete", statements, range(len(statements))), start, **options)
+    return DeleteBatch("db", "coll", Run("delete", list(statements), range(len(statements))), start, **options)
 
 
 def payload(batch: BulkBatch, facts: Any = V7_0) -> list[dict[str, Any]]:
