@@ -41,9 +41,10 @@ STATEMENT_ALLOWANCE: Final = 16 * 1024
 DECORATION_ALLOWANCE: Final = 16 * 1024
 # Header, flags, kind of the body; kind and size of the sequence, and the zero byte of its name; checksum.
 _ENVELOPE: Final = 16 + 4 + 1 + 1 + 4 + 1 + 4
-# What servers take at most, of which a batch is prepared before its server is known.
+# The most that a batch is prepared for, before its server is known: what servers take, and a third of the 48 MB that
+# they take. To put a message together and hand it to the socket cannot be interrupted; 48 MB held the loop for 90 ms.
 _MAX_STATEMENTS: Final = 100_000
-_MAX_MESSAGE_SIZE: Final = 48_000_000
+_MAX_SIZE: Final = 16 * 1024 * 1024
 # A slice ends after this much work, in bytes to encode; each statement counts as some more, for its fields.
 _WORK_PER_SLICE: Final = 64 * 1024
 _WORK_PER_STATEMENT: Final = 1024
@@ -151,7 +152,7 @@ class BulkBatch(Operation):
         encoded, statements = run.encoded, run.statements
         size, unseen = sum(map(len, encoded)), 0
         for position in range(start + len(encoded), min(start + _MAX_STATEMENTS, len(statements))):
-            if size > _MAX_MESSAGE_SIZE:
+            if size > _MAX_SIZE:
                 break
             try:
                 data = self._encode(position)
@@ -182,9 +183,10 @@ class BulkBatch(Operation):
             all_at_once(self.prepare())
         run, start = self._run, self._start
         body = len(bson.encode(document, codec_options=self.codec_options))
-        room = facts.max_message_size - _ENVELOPE - len(self._field) - body - DECORATION_ALLOWANCE
+        available = facts.max_message_size - _ENVELOPE - len(self._field) - body - DECORATION_ALLOWANCE
         allowance = 0 if self._are_documents else STATEMENT_ALLOWANCE
-        largest = min(facts.max_bson_object_size + allowance, room)
+        largest = min(facts.max_bson_object_size + allowance, available)
+        room = min(available, _MAX_SIZE)
         most = min(facts.max_write_batch_size, _MAX_STATEMENTS, len(run.statements) - start)
         count = 0
         for data in islice(run.encoded, most):
@@ -195,7 +197,7 @@ class BulkBatch(Operation):
                     f"the server takes at most {largest}"
                 )
             # What is too large becomes the first of the next batch, so that what precedes it is written.
-            if size > largest or size > room:
+            if size > largest or (count and size > room):
                 break
             room -= size
             count += 1
