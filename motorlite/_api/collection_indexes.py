@@ -97,7 +97,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         """Create indexes and return their names. Those that exist already are no error.
 
         Args:
-            indexes: What to create.
+            indexes: What to create, as IndexModel, which may be PyMongo's.
             session: The session to use.
             comment: Shown in the server's log and profile.
             commitQuorum: How many members must be ready (MongoDB 4.4 and later).

@@ -147,7 +147,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         """Execute write requests, in as few commands as order and the server's limits allow.
 
         Args:
-            requests: InsertOne, UpdateOne, UpdateMany, ReplaceOne, DeleteOne and DeleteMany.
+            requests: InsertOne, UpdateOne, UpdateMany, ReplaceOne, DeleteOne and DeleteMany, also PyMongo's.
             ordered: Execute them in order and stop at the first error; otherwise try all, in any order.
             bypass_document_validation: Write documents that the collection's validator would refuse.
             session: The session to use.

@@ -422,10 +422,9 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         connect: Has no effect: see `aconnect`.
         type_registry: Encoders and decoders of custom types.
         kwargs: The options of connection strings by their names (`timeoutMS`, `maxPoolSize`, `retryWrites`
-            ...), which
-            win over those in `host`, and options that are objects: `event_listeners`, `server_api`, `driver`,
-            `overload_policy`, `server_selector` (a function that is given the server descriptions that suit an
-            operation, and returns those of them that it may go to).
+            ...), which win over those in `host`, and options that are objects (PyMongo's are accepted where it has such
+            a class): `event_listeners`, `server_api`, `driver`, `overload_policy`, `server_selector` (a function that
+            is given the server descriptions that suit an operation, and returns those of them that it may go to).
 
     Raises:
         InvalidURI: The connection string is malformed.
