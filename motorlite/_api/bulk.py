@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite._execution.session import Session
 from motorlite._operations.bulk_batch import BATCHES
-from motorlite._operations.bulk_merge import merge
+from motorlite._operations.bulk_merge import is_long, merge
 from motorlite._operations.bulk_result import BulkResult
-from motorlite._operations.slices import release
+from motorlite._operations.slices import ITEMS, release
 from motorlite.errors import PyMongoError, WriteConcernError
 from motorlite.results import BulkWriteResult
 
@@ -85,7 +85,8 @@ class BulkWrite:
                 if not result.can_continue:
                     break
             for run in runs:
-                await self._turns.compute(release(run.statements), is_limited=False)
+                if len(run.statements) > ITEMS:
+                    await self._turns.compute(release(run.statements), is_limited=False)
         except PyMongoError as failure:
             if is_acknowledged:
                 failure.partial_result = BulkWriteResult(result.details, True)
@@ -114,7 +115,10 @@ class BulkWrite:
             reply = await self._execute_batch(batch)
             self._turns.restart()
             if reply is not None:
-                await self._turns.compute(merge(result, run, start, reply), is_limited=False)
+                if is_long(reply):
+                    await self._turns.compute(merge(result, run, start, reply), is_limited=False)
+                else:
+                    result.merge(run, start, reply)
             start += batch.count
 
     async def _execute_batch(self, batch: BulkBatch) -> Mapping[str, Any] | None:

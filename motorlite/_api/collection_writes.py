@@ -172,7 +172,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         turns = Turns(self._core, limit)
         requests = list(requests)
         runs = await turns.compute(ordered_runs(requests) if ordered else unordered_runs(requests))
-        await turns.compute(release(requests))
+        if len(requests) > ITEMS:
+            await turns.compute(release(requests))
         for run in runs:
             if run.kind == "insert":
                 await turns.compute(_take(iter(run.statements), [], []))

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _LISTS = ("writeErrors", "upserted")
 
 
+def is_long(reply: Mapping[str, Any]) -> bool:
+    """Whether there are enough errors or upserts in a reply for several slices."""
+    return any(isinstance(reply.get(name), list) and len(reply[name]) > ITEMS for name in _LISTS)
+
+
 def merge(result: BulkResult, run: Run, start: int, reply: Mapping[str, Any]) -> Slices[None]:
     """Add the reply to the batch that began at statement `start` of `run`."""
     for part in _parts(reply):

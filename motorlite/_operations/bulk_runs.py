@@ -62,7 +62,7 @@ def ordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
             runs.append(Run(kind, statements, indexes))
         statements.append(statement)
         indexes.append(index)
-        if not index % ITEMS:
+        if index % ITEMS == ITEMS - 1:
             yield
     return _not_empty(runs)
 
@@ -75,7 +75,7 @@ def unordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
         kind, statement = statement_of(request)
         statements[kind].append(statement)
         indexes[kind].append(index)
-        if not index % ITEMS:
+        if index % ITEMS == ITEMS - 1:
             yield
     return _not_empty([Run(kind, statements[kind], indexes[kind]) for kind in KINDS if indexes[kind]])
 

@@ -23,6 +23,6 @@ def test_all_at_once() -> None:
 
 def test_release() -> None:
     items: list[Any] = list(range(ITEMS * 2 + 1))
-    assert [len(items) for _ in release(items)] == [ITEMS + 1, 1, 0]
+    assert [len(items) for _ in release(items)] == [ITEMS + 1, 1]
     assert items == []
     assert list(release([])) == []
