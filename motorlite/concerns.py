@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._pymongo_objects import is_like
 from motorlite.arguments import check_boolean
 from motorlite.errors import ConfigurationError
 
@@ -115,6 +116,24 @@ class WriteConcern(_Concern):
 
 def _write_concern(document: Mapping[str, Any]) -> WriteConcern:
     return WriteConcern(**document)
+
+
+def as_read_concern(value: Any) -> ReadConcern:
+    """A read concern, which may be PyMongo's. Raises TypeError."""
+    if isinstance(value, ReadConcern):
+        return value
+    if not is_like(value, ReadConcern):
+        raise TypeError("allowed is a ReadConcern")
+    return ReadConcern(value.level)
+
+
+def as_write_concern(value: Any) -> WriteConcern:
+    """A write concern, which may be PyMongo's. Raises TypeError."""
+    if isinstance(value, WriteConcern):
+        return value
+    if not is_like(value, WriteConcern):
+        raise TypeError("allowed is a WriteConcern")
+    return _write_concern(value.document)
 
 
 def _non_negative(name: str, value: object, allowed: str) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from motorlite._pymongo_objects import is_like
 from motorlite.auth_oidc import OIDCCallback
 from motorlite.errors import ConfigurationError
 
@@ -165,7 +166,7 @@ def _check_oidc(username: str | None, properties: Mapping[str, Any]) -> None:
             f"TOKEN_RESOURCE goes with ENVIRONMENT {' and '.join(_OIDC_WITH_RESOURCE)}, and they need it"
         )
     for name in ("OIDC_CALLBACK", "OIDC_HUMAN_CALLBACK"):
-        if name in properties and not isinstance(properties[name], OIDCCallback):
+        if name in properties and not is_like(properties[name], OIDCCallback):
             raise ConfigurationError(f"{name} must be a motorlite.auth_oidc.OIDCCallback")
     if "ALLOWED_HOSTS" in properties and "OIDC_HUMAN_CALLBACK" not in properties:
         raise ConfigurationError("ALLOWED_HOSTS is only for OIDC_HUMAN_CALLBACK")

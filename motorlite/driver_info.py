@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from motorlite._pymongo_objects import is_like
 from motorlite.errors import ConfigurationError
 from motorlite.values import is_encodable
 
@@ -44,3 +45,17 @@ class DriverInfo(_Fields):
             if _DELIMITER in value:
                 raise ConfigurationError(f"DriverInfo {field} must not contain {_DELIMITER!r}, got {value!r}")
         return super().__new__(cls, name, version, platform)
+
+
+def as_driver_info(value: Any) -> DriverInfo:
+    """A DriverInfo, which may be PyMongo's.
+
+    Raises:
+        TypeError: It is none.
+        ConfigurationError: A field cannot be used.
+    """
+    if isinstance(value, DriverInfo):
+        return value
+    if not is_like(value, DriverInfo):
+        raise TypeError("allowed is a DriverInfo")
+    return DriverInfo(value.name, value.version, value.platform)

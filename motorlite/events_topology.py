@@ -100,6 +100,17 @@ class ServerHeartbeatStartedEvent(ServerHeartbeatEvent):
     __slots__ = ()
 
 
+class HeartbeatReply(dict[str, Any]):
+    """The server's answer to a check."""
+
+    __slots__ = ()
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The answer itself, under PyMongo's name for it."""
+        return self
+
+
 class ServerHeartbeatSucceededEvent(ServerHeartbeatEvent):
     """A server answered its monitor after `duration` seconds."""
 
@@ -108,7 +119,7 @@ class ServerHeartbeatSucceededEvent(ServerHeartbeatEvent):
     def __init__(self, connection_id: Address, awaited: bool, duration: float, reply: Mapping[str, Any]) -> None:
         super().__init__(connection_id, awaited)
         self.duration: float = duration
-        self.reply: Mapping[str, Any] = reply
+        self.reply: HeartbeatReply = HeartbeatReply(reply)
 
 
 class ServerHeartbeatFailedEvent(ServerHeartbeatEvent):

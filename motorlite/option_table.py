@@ -9,7 +9,7 @@ from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 
 from motorlite import monitoring
-from motorlite.driver_info import DriverInfo
+from motorlite.driver_info import as_driver_info
 from motorlite.errors import ConfigurationError
 from motorlite.option_values import (
     COMPRESSORS,
@@ -37,7 +37,7 @@ from motorlite.option_values import (
 )
 from motorlite.read_preferences import MODES
 from motorlite.retry import OverloadRetry
-from motorlite.server_api import ServerApi
+from motorlite.server_api import as_server_api
 
 if TYPE_CHECKING:
     from motorlite.option_values import Parser
@@ -245,8 +245,8 @@ _OPTIONS = (
     Option("tzinfo", lambda value: value, "a datetime.tzinfo", is_in_uri=False, accepts_none=True),
     # The client.
     _boolean("connect", accepts_none=True),
-    Option("driver", instance_of(DriverInfo), "a motorlite DriverInfo", is_in_uri=False, accepts_none=True),
-    Option("server_api", instance_of(ServerApi), "a motorlite ServerApi", is_in_uri=False, accepts_none=True),
+    Option("driver", as_driver_info, "a DriverInfo", is_in_uri=False, accepts_none=True),
+    Option("server_api", as_server_api, "a ServerApi", is_in_uri=False, accepts_none=True),
     Option(
         "event_listeners",
         event_listeners(_LISTENERS),

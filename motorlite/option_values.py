@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias
 
+from motorlite._pymongo_objects import is_like
 from motorlite.errors import ConfigurationError
-from motorlite.read_preferences import MODES, _ServerMode
+from motorlite.read_preferences import MODES, _ServerMode, as_read_preference
 from motorlite.values import is_encodable
 
 Parser: TypeAlias = Callable[[object], Any]
@@ -183,10 +184,7 @@ def write_concern_w(value: object) -> int | str:
 
 def read_preference(value: object) -> _ServerMode | str:
     """The name of a mode, or a whole read preference."""
-    if isinstance(value, _ServerMode):
-        return value
-    mode: str = one_of(*MODES)(value)
-    return mode
+    return one_of(*MODES)(value) if isinstance(value, str) else as_read_preference(value)
 
 
 def read_preference_tags(value: object) -> list[dict[str, str]]:
@@ -218,7 +216,7 @@ def event_listeners(kinds: tuple[type[object], ...]) -> Parser:
     """A sequence of listeners."""
 
     def parse(value: object) -> tuple[object, ...]:
-        if not isinstance(value, Sequence) or not all(isinstance(item, kinds) for item in value):
+        if not isinstance(value, Sequence) or not all(any(is_like(item, kind) for kind in kinds) for item in value):
             raise TypeError
         return tuple(value)
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
+from motorlite._pymongo_objects import is_like
 from motorlite.errors import ConfigurationError
 
 __all__ = [
@@ -215,6 +216,17 @@ class ReadPreference:
 
 
 _WITH_SECONDARIES = (PrimaryPreferred, Secondary, SecondaryPreferred, Nearest)
+
+
+def as_read_preference(value: Any) -> _ServerMode:
+    """A read preference, which may be PyMongo's. Raises TypeError."""
+    if isinstance(value, _ServerMode):
+        return value
+    for kind in (Primary, *_WITH_SECONDARIES):
+        if is_like(value, kind):
+            # Not `value.hedge`, which warns: making the preference did that already.
+            return _restore(kind, value.mode, value.tag_sets, value.max_staleness, value.document.get("hedge"))
+    raise TypeError("allowed is a read preference (ReadPreference.NEAREST ...)")
 
 
 def make_read_preference(mode: int, tag_sets: TagSets | None, max_staleness: int = -1) -> _ServerMode:

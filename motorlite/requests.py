@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from motorlite import arguments
+from motorlite._pymongo_objects import is_like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -328,3 +329,31 @@ class SearchIndexModel:
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value!r}" for name, value in self._document.items())
         return f"{type(self).__name__}({options})"
+
+
+def model_documents(kind: type[IndexModel] | type[SearchIndexModel], models: Any) -> list[Mapping[str, Any]]:
+    """The documents of a list of models, which may be PyMongo's. Raises TypeError."""
+    if not isinstance(models, list | tuple) or not all(is_like(model, kind) for model in models):
+        raise TypeError(f"allowed is a list of {kind.__name__}")
+    return [model.document for model in models]
+
+
+_KINDS: Final[tuple[type[_Request], ...]] = (InsertOne, UpdateOne, ReplaceOne, DeleteOne, UpdateMany, DeleteMany)
+# What PyMongo's requests call the document that they are about, besides the underscore.
+_DOCUMENTS: Final = ("document", "replacement", "update")
+
+
+def as_request(request: Any) -> _Request:
+    """A write request, which may be PyMongo's.
+
+    Raises:
+        TypeError: Not a request, or an argument of it is of a wrong type.
+    """
+    if isinstance(request, _KINDS):
+        return request
+    for kind in _KINDS:
+        if is_like(request, kind):
+            names = {name: "_doc" if name in _DOCUMENTS else f"_{name}" for name in (*kind._shown, "namespace")}
+            # `sort` came with PyMongo 4.11.
+            return kind(**{name: getattr(request, theirs, None) for name, theirs in names.items()})
+    raise TypeError(f"not a write request: {request!r}")

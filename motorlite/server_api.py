@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+from motorlite._pymongo_objects import is_like
 
 __all__ = ["ServerApi", "ServerApiVersion"]
 
@@ -50,3 +52,12 @@ class ServerApi:
     def __repr__(self) -> str:
         version, strict, deprecation_errors = self._fields()
         return f"ServerApi({version!r}, strict={strict}, deprecation_errors={deprecation_errors})"
+
+
+def as_server_api(value: Any) -> ServerApi:
+    """A ServerApi, which may be PyMongo's. Raises TypeError."""
+    if isinstance(value, ServerApi):
+        return value
+    if not is_like(value, ServerApi):
+        raise TypeError("allowed is a ServerApi")
+    return ServerApi(value.version, value.strict, value.deprecation_errors)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite._execution.session import Session
 from motorlite._operations.bulk_batch import BATCHES
+from motorlite._operations.bulk_merge import is_long, merge
 from motorlite._operations.bulk_result import BulkResult
+from motorlite._operations.slices import ITEMS, release
 from motorlite.errors import PyMongoError, WriteConcernError
 from motorlite.results import BulkWriteResult
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from motorlite._api.core import CoreLike
     from motorlite._api.settings import Settings
+    from motorlite._api.turns import Turns
     from motorlite._operations.bulk_batch import BulkBatch
     from motorlite._operations.bulk_runs import Run
     from motorlite.deadline import Deadline
@@ -35,6 +38,7 @@ class BulkWrite:
         "_options",
         "_session",
         "_settings",
+        "_turns",
     )
 
     def __init__(
@@ -43,6 +47,7 @@ class BulkWrite:
         settings: Settings,
         names: tuple[str, str],
         deadline: Deadline,
+        turns: Turns,
         *,
         is_ordered: bool,
         options: Mapping[str, Any],
@@ -52,6 +57,7 @@ class BulkWrite:
         # Of the database and of the collection.
         self._names = names
         self._deadline = deadline
+        self._turns = turns
         self._is_ordered = is_ordered
         self._options = options
         self._operation_id = core.new_operation_id()
@@ -78,6 +84,9 @@ class BulkWrite:
                 await self._execute_run(run, result)
                 if not result.can_continue:
                     break
+            for run in runs:
+                if len(run.statements) > ITEMS:
+                    await self._turns.compute(release(run.statements), is_limited=False)
         except PyMongoError as failure:
             if is_acknowledged:
                 failure.partial_result = BulkWriteResult(result.details, True)
@@ -102,9 +111,14 @@ class BulkWrite:
                 write_concern=self._settings.write_concern,
                 **self._options,
             )
+            await self._turns.compute(batch.prepare())
             reply = await self._execute_batch(batch)
+            self._turns.restart()
             if reply is not None:
-                result.merge(run, start, reply)
+                if is_long(reply):
+                    await self._turns.compute(merge(result, run, start, reply), is_limited=False)
+                else:
+                    result.merge(run, start, reply)
             start += batch.count
 
     async def _execute_batch(self, batch: BulkBatch) -> Mapping[str, Any] | None:

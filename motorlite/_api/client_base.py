@@ -11,17 +11,17 @@ from motorlite._api.method_options import LIST_DATABASES_CHECKS, ListDatabasesOp
 from motorlite._api.session import AsyncClientSession, SessionOptions
 from motorlite._api.settings import Configured, Settings
 from motorlite._api.typings import DocumentT
-from motorlite._api.validation import checked, database_name, instance
+from motorlite._api.validation import checked, converted, database_name
 from motorlite._operations.drop_database import DropDatabase
-from motorlite.driver_info import DriverInfo
+from motorlite.driver_info import as_driver_info
 from motorlite.errors import InvalidOperation
-from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from motorlite._api.command_cursor import AsyncCommandCursor
     from motorlite._api.core import CoreLike, TopologyLike
+    from motorlite.driver_info import DriverInfo
     from motorlite.options import ClientOptions
     from motorlite.stats import ClientStats
     from motorlite.values import Address
@@ -55,20 +55,19 @@ class ClientBase(Configured[DocumentT]):
     # --- life cycle ---
 
     async def aconnect(self, timeoutMS: float | None = None) -> None:
-        """Connect now, and not at the first operation: find a server and ask it for a sign of life.
+        """Start to discover the deployment now, and not at the first operation, and wait for a server to read from.
+
+        It sends no command: whether the user may do anything, the first operation finds out.
 
         Args:
-            timeoutMS: The limit of the whole operation; 0 for no limit.
+            timeoutMS: How long to wait at most, if that is less than `serverSelectionTimeoutMS`; 0 for no limit.
 
         Raises:
             ServerSelectionTimeoutError: No server was found in time.
-            PyMongoError: The operation failed.
-
-        Retries: overload errors only (up to 5, with backoff).
+            ConfigurationError: The deployment cannot be used, or there are no SRV records for it.
         """
-        state, limit = self._begin(None, timeoutMS)
-        ping = UserCommand("admin", {"ping": 1}, read_preference=ReadPreference.NEAREST)
-        await ping.execute(self._core, state, limit)
+        _, limit = self._begin(None, timeoutMS)
+        await self._core.connect(limit)
 
     async def close(self) -> None:
         """End the server sessions, close all connections and stop all background work, for good.
@@ -97,6 +96,9 @@ class ClientBase(Configured[DocumentT]):
     def start_session(self, causal_consistency: bool | None = None) -> AsyncClientSession:
         """Start a session. It costs nothing until its first operation.
 
+        ``async with client.start_session()``, ``async with await client.start_session()`` and ``await
+        client.start_session()`` all give the session; one that is not in ``async with`` needs `end_session`.
+
         Args:
             causal_consistency: Whether reads observe the session's earlier operations; True by default.
 
@@ -122,8 +124,7 @@ class ClientBase(Configured[DocumentT]):
 
         Source: handshake specification.
         """
-        instance("driver_info", driver_info, DriverInfo)
-        self._core.append_metadata(driver_info)
+        self._core.append_metadata(converted("driver_info", driver_info, as_driver_info))
 
     # --- operations ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from bson.codec_options import CodecOptions
@@ -13,7 +14,7 @@ from motorlite._api.lists import listed
 from motorlite._api.method_options import RENAME_CHECKS, TIME_CHECKS, RenameOptions, TimeOptions
 from motorlite._api.server_cursor import GetMoreOptions
 from motorlite._api.typings import DocumentT
-from motorlite._api.validation import checked, collection_name, converted, instance, server_milliseconds
+from motorlite._api.validation import checked, collection_name, converted, server_milliseconds
 from motorlite._operations.common import NAMESPACE_NOT_FOUND
 from motorlite._operations.create_indexes import CreateIndexes
 from motorlite._operations.drop import Drop
@@ -25,7 +26,7 @@ from motorlite._replies import document, text
 from motorlite.arguments import index_document, index_name
 from motorlite.errors import OperationFailure
 from motorlite.read_preferences import ReadPreference
-from motorlite.requests import IndexModel
+from motorlite.requests import IndexModel, model_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,7 +99,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         """Create indexes and return their names. Those that exist already are no error.
 
         Args:
-            indexes: What to create.
+            indexes: What to create, as IndexModel, which may be PyMongo's.
             session: The session to use.
             comment: Shown in the server's log and profile.
             commitQuorum: How many members must be ready (MongoDB 4.4 and later).
@@ -113,15 +114,13 @@ class CollectionIndexes(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
-        instance("indexes", indexes, list, "a list of IndexModel")
-        for index in indexes:
-            instance("indexes", index, IndexModel, "a list of IndexModel")
+        documents = converted("indexes", indexes, partial(model_documents, IndexModel))
         server_time = None if maxTimeMS is None else converted("maxTimeMS", maxTimeMS, server_milliseconds)
         write_concern = self._settings.write_concern
         state, limit = self._begin(session, timeoutMS, write_concern.acknowledged)
         operation = CreateIndexes(
             *self._names,
-            [index.document for index in indexes],
+            documents,
             codec_options=self._settings.codec_options,
             write_concern=write_concern,
             commit_quorum=commitQuorum,

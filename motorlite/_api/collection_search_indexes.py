@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from bson.codec_options import CodecOptions
@@ -11,16 +12,17 @@ from motorlite._api.aggregation import aggregation
 from motorlite._api.collection_base import CollectionBase
 from motorlite._api.method_options import AGGREGATE_CHECKS, TIME_CHECKS, AggregateOptions, TimeOptions
 from motorlite._api.typings import DocumentT
-from motorlite._api.validation import checked, converted, mapping, text, wrong
+from motorlite._api.validation import checked, converted, mapping, text
 from motorlite._operations.common import NAMESPACE_NOT_FOUND
 from motorlite._operations.create_search_indexes import CreateSearchIndexes
 from motorlite._operations.drop_search_index import DropSearchIndex
 from motorlite._operations.list_search_indexes import ListSearchIndexes, search_index_stages
 from motorlite._operations.update_search_index import UpdateSearchIndex
+from motorlite._pymongo_objects import is_like
 from motorlite.concerns import ReadConcern, WriteConcern
 from motorlite.errors import OperationFailure
 from motorlite.read_preferences import ReadPreference
-from motorlite.requests import SearchIndexModel
+from motorlite.requests import SearchIndexModel, model_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +67,8 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
-        models = [converted("model", model, _search_index_model)]
-        names = await self._create_search_indexes("create_search_index", models, session, comment, {**options})
+        documents = [converted("model", model, _search_index_document)]
+        names = await self._create_search_indexes("create_search_index", documents, session, comment, {**options})
         return names[0]
 
     async def create_search_indexes(
@@ -94,20 +96,18 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
-        if not isinstance(models, list | tuple) or not all(isinstance(model, SearchIndexModel) for model in models):
-            raise TypeError(wrong("models", models, "a list of SearchIndexModel"))
-        return await self._create_search_indexes("create_search_indexes", models, session, comment, {**options})
+        documents = converted("models", models, partial(model_documents, SearchIndexModel))
+        return await self._create_search_indexes("create_search_indexes", documents, session, comment, {**options})
 
     async def _create_search_indexes(
         self,
         method: str,
-        models: Sequence[SearchIndexModel],
+        documents: list[Mapping[str, Any]],
         session: AsyncClientSession | None,
         comment: Any,
         options: dict[str, Any],
     ) -> list[str]:
         state, limit, server_time = self._begin_change(method, session, options)
-        documents = [model.document for model in models]
         operation = CreateSearchIndexes(*self._names, documents, comment=comment, max_time_ms=server_time)
         names: list[str] = await self._core.executor.execute(operation, state, limit)
         return names
@@ -225,10 +225,11 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
                 raise
 
 
-def _search_index_model(value: Any) -> SearchIndexModel:
-    """A SearchIndexModel, or a mapping with the arguments of one."""
-    if isinstance(value, SearchIndexModel):
-        return value
+def _search_index_document(value: Any) -> Mapping[str, Any]:
+    """The document of a SearchIndexModel, or of a mapping with the arguments of one."""
+    if is_like(value, SearchIndexModel):
+        document: Mapping[str, Any] = value.document
+        return document
     if not isinstance(value, Mapping) or "definition" not in value:
         raise TypeError("allowed is a SearchIndexModel, or a mapping with `definition`")
-    return SearchIndexModel(**value)
+    return SearchIndexModel(**value).document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from bson.objectid import ObjectId
@@ -11,15 +12,16 @@ from motorlite._api.bulk import BulkWrite
 from motorlite._api.collection_base import CollectionBase
 from motorlite._api.limits import deadline
 from motorlite._api.session import state_of
+from motorlite._api.turns import Turns
 from motorlite._api.typings import DocumentT
 from motorlite._api.validation import boolean, converted
 from motorlite._operations.bulk_runs import insert_run, ordered_runs, unordered_runs
 from motorlite._operations.delete import Delete
 from motorlite._operations.insert import Insert
+from motorlite._operations.slices import ITEMS, release
 from motorlite._operations.statements import delete_statement, replace_statement, update_statement
 from motorlite._operations.update import Update
 from motorlite.arguments import check_document, collation_document, hint_value
-from motorlite.requests import InsertOne
 from motorlite.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
 if TYPE_CHECKING:
@@ -27,9 +29,12 @@ if TYPE_CHECKING:
 
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import Filter
+    from motorlite._execution.session import Session
     from motorlite._operations.bulk_runs import Run
+    from motorlite._operations.slices import Slices
     from motorlite.arguments import Hint, Pipeline
-    from motorlite.requests import DeleteMany, DeleteOne, ReplaceOne, UpdateMany, UpdateOne
+    from motorlite.deadline import Deadline
+    from motorlite.requests import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 
 class CollectionWrites(CollectionBase[DocumentT]):
@@ -115,15 +120,16 @@ class CollectionWrites(CollectionBase[DocumentT]):
         """
         if isinstance(documents, dict | str | bytes):
             raise TypeError(f"documents={documents!r} is wrong; allowed: a list of documents")
-        found: list[Any] = list(documents)
-        inserted_ids = []
-        for document in found:
-            check_document("documents", document)
-            inserted_id = _identify(document)
-            if inserted_id is not None or not isinstance(document, RawBSONDocument):
-                inserted_ids.append(inserted_id)
+        converted("ordered", ordered, boolean)
+        state, limit = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
+        turns = Turns(self._core, limit)
+        taken = documents if isinstance(documents, Iterator) else iter(list(documents))
+        # Freeing a caller's only reference takes long: what is in `found` is released in slices.
+        del documents
+        found, inserted_ids = list[Any](), list[Any]()
+        await turns.compute(_take(taken, found, inserted_ids))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment}
-        details = await self._execute_runs([insert_run(found)], ordered, session, timeoutMS, options)
+        details = await self._execute_runs([insert_run(found)], ordered, state, limit, turns, options)
         return InsertManyResult(inserted_ids, details is not None)
 
     async def bulk_write(
@@ -141,7 +147,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         """Execute write requests, in as few commands as order and the server's limits allow.
 
         Args:
-            requests: InsertOne, UpdateOne, UpdateMany, ReplaceOne, DeleteOne and DeleteMany.
+            requests: InsertOne, UpdateOne, UpdateMany, ReplaceOne, DeleteOne and DeleteMany, also PyMongo's.
             ordered: Execute them in order and stop at the first error; otherwise try all, in any order.
             bypass_document_validation: Write documents that the collection's validator would refuse.
             session: The session to use.
@@ -162,28 +168,30 @@ class CollectionWrites(CollectionBase[DocumentT]):
         Source: CRUD specification.
         """
         converted("ordered", ordered, boolean)
+        state, limit = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
+        turns = Turns(self._core, limit)
         requests = list(requests)
-        runs = ordered_runs(requests) if ordered else unordered_runs(requests)
-        for request in requests:
-            if isinstance(request, InsertOne):
-                check_document("document", request.document)
-                _identify(request.document)
+        runs = await turns.compute(ordered_runs(requests) if ordered else unordered_runs(requests))
+        if len(requests) > ITEMS:
+            await turns.compute(release(requests))
+        for run in runs:
+            if run.kind == "insert":
+                await turns.compute(_take(iter(run.statements), [], []))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
-        details = await self._execute_runs(runs, ordered, session, timeoutMS, options)
+        details = await self._execute_runs(runs, ordered, state, limit, turns, options)
         return BulkWriteResult(details or {}, details is not None)
 
     async def _execute_runs(
         self,
         runs: Sequence[Run],
         ordered: bool,
-        session: AsyncClientSession | None,
-        timeout_ms: float | None,
+        session: Session | None,
+        limit: Deadline,
+        turns: Turns,
         options: Mapping[str, Any],
     ) -> dict[str, Any] | None:
-        converted("ordered", ordered, boolean)
-        state, limit = self._begin(session, timeout_ms, self._settings.write_concern.acknowledged)
-        bulk = BulkWrite(self._core, self._settings, self._names, limit, is_ordered=ordered, options=options)
-        return await bulk.execute(runs, state)
+        bulk = BulkWrite(self._core, self._settings, self._names, limit, turns, is_ordered=ordered, options=options)
+        return await bulk.execute(runs, session)
 
     async def update_one(
         self,
@@ -441,6 +449,19 @@ class CollectionWrites(CollectionBase[DocumentT]):
             comment=comment,
         )
         return DeleteResult(await self._core.executor.execute(operation, state, limit), acknowledged)
+
+
+def _take(documents: Iterator[Any], found: list[Any], inserted_ids: list[Any]) -> Slices[None]:
+    """Check all `documents`, give those an _id that have none, and put them into `found`, the ids into another list."""
+    for document in documents:
+        if type(document) is not dict:
+            check_document("documents", document)
+        inserted_id = _identify(document)
+        if inserted_id is not None or not isinstance(document, RawBSONDocument):
+            inserted_ids.append(inserted_id)
+        found.append(document)
+        if not len(found) % ITEMS:
+            yield
 
 
 def _identify(document: Any) -> Any:

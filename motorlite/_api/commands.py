@@ -15,7 +15,7 @@ from motorlite._api.validation import converted, instance, mapping, server_milli
 from motorlite._operations.aggregate import waits_for_data
 from motorlite._operations.run_command import RunCommand, RunCursorCommand
 from motorlite.errors import AutoReconnect, OperationFailure
-from motorlite.read_preferences import ReadPreference, _ServerMode
+from motorlite.read_preferences import ReadPreference, as_read_preference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from motorlite._api.typings import TimeoutMode
     from motorlite._execution.session import Session
     from motorlite.deadline import Deadline
+    from motorlite.read_preferences import _ServerMode
 
 
 def command_document(command: Any, value: Any, comment: Any, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,7 +54,7 @@ class UserCommand:
         allowed_errors: Sequence[str | int] | None = None,
     ) -> None:
         if read_preference is not None:
-            instance("read_preference", read_preference, _ServerMode)
+            read_preference = converted("read_preference", read_preference, as_read_preference)
         if codec_options is not None:
             instance("codec_options", codec_options, CodecOptions)
         self._database = database
@@ -114,7 +115,7 @@ def cursor_of_command(
 ) -> AsyncCommandCursor[Any]:
     """The cursor of a command (run command specification, "runCursorCommand")."""
     if read_preference is not None:
-        instance("read_preference", read_preference, _ServerMode)
+        read_preference = converted("read_preference", read_preference, as_read_preference)
     if codec_options is not None:
         instance("codec_options", codec_options, CodecOptions)
     if max_await_time_ms is not None:

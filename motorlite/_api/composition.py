@@ -349,6 +349,16 @@ class Core:
         """What is known of the deployment at this moment."""
         return self.topology.description if self._runtime is not None else _initial_description(self.options)
 
+    async def connect(self, deadline: Deadline) -> None:
+        """Wait for a server that can be read from; discovery has begun when the client was bound."""
+        until = self.now() + self.options.server_selection_timeout
+        await self.topology.select(ReadPreference.NEAREST, deadline, (), until)
+
+    async def checkpoint(self) -> None:
+        """Give the event loop its turn."""
+        assert self._runtime is not None
+        await self._runtime.sleep(0)
+
     def new_operation_id(self) -> int:
         """An id for the command events of all commands that one call sends."""
         return new_operation_id()

@@ -109,6 +109,14 @@ class CoreLike(Protocol):
         """
         ...
 
+    async def connect(self, deadline: Deadline) -> None:
+        """Wait for a server that can be read from. Usable after `enter`."""
+        ...
+
+    async def checkpoint(self) -> None:
+        """Give the event loop its turn; a cancelled caller is cancelled here."""
+        ...
+
     def now(self) -> float:
         """The event loop's time, seconds."""
         ...

@@ -91,6 +91,11 @@ def sort_document(value: Any) -> dict[str, Any]:
     return arguments.index_document([value] if isinstance(value, str) else value)
 
 
+def find_sort(value: Any) -> dict[str, Any]:
+    """A sort as an argument of `find`, which may be empty there, as PyMongo's (object mappers pass ``[]``)."""
+    return sort_document(value) if value else {}
+
+
 def hint_value(value: Any) -> Any:
     """An index by name or by keys."""
     return arguments.hint_value(value)
@@ -109,7 +114,7 @@ FIND_ONE_CHECKS: validation.Checks = {
     "limit": validation.integer,
     "batch_size": validation.count,
     "no_cursor_timeout": validation.boolean,
-    "sort": sort_document,
+    "sort": find_sort,
     "allow_partial_results": validation.boolean,
     "oplog_replay": validation.boolean,
     "collation": arguments.collation_document,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack, overload
 
 from bson.dbref import DBRef
 
+from motorlite._api import missing
 from motorlite._api.client_base import ClientBase
 from motorlite._api.collection_find_and_modify import CollectionFindAndModify
 from motorlite._api.collection_indexes import CollectionIndexes
@@ -18,6 +19,7 @@ from motorlite._api.collection_search_indexes import CollectionSearchIndexes
 from motorlite._api.collection_writes import CollectionWrites
 from motorlite._api.composition import Core
 from motorlite._api.database_base import DatabaseBase, name_of
+from motorlite._api.missing import no_attribute
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._api.validation import collection_name, database_name, instance
 from motorlite.errors import ConfigurationError
@@ -128,18 +130,20 @@ class AsyncCollection(
 
     def __getattr__(self, name: str) -> AsyncCollection[DocumentT]:
         """The collection ``"this.name"``; use item access for a name that starts with an underscore."""
-        if name.startswith("_"):
-            raise AttributeError(
-                f"AsyncCollection has no attribute {name!r}; a collection of that name: collection[{name!r}]"
-            )
+        if name.startswith("_") or name in missing.COLLECTION:
+            instead = f"; a collection of that name is collection[{name!r}]"
+            raise no_attribute("AsyncCollection", name, missing.COLLECTION, instead)
         return self[name]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse a call: what looked like a method is a collection."""
-        raise TypeError(
-            f"AsyncCollection is not callable: there is no method {self._name.rpartition('.')[2]!r}, "
-            f"so it was taken for the collection {self.full_name!r}"
-        )
+    if not TYPE_CHECKING:  # type checkers report the call by themselves, and go on
+
+        def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+            """Refuse a call: what looked like a method is a collection."""
+            name = self._name.rpartition(".")[2]
+            raise TypeError(
+                f"AsyncCollection is not callable: there is no method {name!r}, "
+                f"so it was taken for the collection {self.full_name!r}"
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AsyncCollection):
@@ -149,7 +153,7 @@ class AsyncCollection(
     def __hash__(self) -> int:
         return hash((self._database, self._name))
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:  # not NoReturn: type checkers would skip what follows a truth test
         """Refuse a truth test, which is mostly a forgotten ``is not None``."""
         raise NotImplementedError("a collection is neither true nor false; compare with None instead")
 
@@ -278,11 +282,19 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
 
     def __getattr__(self, name: str) -> AsyncCollection[DocumentT]:
         """A collection of this database; use item access for a name that starts with an underscore."""
-        if name.startswith("_"):
-            raise AttributeError(
-                f"AsyncDatabase has no attribute {name!r}; a collection of that name is database[{name!r}]"
-            )
+        if name.startswith("_") or name in missing.DATABASE:
+            instead = f"; a collection of that name is database[{name!r}]"
+            raise no_attribute("AsyncDatabase", name, missing.DATABASE, instead)
         return self[name]
+
+    if not TYPE_CHECKING:  # type checkers report the call by themselves, and go on
+
+        def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+            """Refuse a call: what looked like a method is a database."""
+            raise TypeError(
+                f"AsyncDatabase is not callable: AsyncMongoClient has no method {self._name!r}, "
+                "so it was taken for the database of that name"
+            )
 
     async def create_collection(
         self,
@@ -384,7 +396,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
     def __hash__(self) -> int:
         return hash((self._client, self._name))
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:  # not NoReturn: type checkers would skip what follows a truth test
         """Refuse a truth test, which is mostly a forgotten ``is not None``."""
         raise NotImplementedError("a database is neither true nor false; compare with None instead")
 
@@ -410,11 +422,11 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         connect: Has no effect: see `aconnect`.
         type_registry: Encoders and decoders of custom types.
         kwargs: The options of connection strings by their names (`timeoutMS`, `maxPoolSize`, `retryWrites`
-            ...), which
-            win over those in `host`, and options that are objects: `event_listeners`, `server_api`, `driver`,
-            `overload_policy`, `server_selector` (a function that is given the server descriptions that suit an
-            operation, and returns a list of those that it may go to; when it raises, or returns something else, the
-            operation fails with a ConfigurationError, whose cause is what it raised).
+            ...), which win over those in `host`, and options that are objects (PyMongo's are accepted where it has such
+            a class): `event_listeners`, `server_api`, `driver`, `overload_policy`, `server_selector` (a function that
+            is given the server descriptions that suit an operation, and returns a list of those that it may go to; when
+            it raises, or returns something else, the operation fails with a ConfigurationError, whose cause is what it
+            raised).
 
     Raises:
         InvalidURI: The connection string is malformed.
@@ -530,10 +542,9 @@ class AsyncMongoClient(ClientBase[DocumentT]):
 
     def __getattr__(self, name: str) -> AsyncDatabase[DocumentT]:
         """A database; use item access for a name that starts with an underscore."""
-        if name.startswith("_"):
-            raise AttributeError(
-                f"AsyncMongoClient has no attribute {name!r}; a database of that name is client[{name!r}]"
-            )
+        if name.startswith("_") or name in missing.CLIENT:
+            instead = f"; a database of that name is client[{name!r}]"
+            raise no_attribute("AsyncMongoClient", name, missing.CLIENT, instead)
         return self[name]
 
     def __repr__(self) -> str:

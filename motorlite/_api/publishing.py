@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from motorlite import monitoring as events
 from motorlite._api.log_documents import DEFAULT_MAX_LENGTH
 from motorlite._api.log_messages import log_message
+from motorlite._pymongo_objects import is_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -137,8 +138,9 @@ def _is_enabled(name: str) -> bool:
 
 def _methods(listeners: Sequence[object], kind: type, name: str) -> Iterator[Callable[[Any], None]]:
     for listener in listeners:
-        if isinstance(listener, kind):
-            method = getattr(listener, name)
+        # PyMongo's listeners have no methods for what only motorlite publishes.
+        method = getattr(listener, name, None) if is_like(listener, kind) else None
+        if method is not None:
             if iscoroutinefunction(method):
                 # It would never be awaited.
                 raise TypeError(f"{type(listener).__name__}.{name} must be a plain function: listeners cannot await")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from bson.timestamp import Timestamp
 
+from motorlite._api.missing import SESSION, no_attribute
 from motorlite._api.validation import boolean, converted, instance, wrong
 from motorlite._execution.session import Session, newest_cluster_time
 from motorlite.errors import ConfigurationError, InvalidOperation
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from types import TracebackType
 
     from motorlite._api.core import CoreLike
@@ -126,6 +128,17 @@ class AsyncClientSession:
             self._has_ended = True
             if self._state.server_session is not None:
                 self._core.executor.release(self._state)
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """The session itself: code written for Motor awaits `start_session`."""
+        return self
+        yield
+
+    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Name what is not there yet."""
+            raise no_attribute("AsyncClientSession", name, SESSION)
 
     def _check_open(self) -> None:
         if self._has_ended:

@@ -9,15 +9,17 @@ from bson.codec_options import CodecOptions
 from motorlite._api.limits import deadline, duration_from_ms
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
-from motorlite._api.validation import instance
-from motorlite.concerns import ReadConcern, WriteConcern
-from motorlite.read_preferences import _ServerMode
+from motorlite._api.validation import converted, instance
+from motorlite.concerns import as_read_concern, as_write_concern
+from motorlite.read_preferences import as_read_preference
 
 if TYPE_CHECKING:
     from motorlite._api.core import CoreLike
     from motorlite._api.session import AsyncClientSession
     from motorlite._execution.session import Session
+    from motorlite.concerns import ReadConcern, WriteConcern
     from motorlite.deadline import Deadline
+    from motorlite.read_preferences import _ServerMode
 
 
 class Settings:
@@ -64,20 +66,15 @@ class Settings:
         if read_preference is None:
             read_preference = self.read_preference
         else:
-            instance(
-                "read_preference",
-                read_preference,
-                _ServerMode,
-                "a read preference (ReadPreference.NEAREST ...)",
-            )
+            read_preference = converted("read_preference", read_preference, as_read_preference)
         if write_concern is None:
             write_concern = self.write_concern
         else:
-            instance("write_concern", write_concern, WriteConcern)
+            write_concern = converted("write_concern", write_concern, as_write_concern)
         if read_concern is None:
             read_concern = self.read_concern
         else:
-            instance("read_concern", read_concern, ReadConcern)
+            read_concern = converted("read_concern", read_concern, as_read_concern)
         timeout = self.timeout if timeout_ms is None else duration_from_ms(timeout_ms)
         return Settings(codec_options, read_preference, write_concern, read_concern, timeout)
 

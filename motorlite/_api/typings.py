@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    # PEP 696 defaults: an `AsyncMongoClient()` without parameters is one of plain dictionaries.
+    # PEP 696 default: as with PyMongo, the collections of an `AsyncMongoClient` without parameters may be declared to
+    # hold documents of any type (``movies: AsyncCollection[Movie] = client.test.movies``).
     from typing_extensions import TypeVar
 
-    DocumentT = TypeVar("DocumentT", bound=Mapping[str, Any], default=dict[str, Any])
+    DocumentT = TypeVar("DocumentT", bound=Mapping[str, Any], default=Any)
 else:
     from typing import TypeVar
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import bson
@@ -16,17 +18,19 @@ from motorlite._operations.common import (
     check_needs,
     is_acknowledged,
 )
+from motorlite._operations.slices import all_at_once
 from motorlite._operations.statements import is_multi, statement_needs, unacknowledged_needs
 from motorlite._replies import check_batch, concern_error
 from motorlite.errors import RETRYABLE_WRITE_CODES, DocumentTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from bson.codec_options import CodecOptions
 
     from motorlite._execution.operation import Document, ServerFacts
     from motorlite._operations.bulk_runs import Run
+    from motorlite._operations.slices import Slices
     from motorlite.concerns import WriteConcern
 
 # By how much a statement of an update or delete may be larger than a document (write commands specification,
@@ -37,13 +41,21 @@ STATEMENT_ALLOWANCE: Final = 16 * 1024
 DECORATION_ALLOWANCE: Final = 16 * 1024
 # Header, flags, kind of the body; kind and size of the sequence, and the zero byte of its name; checksum.
 _ENVELOPE: Final = 16 + 4 + 1 + 1 + 4 + 1 + 4
+# The most that a batch is prepared for, before its server is known: what servers take, and a third of the 48 MB that
+# they take. To put a message together and hand it to the socket cannot be interrupted; 48 MB held the loop for 90 ms.
+_MAX_STATEMENTS: Final = 100_000
+_MAX_SIZE: Final = 16 * 1024 * 1024
+# A slice ends after this much work, in bytes to encode; each statement counts as some more, for its fields.
+_WORK_PER_SLICE: Final = 64 * 1024
+_WORK_PER_STATEMENT: Final = 1024
 
 
 class BulkBatch(Operation):
     """The statements of `run` from `start` on, as many as fit; `count` says how many after the first attempt.
 
-    The first call of `command` chooses them by the limits of that server and encodes them; retries send the
-    same ones, whatever the limits of the next server are. `parse` returns the reply with its errors, for
+    `prepare` encodes them, in slices; without it the first call of `command` does. That one chooses them by the
+    limits of its server; retries send the same ones, whatever the limits of the next server are. `parse` returns
+    the reply with its errors, for
     `BulkResult.merge`; only a write concern error that may be retried is raised, and the reply is then in
     `reply`.
 
@@ -53,6 +65,7 @@ class BulkBatch(Operation):
 
     __slots__ = (
         "_collection",
+        "_is_prepared",
         "_options",
         "_ordered",
         "_run",
@@ -100,10 +113,13 @@ class BulkBatch(Operation):
             self._options["comment"] = comment
         if bypass_document_validation is not None and self._takes_bypass:
             self._options["bypassDocumentValidation"] = bypass_document_validation
+        self._is_prepared = False
         self._sequence: DocumentSequence | None = None
         self.count = 0
         self.is_acknowledged = is_acknowledged(write_concern)
-        self.is_retryable = self._can_retry(run.statements[start : start + 1])
+        self.is_retryable = self.is_acknowledged and (
+            self._are_documents or not any(map(is_multi, run.statements[start : start + 1]))
+        )
         # The newest reply, also when `parse` raised.
         self.reply: Document | None = None
 
@@ -124,37 +140,79 @@ class BulkBatch(Operation):
             raise error
         return reply
 
-    def _take(self, document: Document, facts: ServerFacts) -> DocumentSequence:
-        """Encode statements up to the limits of the server."""
-        options = self.codec_options
-        body = len(bson.encode(document, codec_options=options))
-        room = facts.max_message_size - _ENVELOPE - len(self._field) - body - DECORATION_ALLOWANCE
-        allowance = 0 if self._are_documents else STATEMENT_ALLOWANCE
-        largest = min(facts.max_bson_object_size + allowance, room)
-        statements, start = self._run.statements, self._start
-        encoded: list[bytes] = []
-        for position in range(start, min(start + facts.max_write_batch_size, len(statements))):
+    def prepare(self) -> Slices[None]:
+        """Encode the statements that the batch may have at most; what it does not take is for the next batch.
+
+        Raises:
+            Exception: The first statement cannot be encoded: what `bson`, or the codec of a user's type, raises.
+        """
+        self._is_prepared = True
+        run, start = self._run, self._start
+        if run.encoded_from != start:
+            run.encoded, run.encoded_from, run.multis = [], start, []
+        encoded, statements = run.encoded, run.statements
+        size, unseen = sum(map(len, encoded)), 0
+        for position in range(start + len(encoded), min(start + _MAX_STATEMENTS, len(statements))):
+            if size > _MAX_SIZE:
+                break
             try:
-                data = bson.encode(statements[position], codec_options=options)
-            except Exception as error:  # whatever a type's codec raises
-                error.add_note(f"in {self.name} {self._run.indexes[position]} of the bulk write")
-                raise
-            if len(data) > largest and not encoded:
+                data = self._encode(position)
+            except Exception:
+                if not encoded:
+                    raise
+                break  # `_take` raises it, if the batch reaches so far
+            encoded.append(data)
+            if not self._are_documents and is_multi(statements[position]):
+                run.multis.append(position)
+            size += len(data)
+            unseen += len(data) + _WORK_PER_STATEMENT
+            if unseen > _WORK_PER_SLICE:
+                unseen = 0
+                yield
+
+    def _encode(self, position: int) -> bytes:
+        run = self._run
+        try:
+            return bson.encode(run.statements[position], codec_options=self.codec_options)
+        except Exception as error:  # whatever a type's codec raises
+            error.add_note(f"in {self.name} {run.indexes[position]} of the bulk write")
+            raise
+
+    def _take(self, document: Document, facts: ServerFacts) -> DocumentSequence:
+        """The encoded statements, up to the limits of the server."""
+        if not self._is_prepared:
+            all_at_once(self.prepare())
+        run, start = self._run, self._start
+        body = len(bson.encode(document, codec_options=self.codec_options))
+        available = facts.max_message_size - _ENVELOPE - len(self._field) - body - DECORATION_ALLOWANCE
+        allowance = 0 if self._are_documents else STATEMENT_ALLOWANCE
+        largest = min(facts.max_bson_object_size + allowance, available)
+        room = min(available, _MAX_SIZE)
+        most = min(facts.max_write_batch_size, _MAX_STATEMENTS, len(run.statements) - start)
+        count = 0
+        for data in islice(run.encoded, most):
+            size = len(data)
+            if size > largest and not count:
                 raise DocumentTooLarge(
-                    f"{self.name} {self._run.indexes[position]} of the bulk write has {len(data)} bytes; "
+                    f"{self.name} {run.indexes[start]} of the bulk write has {size} bytes; "
                     f"the server takes at most {largest}"
                 )
             # What is too large becomes the first of the next batch, so that what precedes it is written.
-            if len(data) > largest or len(data) > room:
+            if size > largest or (count and size > room):
                 break
-            room -= len(data)
-            encoded.append(data)
-        self.count = len(encoded)
-        self.is_retryable = self._can_retry(statements[start : start + self.count])
-        return DocumentSequence(self._field, encoded)
-
-    def _can_retry(self, statements: Sequence[Any]) -> bool:
-        return self.is_acknowledged and (self._are_documents or not any(map(is_multi, statements)))
+            room -= size
+            count += 1
+        else:
+            if count < most and room > 0:
+                self._encode(start + count)  # which failed in `prepare`
+        taken = run.encoded[:count]
+        del run.encoded[:count]
+        run.encoded_from = start + count
+        self.count = count
+        next_multi = bisect_left(run.multis, start)
+        has_multi = next_multi < len(run.multis) and run.multis[next_multi] < start + count
+        self.is_retryable = self.is_acknowledged and not has_multi
+        return DocumentSequence(self._field, taken)
 
     def _check_options(self, facts: ServerFacts) -> None:
         """Refuse what a server older than 8.0 does not know and would not refuse itself."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._operations.slices import ITEMS
 from motorlite._operations.statements import statement_of
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from motorlite._operations.slices import Slices
 
 # In the order in which an unordered bulk write sends its runs.
 KINDS: Final = ("insert", "update", "delete")
@@ -17,16 +20,21 @@ KINDS: Final = ("insert", "update", "delete")
 class Run:
     """Statements of one kind, and where each of them was in the bulk write."""
 
-    __slots__ = ("indexes", "kind", "statements")
+    __slots__ = ("encoded", "encoded_from", "indexes", "kind", "multis", "statements")
 
-    def __init__(self, kind: str, statements: Sequence[Any], indexes: Sequence[int]) -> None:
-        # "insert", "update" or "delete"; the statements of an insert are the documents.
+    def __init__(self, kind: str, statements: list[Any], indexes: Sequence[int]) -> None:
+        # "insert", "update" or "delete"; the statements of an insert are the documents. Empty at the end.
         self.kind = kind
         self.statements = statements
         self.indexes = indexes
+        # Statements that are encoded and not in a batch yet, the position of the first of them, and the positions of
+        # those, batched or not, that may change several documents (ascending); see `BulkBatch.prepare`.
+        self.encoded: list[bytes] = []
+        self.encoded_from = 0
+        self.multis: list[int] = []
 
 
-def insert_run(documents: Sequence[Any]) -> Run:
+def insert_run(documents: list[Any]) -> Run:
     """The one run of insert_many.
 
     Raises:
@@ -37,7 +45,7 @@ def insert_run(documents: Sequence[Any]) -> Run:
     return Run("insert", documents, range(len(documents)))
 
 
-def ordered_runs(requests: Iterable[object]) -> list[Run]:
+def ordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
     """Neighbours of one kind together, in the order of the requests.
 
     Raises:
@@ -54,10 +62,12 @@ def ordered_runs(requests: Iterable[object]) -> list[Run]:
             runs.append(Run(kind, statements, indexes))
         statements.append(statement)
         indexes.append(index)
+        if index % ITEMS == ITEMS - 1:
+            yield
     return _not_empty(runs)
 
 
-def unordered_runs(requests: Iterable[object]) -> list[Run]:
+def unordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
     """All requests of one kind together. Raises as `ordered_runs` does."""
     statements: dict[str, list[Any]] = {kind: [] for kind in KINDS}
     indexes: dict[str, list[int]] = {kind: [] for kind in KINDS}
@@ -65,6 +75,8 @@ def unordered_runs(requests: Iterable[object]) -> list[Run]:
         kind, statement = statement_of(request)
         statements[kind].append(statement)
         indexes[kind].append(index)
+        if index % ITEMS == ITEMS - 1:
+            yield
     return _not_empty([Run(kind, statements[kind], indexes[kind]) for kind in KINDS if indexes[kind]])
 
 

@@ -113,7 +113,7 @@ class Find(Operation):
             document["singleBatch"] = True
         elif limit or batch_size:
             _add_limits(document, limit, batch_size)
-        if sort is not None:
+        if sort:
             document["sort"] = sort
         if projection is not None:
             document["projection"] = projection

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite._operations.common import V4_4, V5_0, V8_0
 from motorlite.arguments import check_list, check_mapping, check_replacement, check_update
-from motorlite.requests import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+from motorlite.requests import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne, as_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -140,6 +140,7 @@ def statement_of(request: object) -> tuple[str, Any]:
         TypeError: Not a request, or an argument of it is of a wrong type.
         ValueError: An update or a replacement is not one.
     """
+    request = as_request(request)
     if isinstance(request, InsertOne):
         return "insert", request.document
     if isinstance(request, (UpdateOne, UpdateMany)):
@@ -162,11 +163,10 @@ def statement_of(request: object) -> tuple[str, Any]:
             hint=request.hint,
             sort=request.sort,
         )
-    if isinstance(request, (DeleteOne, DeleteMany)):
-        return "delete", delete_statement(
-            request.filter,
-            multi=isinstance(request, DeleteMany),
-            collation=request.collation,
-            hint=request.hint,
-        )
-    raise TypeError(f"not a write request: {request!r}")
+    assert isinstance(request, (DeleteOne, DeleteMany))
+    return "delete", delete_statement(
+        request.filter,
+        multi=isinstance(request, DeleteMany),
+        collation=request.collation,
+        hint=request.hint,
+    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import anyio.lowlevel
 import pytest
+from anyio import create_task_group
 from bson.raw_bson import RawBSONDocument
 
 from motorlite import (
@@ -16,6 +18,7 @@ from motorlite import (
     WriteConcern,
 )
 from motorlite.errors import BulkWriteError, DocumentTooLarge, InvalidOperation, WriteError
+from motorlite.monitoring import CommandListener, CommandStartedEvent
 from motorlite.testing import failpoints
 from tests.live.clients import Record, make_client, numbered
 from tests.live.oracle import Cases, same_outcome
@@ -191,18 +194,18 @@ async def test_an_ordered_bulk_write_that_fails_in_its_second_batch(
         assert details["nInserted"] == 1
 
 
-# --- 48 MB in one message ---
+# --- 16 MiB in one message ---
 
 
 async def test_documents_that_do_not_fit_into_one_message(standalone: LocalServer, database_name: str) -> None:
     record = Record()
     async with make_client(standalone, event_listeners=[record]) as client:
         collection = client[database_name].c
-        # Three of 15 MiB fit, a fourth makes it more than 48,000,000 bytes.
-        result = await collection.insert_many(numbered(4, text="x" * (15 * MIB)))
+        # Three of 5 MiB fit, a fourth makes it more than 16 MiB.
+        result = await collection.insert_many(numbered(4, text="x" * (5 * MIB)))
         assert result.inserted_ids == [0, 1, 2, 3]
         assert [len(command["documents"]) for command in record.commands("insert")] == [3, 1]
-        text = "y" * (15 * MIB)
+        text = "y" * (5 * MIB)
         requests = [DeleteOne({"_id": number, "text": {"$ne": text}}) for number in range(4)]
         assert (await collection.bulk_write(requests)).deleted_count == 4
         assert [len(command["deletes"]) for command in record.commands("delete")] == [3, 1]
@@ -225,6 +228,38 @@ async def test_a_document_of_16_mib_fits_and_one_byte_more_does_not(
             await collection.insert_many([{"_id": 3}, too_large])
         # What came before it was written, as in any ordered bulk write; and the client goes on.
         assert await collection.distinct("_id") == [1, 3]
+
+
+async def test_other_tasks_get_their_turns(standalone: LocalServer, database_name: str) -> None:
+    turns = 0
+    turns_before: list[int] = []
+
+    class Started(CommandListener):
+        def started(self, event: CommandStartedEvent) -> None:
+            if event.command_name in ("insert", "update"):
+                turns_before.append(turns)
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with make_client(standalone, event_listeners=[Started()]) as client, create_task_group() as tasks:
+        collection = client[database_name].c
+        await client.admin.command("ping")
+        tasks.start_soon(take_turns)
+        await anyio.lowlevel.checkpoint()
+        # To make and encode them takes several turns of 10 ms before the first command can be sent.
+        for write in (
+            lambda: collection.insert_many([{"n": n} for n in range(100_000)]),
+            lambda: collection.bulk_write([UpdateOne({"_id": n}, {"$set": {"x": 1}}) for n in range(50_000)]),
+        ):
+            documents_made = write()
+            turns, turns_before[:] = 0, []
+            await documents_made
+            assert turns_before[0] >= 3
+        tasks.cancel_scope.cancel()
 
 
 # --- upserts, and what is refused ---

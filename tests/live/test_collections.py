@@ -192,7 +192,7 @@ def test_names_and_handles() -> None:
     with pytest.raises(NotImplementedError, match="None"):
         bool(client.a)
     with pytest.raises(TypeError, match="not callable"):
-        client.a.b.no_such_method()
+        client.a.b.no_such_method()  # type: ignore[operator]  # what is tested
     with pytest.raises(AttributeError, match="_private"):
         _ = client.a._private
 

@@ -125,9 +125,16 @@ class FakeCore:
         self.topology_description = FakeTopology("Unknown")
         self.entered = 0
         self.time = 1000.0
+        # By how much the clock advances whenever it is looked at: how long computations seem to take.
+        self.time_per_look = 0.0
+        self.checkpoints = 0
         self.scope = inf
         self.is_closed = False
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
+        # The deadlines of `connect`.
+        self.connected: list[Deadline] = []
+        # What is known after it.
+        self.discovered: FakeTopology | None = None
         self.driver_infos: list[DriverInfo] = []
         self._operation_ids = count(1)
 
@@ -136,7 +143,17 @@ class FakeCore:
             raise InvalidOperation("closed")
         self.entered += 1
 
+    async def connect(self, deadline: Deadline) -> None:
+        self.connected.append(deadline)
+        if self.discovered is not None:
+            self.topology_description = self.discovered
+
+    async def checkpoint(self) -> None:
+        self.checkpoints += 1
+        await anyio.lowlevel.checkpoint()
+
     def now(self) -> float:
+        self.time += self.time_per_look
         return self.time
 
     def scope_deadline(self) -> float:

@@ -180,7 +180,6 @@ SECTIONS = {
 }
 # Methods that send a command only in a way that the tables cannot show.
 ELSEWHERE = {
-    "AsyncMongoClient.aconnect": "pings, as `database.command` does",
     "AsyncMongoClient.close": "sends endSessions once, as a farewell: no retries matter",
     "AsyncMongoClient.aclose": "the same as close",
     "AsyncCursor.aclose": "the same as close",

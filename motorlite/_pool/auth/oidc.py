@@ -9,6 +9,7 @@ from bson.binary import Binary
 from bson.errors import BSONError
 
 from motorlite._pool.auth.conversation import EXTERNAL, NeedToken, SaslReply, run, violation
+from motorlite._pymongo_objects import is_like
 from motorlite.auth_oidc import OIDCCallbackResult, OIDCIdPInfo
 from motorlite.errors import ConfigurationError, OperationFailure
 from motorlite.hosts import is_dns_name, is_ip_address
@@ -103,9 +104,9 @@ def check_host(address: Address, allowed: Collection[str]) -> None:
     raise ConfigurationError(f"{MONGODB_OIDC}: {host} is not one of ALLOWED_HOSTS, so no token is asked for")
 
 
-def check_result(result: object) -> OIDCCallbackResult:
-    """What a callback returned, if it is of use. The error does not show it."""
-    if not isinstance(result, OIDCCallbackResult):
+def check_result(result: Any) -> OIDCCallbackResult:
+    """What a callback returned, which may be PyMongo's, if it is of use. The error does not show it."""
+    if not is_like(result, OIDCCallbackResult):
         raise violation(MONGODB_OIDC, f"the callback must return an OIDCCallbackResult, not {type(result).__name__}")
     # Of the application, whatever the annotations say.
     token: object = result.access_token
@@ -119,7 +120,8 @@ def check_result(result: object) -> OIDCCallbackResult:
         raise violation(MONGODB_OIDC, "the callback returned a token that cannot be encoded as UTF-8")
     if expires_in is not None and not (isinstance(expires_in, int | float) and expires_in >= 0):
         raise violation(MONGODB_OIDC, "the callback returned expires_in_seconds that are no number of at least 0")
-    return result
+    # PyMongo's shows the tokens in its repr.
+    return result if isinstance(result, OIDCCallbackResult) else OIDCCallbackResult(token, expires_in, refresh_token)
 
 
 def start_command(payload: Mapping[str, Any]) -> Document:

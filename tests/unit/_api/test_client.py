@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bson.codec_options import CodecOptions
 
-from motorlite import AsyncMongoClient, ClientStats, DriverInfo, OverloadRetry, ReadPreference, WriteConcern
+from motorlite import AsyncMongoClient, ClientStats, DriverInfo, OverloadRetry, WriteConcern
 from motorlite._api.composition import Core
 from motorlite._api.core import CoreLike
 from motorlite.errors import ConfigurationError, InvalidOperation
@@ -74,9 +74,8 @@ def test_append_metadata() -> None:
 async def test_aconnect() -> None:
     client, core = fake_client()
     await client.aconnect(timeoutMS=40)
-    assert core.last.command == {"ping": 1}
-    assert core.last.operation.selector == ReadPreference.NEAREST
-    assert core.last.deadline.timeout == 0.04
+    assert core.executor.sent == []
+    assert [deadline.timeout for deadline in core.connected] == [0.04]
 
 
 async def test_server_info() -> None:
@@ -166,13 +165,10 @@ class TestTopology:
     async def test_it_connects_if_necessary(self) -> None:
         client, core = fake_client()
 
-        def connected(_: Any) -> dict[str, Any]:
-            core.topology_description = FakeTopology("Single", FakeServer(("a", 1), "Standalone"))
-            return {"ok": 1}
-
-        core.reply(connected)
+        core.discovered = FakeTopology("Single", FakeServer(("a", 1), "Standalone"))
         assert await client.address == ("a", 1)
-        assert core.names == ["ping"]
+        assert len(core.connected) == 1
+        assert core.names == []
 
 
 @pytest.mark.parametrize("kind", [Core, FakeCore])

@@ -67,6 +67,16 @@ async def test_find_one_with_options(things: Things) -> None:
     assert core.last.deadline.expires_at == 1000.05
 
 
+@pytest.mark.parametrize("empty", [[], {}, ""])
+async def test_an_empty_sort_is_none(things: Things, empty: Any) -> None:
+    """As in PyMongo; object mappers pass what they have collected."""
+    coll, core = things
+    core.reply(batch([]), batch([]))
+    await coll.find_one({}, sort=empty)
+    await coll.find({}, sort=empty).to_list()
+    assert ["sort" in sent.command for sent in core.executor.sent] == [False, False]
+
+
 async def test_find_one_refuses_what_find_refuses(things: Things) -> None:
     with pytest.raises(TypeError, match=r"find_one\(\) has no option sorted=1; did you mean sort\?"):
         await things[0].find_one({}, sorted=1)  # type: ignore[call-arg]  # what is tested

@@ -14,6 +14,8 @@ from pymongo.asynchronous.cursor import AsyncCursor
 from pymongo.asynchronous.database import AsyncDatabase
 
 import motorlite
+from motorlite._api import missing
+from tests.support.fake_core import fake_client
 
 PAIRS: dict[str, tuple[type[Any], type[Any]]] = {
     theirs.__name__: (theirs, getattr(motorlite, theirs.__name__))
@@ -62,6 +64,39 @@ def positional(function: Any) -> list[str]:
 def test_names(name: str) -> None:
     theirs, ours = PAIRS[name]
     assert public(theirs) - public(ours) == MISSING.get(name, set())
+
+
+@pytest.mark.parametrize(
+    ("owner", "features"),
+    [
+        ("AsyncMongoClient", missing.CLIENT),
+        ("AsyncDatabase", missing.DATABASE),
+        ("AsyncCollection", missing.COLLECTION),
+        ("AsyncClientSession", missing.SESSION),
+    ],
+)
+def test_what_is_not_there_yet_says_so(owner: str, features: dict[str, str]) -> None:
+    client, _ = fake_client()
+    made: dict[str, Any] = {
+        "AsyncMongoClient": client,
+        "AsyncDatabase": client.d,
+        "AsyncCollection": client.d.c,
+        "AsyncClientSession": client.start_session(),
+    }
+    for name, feature in features.items():
+        assert name in MISSING[owner]
+        assert not hasattr(made[owner], name)
+        for error in (AttributeError, NotImplementedError):
+            with pytest.raises(error, match=f"{owner} has no {name!r} yet: motorlite does not support {feature}"):
+                getattr(made[owner], name)
+    with pytest.raises(AttributeError, match="has no attribute '_other'"):
+        _ = made[owner]._other
+
+
+def test_a_database_or_collection_may_have_the_name_of_a_feature() -> None:
+    client, _ = fake_client()
+    assert client["watch"]["bulk_write"]["watch"].full_name == "watch.bulk_write.watch"
+    assert client.d.bulk_write.full_name == "d.bulk_write"
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -294,7 +294,7 @@ class TestSettings:
     def test_wrong_values(self, option: str, value: Any, error: type[Exception]) -> None:
         db = fake_client()[0].app
         for make in (db.with_options, db.x.with_options):
-            with pytest.raises(error, match=f"{option}=.* is wrong; allowed"):
+            with pytest.raises(error, match=f"{option}=.* is wrong[;:] allowed"):
                 make(**{option: value})
 
 
@@ -318,8 +318,13 @@ class TestNames:
         for holder, message in ((db.client, "client"), (db, "database"), (db.x, "collection")):
             with pytest.raises(AttributeError, match=rf"{message}\['_private'\]"):
                 _ = holder._private
+        misspelt: Any = db
         with pytest.raises(TypeError, match="no method 'fnd'"):
-            db.x.fnd({})
+            misspelt.x.fnd({})
+        with pytest.raises(TypeError, match="no method 'comand'"):
+            misspelt.comand("ping")
+        with pytest.raises(TypeError, match="no method 'star_session'"):
+            misspelt.client.star_session()
         for holder in (db, db.x):
             with pytest.raises(NotImplementedError, match="None"):
                 bool(holder)

@@ -24,7 +24,7 @@ from tests.support.fake_core import fake_client
 
 CLASSES = (AsyncMongoClient, AsyncDatabase, AsyncCollection, AsyncCursor, AsyncCommandCursor)
 # Asynchronous, but without a command of their own.
-SILENT = {"AsyncCursor.add_option"}
+SILENT = {"AsyncCursor.add_option", "AsyncMongoClient.aconnect"}
 # Not asynchronous, but the cursor they return sends the command.
 CURSORS = {
     "AsyncMongoClient": {"list_databases"},

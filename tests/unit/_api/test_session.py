@@ -94,3 +94,34 @@ async def test_wrong_sessions() -> None:
     with pytest.raises(ConfigurationError, match="w=0"):
         await unacknowledged.insert_one({}, session=client.start_session())
     assert core.executor.sent == []
+
+
+class TestForms:
+    """Programs for PyMongo Async and for Motor start sessions in different ways."""
+
+    async def test_async_with(self) -> None:
+        client, core = fake_client()
+        async with client.start_session(causal_consistency=False) as session:
+            await client.d.c.insert_one({}, session=session)
+        assert session.has_ended
+        assert core.last.session is session._state
+
+    async def test_async_with_await(self) -> None:
+        client, core = fake_client()
+        async with await client.start_session(causal_consistency=False) as session:
+            await client.d.c.insert_one({}, session=session)
+        assert session.has_ended
+        assert core.last.session is session._state
+        assert not session.options.causal_consistency
+
+    async def test_await(self) -> None:
+        client, core = fake_client()
+        session = await client.start_session()
+        await client.d.c.insert_one({}, session=session)
+        assert core.last.session is session._state
+        assert await session is session
+        await session.end_session()
+        assert session.has_ended
+
+    def test_no_await(self) -> None:
+        assert not fake_client()[0].start_session().has_ended

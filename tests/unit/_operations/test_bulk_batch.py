@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import bson
 import pytest
 from bson.binary import UuidRepresentation
-from bson.codec_options import CodecOptions
+from bson.codec_options import CodecOptions, TypeEncoder, TypeRegistry
 from bson.errors import InvalidDocument
 from bson.raw_bson import RawBSONDocument
 from hypothesis import given, settings
@@ -22,6 +22,7 @@ from motorlite._operations.bulk_batch import (
     UpdateBatch,
 )
 from motorlite._operations.bulk_runs import Run, insert_run
+from motorlite._operations.slices import all_at_once
 from motorlite._operations.statements import delete_statement, update_statement
 from motorlite.concerns import WriteConcern
 from motorlite.errors import ConfigurationError, DocumentTooLarge, WriteConcernError
@@ -35,15 +36,15 @@ UNACKNOWLEDGED = WriteConcern(0)
 
 
 def insert(documents: Sequence[Any], start: int = 0, **options: Any) -> InsertBatch:
-    return InsertBatch("db", "coll", insert_run(documents), start, **options)
+    return InsertBatch("db", "coll", insert_run(list(documents)), start, **options)
 
 
 def updates(*statements: Any, start: int = 0, **options: Any) -> UpdateBatch:
-    return UpdateBatch("db", "coll", Run("update", statements, range(len(statements))), start, **options)
+    return UpdateBatch("db", "coll", Run("update", list(statements), range(len(statements))), start, **options)
 
 
 def deletes(*statements: Any, start: int = 0, **options: Any) -> DeleteBatch:
-    return DeleteBatch("db", "coll", Run("delete", statements, range(len(statements))), start, **options)
+    return DeleteBatch("db", "coll", Run("delete", list(statements), range(len(statements))), start, **options)
 
 
 def payload(batch: BulkBatch, facts: Any = V7_0) -> list[dict[str, Any]]:
@@ -345,3 +346,91 @@ def test_every_statement_is_sent_once_in_order_within_the_limits(
             assert size + len(bson.encode(statements[start])) > facts.max_message_size
         sent_documents += encoded
     assert sent_documents == statements
+
+
+# --- encoding ahead ---
+
+
+class Thing:
+    """A value with a codec of its own."""
+
+
+def counting_options(counts: list[int], wrong: int | None = None) -> CodecOptions[Any]:
+    """Codec options that count how many things are encoded, and refuse one of them."""
+
+    class Encoder(TypeEncoder):
+        python_type = Thing
+
+        def transform_python(self, value: Any) -> Any:
+            counts.append(1)
+            if wrong is not None and len(counts) > wrong:
+                raise ValueError("not that one")
+            return 1
+
+    return CodecOptions(type_registry=TypeRegistry([Encoder()]))
+
+
+def test_what_one_batch_does_not_take_is_encoded_for_the_next() -> None:
+    counts: list[int] = []
+    run = insert_run([{"_id": n, "x": Thing()} for n in range(10)])
+    facts = server(max_write_batch_size=4)
+    start, sent = 0, list[int]()
+    while start < 10:
+        batch = InsertBatch("db", "coll", run, start, codec_options=counting_options(counts))
+        all_at_once(batch.prepare())
+        (sequence,) = batch.command(facts).sequences
+        sent += [bson.decode(document)["_id"] for document in sequence.documents]
+        start += batch.count
+    assert sent == list(range(10))
+    assert len(counts) == 10
+    assert run.encoded == []
+
+
+def test_it_is_encoded_in_slices() -> None:
+    batch = insert([{"_id": n} for n in range(1000)])
+    assert sum(1 for _ in batch.prepare()) > 10
+    batch = insert([{"_id": n, "x": b"x" * 100_000} for n in range(10)])
+    assert sum(1 for _ in batch.prepare()) == 10
+
+
+def test_a_statement_that_cannot_be_encoded_stops_only_the_batches_that_reach_it() -> None:
+    counts: list[int] = []
+    options = counting_options(counts, wrong=5)
+    run = insert_run([{"_id": n, "x": Thing()} for n in range(10)])
+    first = InsertBatch("db", "coll", run, 0, codec_options=options)
+    all_at_once(first.prepare())
+    first.command(server(max_write_batch_size=4))
+    assert first.count == 4
+    second = InsertBatch("db", "coll", run, 4, codec_options=options)
+    all_at_once(second.prepare())
+    with pytest.raises(ValueError, match="not that one") as caught:
+        second.command(server(max_write_batch_size=4))
+    assert caught.value.__notes__ == ["in insert 5 of the bulk write"]
+    third = InsertBatch("db", "coll", run, 5, codec_options=options)
+    with pytest.raises(ValueError, match="not that one"):
+        all_at_once(third.prepare())
+
+
+def test_a_batch_has_16_mib_at_most() -> None:
+    megabyte = b"x" * 2**20
+    batch = insert([{"_id": n, "x": megabyte} for n in range(20)])
+    batch.command(server())
+    assert batch.count == 15
+    # One document may have as much by itself.
+    largest = insert([{"_id": 1, "x": b"x" * (16 * 2**20 - 32)}, {"_id": 2}])
+    largest.command(server())
+    assert largest.count >= 1
+
+
+def test_multis_of_other_batches() -> None:
+    one, many = {"q": {}, "u": SET}, {"q": {}, "u": SET, "multi": True}
+    run = Run("update", [one, many, one, one, many], range(5))
+    found = []
+    start = 0
+    for size in (1, 1, 2, 1):
+        batch = UpdateBatch("db", "coll", run, start)
+        all_at_once(batch.prepare())
+        batch.command(server(max_write_batch_size=size))
+        found.append((batch.count, batch.is_retryable))
+        start += batch.count
+    assert found == [(1, True), (1, False), (2, True), (1, False)]

@@ -4,6 +4,7 @@ from typing import Any
 
 from motorlite._operations.bulk_result import BulkResult
 from motorlite._operations.bulk_runs import Run, ordered_runs, unordered_runs
+from motorlite._operations.slices import all_at_once
 from motorlite.requests import DeleteOne, InsertOne, UpdateOne
 
 REQUESTS = [
@@ -22,7 +23,7 @@ def duplicate(index: int) -> dict[str, Any]:
 
 
 def test_counts() -> None:
-    inserts, updates, deletes = unordered_runs(REQUESTS)
+    inserts, updates, deletes = all_at_once(unordered_runs(REQUESTS))
     result = BulkResult(ordered=False)
     result.merge(inserts, 0, {"n": 2, "ok": 1})
     result.merge(inserts, 2, {"n": 1, "ok": 1})
@@ -43,7 +44,7 @@ def test_counts() -> None:
 
 
 def test_upserts_keep_the_indexes_of_the_requests() -> None:
-    updates = unordered_runs(REQUESTS)[1]
+    updates = all_at_once(unordered_runs(REQUESTS))[1]
     result = BulkResult(ordered=False)
     result.merge(updates, 0, {"n": 2, "nModified": 1, "upserted": [{"index": 1, "_id": "four"}]})
     result.merge(updates, 2, {"n": 1, "nModified": 0, "upserted": [{"index": 0, "_id": None}]})
@@ -54,7 +55,7 @@ def test_upserts_keep_the_indexes_of_the_requests() -> None:
 
 
 def test_write_errors_keep_the_indexes_of_the_requests() -> None:
-    inserts, updates, _ = unordered_runs(REQUESTS)
+    inserts, updates, _ = all_at_once(unordered_runs(REQUESTS))
     result = BulkResult(ordered=False)
     reply = {"n": 0, "writeErrors": [duplicate(1)], "ok": 1}
     result.merge(inserts, 1, reply)
@@ -72,7 +73,7 @@ def test_write_errors_keep_the_indexes_of_the_requests() -> None:
 
 
 def test_an_ordered_write_ends_at_its_first_error() -> None:
-    runs = ordered_runs(REQUESTS)
+    runs = all_at_once(ordered_runs(REQUESTS))
     result = BulkResult(ordered=True)
     result.merge(runs[0], 0, {"n": 1})
     assert result.can_continue

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motorlite._operations.bulk_runs import Run, insert_run, ordered_runs, unordered_runs
+from motorlite._operations.slices import all_at_once
 from motorlite.errors import InvalidOperation
 from motorlite.requests import DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
@@ -27,7 +28,7 @@ def described(runs: list[Run]) -> list[tuple[str, list[int]]]:
 
 
 def test_ordered() -> None:
-    runs = ordered_runs(REQUESTS)
+    runs = all_at_once(ordered_runs(REQUESTS))
     assert described(runs) == [
         ("insert", [0, 1]),
         ("update", [2, 3]),
@@ -40,13 +41,13 @@ def test_ordered() -> None:
 
 
 def test_unordered() -> None:
-    runs = unordered_runs(REQUESTS)
+    runs = all_at_once(unordered_runs(REQUESTS))
     assert described(runs) == [("insert", [0, 1, 4]), ("update", [2, 3, 6]), ("delete", [5])]
     assert runs[0].statements[2] == {"_id": 4}
 
 
 def test_unordered_without_some_kinds() -> None:
-    assert described(unordered_runs(REQUESTS[5:6])) == [("delete", [0])]
+    assert described(all_at_once(unordered_runs(REQUESTS[5:6]))) == [("delete", [0])]
 
 
 def test_insert_many() -> None:
@@ -59,23 +60,23 @@ def test_insert_many() -> None:
 
 def test_nothing_to_do() -> None:
     with pytest.raises(InvalidOperation, match="no requests"):
-        ordered_runs([])
+        all_at_once(ordered_runs([]))
     with pytest.raises(InvalidOperation, match="no requests"):
-        unordered_runs(iter(()))
+        all_at_once(unordered_runs(iter(())))
     with pytest.raises(InvalidOperation, match="no documents"):
         insert_run([])
 
 
 def test_what_is_not_a_request() -> None:
     with pytest.raises(TypeError, match="not a write request"):
-        ordered_runs([{"insert": 1}])
+        all_at_once(ordered_runs([{"insert": 1}]))
 
 
 @given(st.lists(st.sampled_from(REQUESTS)))
 def test_every_request_is_in_one_place(requests: list[Any]) -> None:
     if not requests:
         return
-    ordered, unordered = ordered_runs(requests), unordered_runs(requests)
+    ordered, unordered = all_at_once(ordered_runs(requests)), all_at_once(unordered_runs(requests))
     assert [index for run in ordered for index in run.indexes] == list(range(len(requests)))
     assert sorted(index for run in unordered for index in run.indexes) == list(range(len(requests)))
     assert all(one.kind != other.kind for one, other in pairwise(ordered))

@@ -1,0 +1,32 @@
+"""Pure: the features of PyMongo that are not there yet, by the names with which programs ask for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Not to be taken for databases and collections: the error would then be that these cannot be called.
+CLIENT: Final = {"bulk_write": "client bulk writes", "watch": "change streams"}
+DATABASE: Final = {"watch": "change streams"}
+COLLECTION: Final = {
+    "aggregate_raw_batches": "raw batches",
+    "find_raw_batches": "raw batches",
+    "watch": "change streams",
+}
+SESSION: Final = dict.fromkeys(
+    ("abort_transaction", "commit_transaction", "in_transaction", "start_transaction", "with_transaction"),
+    "transactions",
+)
+
+
+class MissingFeature(AttributeError, NotImplementedError):
+    """A feature of PyMongo that motorlite does not have yet; `hasattr` is False for its name."""
+
+
+def no_attribute(owner: str, name: str, features: Mapping[str, str], instead: str = "") -> AttributeError:
+    """The error for an attribute that `owner` does not have; `instead` is a clause that says what to write."""
+    if name in features:
+        return MissingFeature(f"{owner} has no {name!r} yet: motorlite does not support {features[name]}{instead}")
+    return AttributeError(f"{owner} has no attribute {name!r}{instead}")

@@ -1,0 +1,71 @@
+"""aconnect: discovery begins, a server is waited for, and no command is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from anyio import current_time
+
+import motorlite
+from motorlite.errors import ServerSelectionTimeoutError
+from motorlite.monitoring import CommandListener
+from motorlite.testing.scripted import ScriptedDeployment, failure
+from tests.support.scripted_client import scripted_client
+
+pytestmark = pytest.mark.anyio
+
+
+class Commands(CommandListener):
+    """The names of the commands that a client sent."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def started(self, event: Any) -> None:
+        self.names.append(event.command_name)
+
+
+async def test_no_command_is_sent() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+    for server in ("a:1", "b:1"):
+        # As a failpoint or a user without rights would answer.
+        deployment[server].on("ping", failure(462, "SystemOverloadedError", "RetryableError"))
+    commands = Commands()
+    async with scripted_client(deployment, event_listeners=[commands]) as client:
+        await client.aconnect()
+        assert client.nodes
+        stats = client.stats()
+        assert sum(server.operations + server.connections_created for server in stats.servers.values()) == 0
+        assert (dict(stats.retries), dict(stats.refusals)) == ({}, {})
+        assert commands.names == []
+        assert [deployment[server].received for server in ("a:1", "b:1")] == [[], []]
+        await client.d.c.insert_one({"_id": 1})
+        assert commands.names == ["insert"]
+
+
+async def test_it_waits_for_a_server() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].is_down = True
+    async with scripted_client(deployment, serverSelectionTimeoutMS=3000) as client:
+        started = current_time()
+        with pytest.raises(ServerSelectionTimeoutError):
+            await client.aconnect()
+        assert current_time() - started == pytest.approx(3)
+        started = current_time()
+        with pytest.raises(ServerSelectionTimeoutError):
+            await client.aconnect(timeoutMS=700)
+        with motorlite.timeout(0.3), pytest.raises(ServerSelectionTimeoutError):
+            await client.aconnect()
+        assert current_time() - started == pytest.approx(1)
+        deployment["a:1"].is_down = False
+        await client.aconnect()
+        assert client.nodes == {("a", 1)}
+
+
+async def test_a_secondary_is_enough() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+    deployment["a:1"].is_down = True
+    async with scripted_client(deployment, serverSelectionTimeoutMS=1000) as client:
+        await client.aconnect()
+        assert await client.secondaries == {("b", 1)}

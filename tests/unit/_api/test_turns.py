@@ -1,0 +1,255 @@
+"""Large writes give the event loop its turns: here the clock advances only with the work that is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anyio import CancelScope
+from bson.codec_options import CodecOptions, TypeEncoder, TypeRegistry
+
+from motorlite import DeleteOne, InsertOne, UpdateOne
+from motorlite._api.turns import TURN, Turns
+from motorlite._operations.slices import ITEMS
+from motorlite.deadline import NO_DEADLINE
+from motorlite.errors import BulkWriteError, ExecutionTimeout
+from tests.support.fake_core import FakeCore, fake_client
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from motorlite import AsyncCollection
+
+pytestmark = pytest.mark.anyio
+
+COUNT = 3000
+# Each step of the work seems to take this long, seconds.
+STEP = 0.0001
+# What README and documentation promise.
+BOUND = 0.05
+
+
+class Work:
+    """Remembers how long the loop had to wait for its turns."""
+
+    def __init__(self, core: FakeCore) -> None:
+        self.core = core
+        self.longest = 0.0
+        self.turns = 0
+        self._since = core.time
+        self._checkpoint = core.checkpoint
+        core.checkpoint = self.checkpoint  # type: ignore[method-assign]
+
+    def step(self) -> None:
+        self.core.time += STEP
+        self.longest = max(self.longest, self.core.time - self._since)
+
+    def begin(self) -> None:
+        self._since = self.core.time
+
+    async def checkpoint(self) -> None:
+        self.turns += 1
+        await self._checkpoint()
+        self.begin()
+
+
+class Part(dict[str, Any]):
+    """A document that takes its time when it is looked at and when it is freed."""
+
+    def __init__(self, work: Work, **fields: Any) -> None:
+        super().__init__(fields)
+        self.work = work
+
+    def __contains__(self, key: object) -> bool:
+        self.work.step()
+        return super().__contains__(key)
+
+    def __del__(self) -> None:
+        self.work.step()
+
+
+class Value:
+    """Takes its time when it is encoded."""
+
+
+def setup() -> tuple[AsyncCollection[Any], FakeCore, Work]:
+    client, core = fake_client()
+    work = Work(core)
+
+    class Encoder(TypeEncoder):
+        python_type = Value
+
+        def transform_python(self, value: Any) -> Any:
+            work.step()
+            return 1
+
+    options = CodecOptions[Any](type_registry=TypeRegistry([Encoder()]))
+    return client.d.c.with_options(codec_options=options), core, work
+
+
+def answered(work: Work, **fields: Any) -> Any:
+    def answer(sent: Any) -> dict[str, Any]:
+        # Waiting for the server is a turn as well.
+        work.begin()
+        return {"ok": 1, "n": sent.operation.count, **fields}
+
+    return answer
+
+
+async def test_insert_many() -> None:
+    collection, core, work = setup()
+    core.reply(answered(work))
+
+    def documents() -> Iterator[Any]:
+        for _ in range(COUNT):
+            work.step()
+            yield Part(work, value=Value())
+
+    result = await collection.insert_many(documents())
+    assert len(set(result.inserted_ids)) == COUNT
+    assert core.last.operation.count == COUNT  # type: ignore[attr-defined]
+    # Made, looked at, encoded and freed.
+    assert work.turns >= 4 * COUNT * STEP / BOUND
+    assert work.longest < BOUND
+
+
+async def test_a_list_that_nobody_else_has_is_freed_in_slices() -> None:
+    collection, core, work = setup()
+    core.reply(answered(work))
+    writing = collection.insert_many([Part(work, _id=n) for n in range(COUNT)])
+    await writing
+    assert work.longest < BOUND
+    assert core.time > 1000 + 1.9 * COUNT * STEP
+
+
+async def test_bulk_write() -> None:
+    collection, core, work = setup()
+    core.reply(answered(work), answered(work, nModified=0), answered(work))
+    requests = [
+        kind
+        for n in range(COUNT)
+        for kind in (
+            InsertOne(Part(work, _id=n, value=Value())),
+            UpdateOne({"_id": n}, {"$set": {"x": Value()}}),
+            DeleteOne({"_id": n, "x": Value()}),
+        )
+    ]
+    result = await collection.bulk_write(requests, ordered=False)
+    assert (result.inserted_count, result.matched_count, result.deleted_count) == (COUNT, COUNT, COUNT)
+    assert work.turns >= 4 * COUNT * STEP / BOUND
+    assert work.longest < BOUND
+
+
+async def test_a_reply_with_many_errors() -> None:
+    collection, core, work = setup()
+
+    class Error(dict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            work.step()
+            return super().__getitem__(key)
+
+    errors = [Error(index=n, code=11000, errmsg="duplicate") for n in range(COUNT)]
+    core.reply(answered(work, n=0, writeErrors=errors))
+    with pytest.raises(BulkWriteError) as caught:
+        await collection.insert_many([{"_id": n} for n in range(COUNT)], ordered=False)
+    details: Any = caught.value.details
+    assert [error["index"] for error in details["writeErrors"]] == list(range(COUNT))
+    assert details["nInserted"] == 0
+    assert work.longest < BOUND
+
+
+async def test_many_upserts_and_a_write_concern_error_are_counted_once() -> None:
+    collection, core, work = setup()
+    upserted = [{"index": n, "_id": n} for n in range(ITEMS * 3)]
+    concern_error = {"code": 64, "errmsg": "waiting for replication timed out"}
+    core.reply(answered(work, nModified=7, upserted=upserted, writeConcernError=concern_error))
+    requests = [UpdateOne({"_id": n}, {"$set": {"x": 1}}, upsert=True) for n in range(COUNT)]
+    with pytest.raises(BulkWriteError) as caught:
+        await collection.bulk_write(requests)
+    details: Any = caught.value.details
+    assert details["upserted"] == upserted
+    assert (details["nUpserted"], details["nMatched"], details["nModified"]) == (ITEMS * 3, COUNT - ITEMS * 3, 7)
+    assert details["writeConcernErrors"] == [concern_error]
+
+
+async def test_small_writes_take_one_turn() -> None:
+    collection, core, work = setup()
+    core.reply(answered(work), answered(work))
+    await collection.insert_many([Part(work, value=Value()) for _ in range(20)])
+    await collection.bulk_write([InsertOne(Part(work, value=Value())) for _ in range(20)])
+    assert work.turns == 0
+
+
+async def test_the_deadline_counts_in_between() -> None:
+    collection, core, work = setup()
+    with pytest.raises(ExecutionTimeout) as caught:
+        await collection.insert_many([Part(work, _id=n) for n in range(COUNT)], timeoutMS=100)
+    assert caught.value.timeout
+    assert caught.value.phase == "before sending"
+    assert core.executor.sent == []
+    assert work.turns < 15
+    updates = [UpdateOne({"_id": n}, {"$set": {"x": Value()}}) for n in range(COUNT)]
+    with pytest.raises(ExecutionTimeout):
+        await collection.bulk_write(updates, timeoutMS=100)
+    assert core.executor.sent == []
+
+
+async def test_the_deadline_between_two_batches() -> None:
+    collection, core, work = setup()
+    core.reply(answered(work))
+    requests: list[Any] = [
+        InsertOne({"_id": 1}),
+        *(UpdateOne({"_id": n}, {"$set": {"x": Value()}}) for n in range(COUNT)),
+    ]
+    with pytest.raises(ExecutionTimeout) as caught:
+        await collection.bulk_write(requests, timeoutMS=100)
+    assert core.names == ["insert"]
+    assert caught.value.partial_result is not None
+    assert caught.value.partial_result.inserted_count == 1
+
+
+async def test_what_is_written_is_no_timeout() -> None:
+    """Merging the reply and freeing the documents goes on past the deadline."""
+    collection, core, work = setup()
+
+    def late(sent: Any) -> dict[str, Any]:
+        core.time += 10
+        return {"ok": 1, "n": COUNT}
+
+    core.reply(late)
+    result = await collection.insert_many((Part(work, _id=n) for n in range(COUNT)), timeoutMS=5000)
+    assert len(result.inserted_ids) == COUNT
+    assert work.turns > COUNT * STEP / BOUND
+
+
+async def test_cancellation_counts_in_between() -> None:
+    collection, core, work = setup()
+    with CancelScope() as scope:
+        checkpoint = core.checkpoint
+
+        async def cancel() -> None:
+            if work.turns == 5:
+                scope.cancel()
+            await checkpoint()
+
+        core.checkpoint = cancel  # type: ignore[method-assign]
+        await collection.insert_many([Part(work, value=Value()) for _ in range(COUNT)])
+    assert scope.cancelled_caught
+    assert work.turns == 6
+    assert core.executor.sent == []
+
+
+async def test_restart() -> None:
+    core = FakeCore()
+    turns = Turns(core, NO_DEADLINE)
+
+    def slices() -> Generator[None, None, str]:
+        for _ in range(5):
+            core.time += TURN / 4
+            yield
+        return "done"
+
+    core.time += 1
+    turns.restart()
+    assert await turns.compute(slices()) == "done"
+    assert core.checkpoints == 1
