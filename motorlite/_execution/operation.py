@@ -159,6 +159,10 @@ class CursorReply:
         # "database.collection" of the cursor, which getMore must name.
         self.namespace: str = cursor["ns"] if self.cursor_id else cursor.get("ns", "")
         self.documents: list[Any] = cursor[field]
+        if not (
+            isinstance(self.cursor_id, int) and isinstance(self.namespace, str) and isinstance(self.documents, list)
+        ):
+            raise TypeError("the cursor has a field of the wrong type")
         self.reply: Document = reply
         # Set by the executor: where the cursor lives, and the implicit session and (behind a load balancer) the
         # connection that now belong to it.

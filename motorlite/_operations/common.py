@@ -83,11 +83,8 @@ def check_write(reply: Mapping[str, Any]) -> None:
     """Raise the error of a reply to a single write; a write error comes before a write concern error."""
     write_errors = reply.get("writeErrors")
     if write_errors:
-        raised = errors.write_error(write_errors[-1])
         # The labels belong to the reply, whichever of its errors is raised (retryable writes specification).
-        for label in reply.get("errorLabels") or ():
-            raised._add_error_label(label)
-        raise raised
+        raise errors.write_error(write_errors[-1], reply.get("errorLabels") or ())
     if "writeConcernError" in reply:
         check_write_concern(reply)
 

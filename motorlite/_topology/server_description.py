@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
 
-from motorlite.errors import ProtocolError, PyMongoError, error_from_reply
+from motorlite.errors import ProtocolError, PyMongoError, detached, error_from_reply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +146,8 @@ class ServerDescription:
         self.address = address
         self.server_type = server_type
         self.server_type_name: str = server_type.value
-        self.error = error
+        # A copy: descriptions are kept, by listeners too, and the error came through frames of an operation.
+        self.error = None if error is None else detached(error)
         self.topology_version = topology_version
         self.round_trip_time = round_trip_time
         self.min_round_trip_time = min_round_trip_time

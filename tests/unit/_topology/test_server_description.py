@@ -15,6 +15,7 @@ from motorlite._topology.server_description import (
     parse_address,
 )
 from motorlite.errors import AutoReconnect, NetworkTimeout, OperationFailure, ProtocolError
+from tests.support.kept_errors import is_kept_copy
 
 ADDRESS = ("a", 27017)
 
@@ -114,7 +115,7 @@ def test_unknown() -> None:
     error = AutoReconnect("gone")
     server = ServerDescription.unknown(ADDRESS, error=error)
     assert server.server_type is ServerType.Unknown
-    assert server.error is error
+    assert is_kept_copy(server.error, error)
     assert not server.is_server_type_known
     assert not server.is_readable
     assert not server.is_writable
