@@ -133,18 +133,18 @@ def check_write_concern(reply: Mapping[str, Any]) -> None:
     """Raise the write concern error of a reply."""
     error = concern_error(reply)
     if error is not None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame
 
 
 def check_write(reply: Mapping[str, Any]) -> None:
     """Raise the error of a reply to a single write; a write error comes before a write concern error."""
     found = documents(reply, "writeErrors") if reply.get("writeErrors") is not None else ()
     if found:
-        raised = write_error(found[-1])
         # The labels belong to the reply, whichever of its errors is raised (retryable writes specification).
-        for label in labels(reply):
-            raised._add_error_label(label)
-        raise raised
+        raise write_error(found[-1], labels(reply))
     check_write_concern(reply)
 
 

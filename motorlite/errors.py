@@ -38,7 +38,7 @@ carries where it happened (`address`), how often the operation was tried (`attem
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
 from motorlite._error_copies import CAUSE, portable, without_init
 
@@ -441,12 +441,14 @@ def error_from_reply(reply: Mapping[str, Any], max_wire_version: int | None = No
     return OperationFailure(message, code, reply, max_wire_version)
 
 
-def write_error(error: Mapping[str, Any]) -> WriteError:
-    """The exception for one entry of a reply's `writeErrors`."""
+def write_error(error: Mapping[str, Any], labels: Iterable[str] = ()) -> WriteError:
+    """The exception for one entry of a reply's `writeErrors`; `labels` are the reply's own."""
     message, code = _message(error), _code(error)
-    if code in DUPLICATE_KEY_CODES:
-        return DuplicateKeyError(message, code, error)
-    return WriteError(message, code, error)
+    kind = DuplicateKeyError if code in DUPLICATE_KEY_CODES else WriteError
+    raised = kind(message, code, error)
+    for label in labels:
+        raised._add_error_label(label)
+    return raised
 
 
 def write_concern_error(error: Mapping[str, Any], labels: Iterable[str] = ()) -> WriteConcernError:
@@ -462,3 +464,28 @@ def error_code(error: BaseException) -> int | None:
     """The server's code of `error`, or None."""
     code = getattr(error, "code", None)
     return code if isinstance(code, int) else None
+
+
+ErrorT = TypeVar("ErrorT", bound=PyMongoError)
+
+
+@overload
+def detached(error: ErrorT) -> ErrorT: ...
+
+
+@overload
+def detached(error: BaseException) -> BaseException: ...
+
+
+def detached(error: BaseException) -> BaseException:
+    """A copy of `error` to be kept: without traceback, cause and context.
+
+    A traceback keeps alive every frame that the error came through, and with them the cursor and the connection of the
+    operation that failed.
+    """
+    if isinstance(error, PyMongoError):
+        return error._twin(error._state(None))
+    try:
+        return copy.copy(error).with_traceback(None)
+    except Exception:  # an application's own class, whose constructor wants something else
+        return PyMongoError(f"{type(error).__name__}: {error}")

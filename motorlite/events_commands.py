@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from motorlite.errors import detached
 from motorlite.events_base import Event
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class CommandFailedEvent(CommandEvent):
         super().__init__(*args, **kwargs)
         self.duration: float = duration
         self.failure: Mapping[str, Any] = failure
-        self.error: BaseException | None = error
+        self.error: BaseException | None = None if error is None else detached(error)
 
     @property
     def duration_micros(self) -> int:

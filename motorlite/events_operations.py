@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from motorlite.errors import detached
 from motorlite.events_base import Event
 
 if TYPE_CHECKING:
+    from motorlite.errors import PyMongoError
     from motorlite.values import Address
 
 
@@ -61,7 +63,7 @@ class RetryEvent(Event):
         attempt: int,
         tokens: float,
         address: Address | None,
-        error: Exception,
+        error: PyMongoError,
         deprioritized: bool,
     ) -> None:
         self.command_name: str = command_name
@@ -73,7 +75,7 @@ class RetryEvent(Event):
         self.attempt: int = attempt
         self.tokens: float = tokens
         self.address: Address | None = address
-        self.error: Exception = error
+        self.error: PyMongoError = detached(error)
         self.deprioritized: bool = deprioritized
 
 
@@ -157,7 +159,7 @@ class ServerSelectionFailedEvent(ServerSelectionEvent):
         failure: BaseException,
     ) -> None:
         super().__init__(operation_name, operation_id, selector, topology_description)
-        self.failure: BaseException = failure
+        self.failure: BaseException = detached(failure)
 
 
 class ServerSelectionListener:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from motorlite.errors import detached
 from motorlite.events_base import Event
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class ConnectionClosedEvent(ConnectionEvent):
     def __init__(self, address: Address, connection_id: int, reason: str, error: BaseException | None = None) -> None:
         super().__init__(address, connection_id)
         self.reason: str = reason
-        self.error: BaseException | None = error
+        self.error: BaseException | None = None if error is None else detached(error)
 
 
 class ConnectionCheckOutStartedEvent(PoolEvent):
@@ -130,7 +131,7 @@ class ConnectionCheckOutFailedEvent(PoolEvent):
         super().__init__(address)
         self.reason: str = reason
         self.duration: float = duration
-        self.error: BaseException | None = error
+        self.error: BaseException | None = None if error is None else detached(error)
 
 
 class ConnectionCheckedOutEvent(ConnectionEvent):
@@ -193,7 +194,7 @@ class PendingReplyFailedEvent(PendingReplyEvent):
     ) -> None:
         super().__init__(address, connection_id, request_id)
         self.duration: float = duration
-        self.error: BaseException | None = error
+        self.error: BaseException | None = None if error is None else detached(error)
 
 
 class ConnectionPoolListener:

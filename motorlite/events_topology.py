@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from motorlite.errors import detached
 from motorlite.events_base import Event
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class ServerHeartbeatFailedEvent(ServerHeartbeatEvent):
         super().__init__(connection_id, awaited)
         self.duration: float = duration
         # The error, under PyMongo's name for it.
-        self.reply: BaseException = reply
+        self.reply: BaseException = detached(reply)
 
 
 class ServerHeartbeatListener:

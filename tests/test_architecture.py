@@ -32,6 +32,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "_operations": ("_execution.operation",),
     "_api": ("_operations", "_execution"),
     "_api.composition": ("_operations", "_execution", "_topology", "_pool", "_wire", "_net"),  # the root
+    "_api.background": ("_execution", "_topology", "_net"),  # the part of the root that outlives the client
     "testing": ("_net", "_wire"),
 }
 # Who may import names of the package itself (`from motorlite import AsyncMongoClient`), which come from the

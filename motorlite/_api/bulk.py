@@ -94,9 +94,8 @@ class BulkWrite:
         finally:
             if implicit is not None and implicit.server_session is not None:
                 self._core.executor.release(implicit)
-        error = result.error
-        if error is not None:
-            raise error
+        if result.error is not None:
+            raise result.error
         return result.details if is_acknowledged else None
 
     async def _execute_run(self, run: Run, result: BulkResult) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from motorlite._api.commands import UserCommand
+from motorlite._api.core import GRACE
 from motorlite._api.database_base import name_of
 from motorlite._api.lists import list_databases, names
 from motorlite._api.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
 from motorlite._api.session import AsyncClientSession, SessionOptions
 from motorlite._api.settings import Configured, Settings
 from motorlite._api.typings import DocumentT
-from motorlite._api.validation import checked, converted, database_name
+from motorlite._api.validation import checked, converted, database_name, seconds
 from motorlite._operations.drop_database import DropDatabase
 from motorlite.driver_info import as_driver_info
 from motorlite.errors import InvalidOperation
@@ -69,12 +70,22 @@ class ClientBase(Configured[DocumentT]):
         _, limit = self._begin(None, timeoutMS)
         await self._core.connect(limit)
 
-    async def close(self) -> None:
+    async def close(self, grace: float = GRACE) -> None:
         """End the server sessions, close all connections and stop all background work, for good.
+
+        New operations are refused from now on, and those that wait for a server, for a connection or for their next
+        attempt end at once with InvalidOperation. Those that wait for a reply may finish within `grace`. Then their
+        connections are closed, and they raise AutoReconnect: the server may or may not have executed them.
+
+        Args:
+            grace: For how many seconds to wait for operations in flight; 0 ends them at once.
+
+        Raises:
+            TypeError, ValueError: `grace` is not a number, or it is negative.
 
         Retries: none; errors of endSessions are ignored.
         """
-        await self._core.close()
+        await self._core.close(converted("grace", grace, seconds))
 
     aclose = close
 

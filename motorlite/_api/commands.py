@@ -78,15 +78,14 @@ class UserCommand:
         try:
             reply = await core.executor.execute(operation, session, deadline)
         except (OperationFailure, AutoReconnect) as error:
-            reply = self._reply_of(error)
+            details = self._reply_of(error)
+            if details is None:
+                raise
+            return details
         return reply
 
-    def _reply_of(self, error: OperationFailure | AutoReconnect) -> Mapping[str, Any]:
-        """The reply that `error` was made from, when the caller asked for it.
-
-        Raises:
-            PyMongoError: `error`, which is one.
-        """
+    def _reply_of(self, error: OperationFailure | AutoReconnect) -> Mapping[str, Any] | None:
+        """The reply that `error` was made from, when the caller asked for it, else None."""
         details = error.details
         if isinstance(details, Mapping) and details.get("ok") == 0:
             # What else a malformed reply may have there could not even be looked for in a set.
@@ -94,7 +93,7 @@ class UserCommand:
             known = [one for one in both if isinstance(one, int) or type(one) is str]
             if not self._check or any(one in self._allowed_errors for one in known):
                 return details
-        raise error
+        return None
 
 
 def cursor_of_command(

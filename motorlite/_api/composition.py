@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
 from bson.objectid import ObjectId
 
+from motorlite._api.background import Background
+from motorlite._api.core import GRACE
 from motorlite._api.log_documents import LENGTH_VARIABLES, max_document_length
+from motorlite._api.lost_cursors import LostCursors
 from motorlite._api.publishing import Publishers, make_publishers
 from motorlite._execution.executor import Executor
-from motorlite._execution.late_reply import open_cursor
-from motorlite._execution.pinning import opens_cursor
 from motorlite._execution.retry import RetrySettings
 from motorlite._execution.run import new_operation_id
 from motorlite._execution.session import SessionPool
@@ -26,7 +27,6 @@ from motorlite._net.host_files import utc_date
 from motorlite._net.platform_facts import read_environment, read_platform_facts
 from motorlite._net.tls import make_context
 from motorlite._operations.end_sessions import EndSessions, session_batches
-from motorlite._operations.kill_cursors import KillCursors
 from motorlite._pool.auth.mechanisms import check_mechanism
 from motorlite._pool.authenticate import Authenticator
 from motorlite._pool.establish import Establisher, HandshakeSettings
@@ -40,16 +40,18 @@ from motorlite._topology.srv_polling import SRVPolling
 from motorlite._topology.topology import Topology, TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite._wire.compression import make_compressors
-from motorlite.deadline import NO_DEADLINE, Deadline
+from motorlite.deadline import Deadline
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.options import DEFAULT_CONNECT_TIMEOUT, shown_secret
 from motorlite.read_preferences import ReadPreference
 from motorlite.retry import OverloadRetry
 from motorlite.stats import ClientStats, ServerStats
+from motorlite.values import format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
+    from motorlite._execution.lost_cursor import LostCursor
     from motorlite._net.dns import Resolver
     from motorlite._net.runtime import Connector, Host, Runtime
     from motorlite._net.tls import TLSContext
@@ -100,10 +102,25 @@ def overload_policy(options: ClientOptions) -> OverloadRetry:
     )
 
 
+class _Libraries:
+    """The libraries on top of the driver, for the handshakes of new connections."""
+
+    __slots__ = ("infos",)
+
+    def __init__(self, infos: tuple[DriverInfo, ...]) -> None:
+        self.infos = infos
+
+
 class Core:
-    """One client's machinery. Cheap to make; everything that needs an event loop is made by the first `enter`."""
+    """One client's machinery. Cheap to make; everything that needs an event loop is made by the first `enter`.
+
+    Whatever belongs to the client refers to it, and what runs in the background does not (`background`): when the last
+    of them is dropped, the client ends.
+    """
 
     def __init__(self, options: ClientOptions, world: World = REAL) -> None:
+        # At first, for `__del__`.
+        self._runtime: Runtime | None = None
         # Those of the TXT record are in it after the first operation.
         self.options = options
         self.policy = overload_policy(options)
@@ -123,18 +140,16 @@ class Core:
         for name in missing:
             warnings.warn(f"compressor {name!r} is ignored: it needs motorlite[{name}]", stacklevel=3)
         self.sessions = SessionPool(randomness.session_id)
-        # The libraries on top of the driver, for the handshakes of new connections.
-        self._driver_infos: tuple[DriverInfo, ...] = (options.driver_info,) if options.driver_info else ()
+        self._libraries = _Libraries((options.driver_info,) if options.driver_info else ())
         self._world = world
         length = max_document_length(read_environment(LENGTH_VARIABLES))
         self._publishers: Publishers = make_publishers(options.event_listeners, max_document_length=length)
         self._is_closed = False
         # It was not the application that closed it.
         self._has_lost_loop = False
-        self._runtime: Runtime | None = None
         self._fork_generation = current.fork_generation
         # Set by the first `enter`.
-        self._host: Host
+        self._background: Background
         self.topology: Topology
         self.executor: Executor
         self.now: Callable[[], float]
@@ -186,31 +201,37 @@ class Core:
 
     def _bind(self, runtime: Runtime) -> None:
         options = self.options
-        host = runtime.host("motorlite client", self._host_ended)
-        make = partial(self._topology, runtime, host, self._world.connector(runtime, self._tls, options.proxy))
+        background = Background(runtime, self._lose_loop, is_load_balanced=options.load_balanced)
+        connector = self._world.connector(runtime, self._tls, options.proxy)
         if options.srv is None:
-            self.topology = make(options)
+            topology = self._topology(runtime, background, connector, options)
         else:
             # Until it is replaced it is only asked for what a discovery has as well.
-            self.topology = cast("Topology", self._discovery(options.srv, runtime, host, make))
-        self.executor = self._executor(runtime)
+            topology = cast("Topology", self._discovery(options.srv, runtime, background, connector))
+        self.topology = background.topology = topology
+        self.executor = background.executor = self._executor(runtime, background)
+        background.lost_cursors = LostCursors(
+            self.executor, spawn=background.host.spawn, sleep=runtime.sleep, now=runtime.now
+        )
         self.now = runtime.now
         self.scope_deadline = runtime.scope_deadline
-        self._host = host
+        self._background = background
         self._runtime = runtime
 
-    def _discovery(
-        self, srv: SRV, runtime: Runtime, host: Host, make: Callable[[ClientOptions], Topology]
-    ) -> SRVDiscovery:
+    def _discovery(self, srv: SRV, runtime: Runtime, background: Background, connector: Connector) -> SRVDiscovery:
         """What takes the topology's place until it can be made."""
-        options, below = self.options, self._world.below
+        options, below, host = self.options, self._world.below, background.host
         resolver = self._world.resolver(runtime)
         timeout = options.connect_timeout or DEFAULT_CONNECT_TIMEOUT
+        reference = ref(self)
 
         def found(complete: ClientOptions, time_to_live: float) -> Topology:
-            self.options = complete
-            self.topology = topology = make(complete)
-            self.executor.use(topology)
+            core = reference()
+            if core is None:
+                raise InvalidOperation("the client was dropped")
+            core.options = complete
+            core.topology = background.topology = topology = core._topology(runtime, background, connector, complete)
+            core.executor.use(topology)
             polling = SRVPolling(
                 srv,
                 topology,
@@ -236,13 +257,15 @@ class Core:
             found=found,
         )
 
-    def _topology(self, runtime: Runtime, host: Host, connector: Connector, options: ClientOptions) -> Topology:
+    def _topology(
+        self, runtime: Runtime, background: Background, connector: Connector, options: ClientOptions
+    ) -> Topology:
         """The deployment, from options with seeds; its servers are monitored from now on."""
-        world, publishers = self._world, self._publishers
+        world, publishers, host = self._world, self._publishers, background.host
         environment = read_environment(ENVIRONMENT_VARIABLES)
         is_faas = faas_provider(environment) is not None
         settings = HandshakeSettings(
-            self._metadata(runtime, environment),
+            self._metadata(runtime, environment, options.app_name),
             load_balanced=options.load_balanced,
             compressors=self._compressors,
             backpressure=self.policy.handshake,
@@ -260,7 +283,7 @@ class Core:
                 host=host,
                 establisher=establisher,
                 on_error=on_error,
-                on_late_reply=self._learn_late,
+                on_late_reply=background.learn_late,
                 publish=publishers.pool,
             )
 
@@ -305,7 +328,7 @@ class Core:
             date=world.date,
         )
 
-    def _executor(self, runtime: Runtime) -> Executor:
+    def _executor(self, runtime: Runtime, background: Background) -> Executor:
         options = self.options
         return Executor(
             self.topology,
@@ -325,16 +348,18 @@ class Core:
             publish_command=self._publishers.command,
             publish_retry=self._publishers.retry,
             publish_selection=self._publishers.selection,
-            on_lost_cursor=self._end_cursor,
+            on_lost_cursor=background.kill_opened,
         )
 
-    def _metadata(self, runtime: Runtime, environment: Mapping[str, str]) -> Callable[[], Document]:
-        platform = read_platform_facts(runtime.name)
+    def _metadata(
+        self, runtime: Runtime, environment: Mapping[str, str], app_name: str | None
+    ) -> Callable[[], Document]:
+        platform, libraries = read_platform_facts(runtime.name), self._libraries
         return lambda: client_metadata(
-            app_name=self.options.app_name,
+            app_name=app_name,
             environment=environment,
             platform=platform,
-            infos=self._driver_infos,
+            infos=libraries.infos,
         )
 
     # --- use ---
@@ -365,29 +390,23 @@ class Core:
 
     def append_metadata(self, info: DriverInfo) -> None:
         """Name a library on top of the driver in the handshakes of all connections made from now on."""
-        self._driver_infos = with_info(self._driver_infos, info)
+        self._libraries.infos = with_info(self._libraries.infos, info)
 
-    def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        """Run `async_fn` in the background; does nothing when the loop or the client is gone."""
-        if self._runtime is None or self._is_closed or self._has_forked:
-            return
-        if self._runtime.is_current():
-            self._host.spawn(async_fn, *args)
-        else:
-            self._runtime.run_soon(self.spawn, async_fn, *args)
-
-    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
-        """Call `function` on the client's event loop, in one of its next turns; does nothing when the loop is gone.
-
-        To be called from anywhere: other threads, the garbage collector.
-        """
+    def kill_cursor(self, cursor: LostCursor) -> None:
+        """Kill a cursor in the background; does nothing when the loop is gone. To be called from anywhere."""
         # After a fork the loop, and what wakes it, are the parent's.
         if self._runtime is not None and not self._has_forked:
-            self._runtime.run_soon(function, *args)
+            self._runtime.run_soon(self._background.lost_cursors.kill, cursor)
 
-    async def close(self) -> None:
-        """End all server sessions, close all connections and stop all background work."""
+    # --- the end ---
+
+    async def close(self, grace: float = GRACE) -> None:
+        """End all server sessions, close all connections and stop all background work.
+
+        Operations that wait for something else than a reply end at once; those in flight have `grace` seconds.
+        """
         if self._is_closed:
+            self._has_lost_loop = False  # closed late, but closed
             return
         if self._runtime is None or self._has_forked:
             # After a fork, sockets and sessions stay the parent's, and it goes on using them.
@@ -395,12 +414,13 @@ class Core:
             return
         if not self._runtime.is_current():
             self._refuse()
+        self._is_closed = True
         try:
-            await self._end_sessions()
+            if await self._background.finish(grace):
+                await self._end_sessions()
         finally:
-            self._is_closed = True
-            self.topology.close()
-            await self._host.close()
+            self.topology.close(now=True)
+            await self._background.host.close()
 
     async def _end_sessions(self) -> None:
         """Driver sessions specification, "endSessions": best effort, errors are ignored."""
@@ -415,33 +435,20 @@ class Core:
             except PyMongoError:
                 return  # the sessions time out on the server by themselves
 
-    def _learn_late(self, address: Address, reply: Mapping[str, Any]) -> bool:
-        """Of a reply whose caller had stopped waiting, the cluster time counts, and a cursor in it is nobody's.
-
-        False: only closing the connection ends that cursor, as behind a load balancer no other is sure to lead to it.
-        """
-        self.executor.gossip(reply)
-        if self.options.load_balanced:
-            return not opens_cursor(reply)
-        self._end_cursor(address, reply)
-        return True
-
-    def _end_cursor(self, address: Address, reply: Mapping[str, Any]) -> None:
-        """Nobody has the cursor that is in a reply: kill it in the background."""
-        cursor = open_cursor(reply)
-        if cursor is not None:
-            self.spawn(self._kill, KillCursors(cursor.database, cursor.collection, [cursor.cursor_id], address=address))
-
-    async def _kill(self, operation: KillCursors) -> None:
-        # Best effort: the server closes an abandoned cursor by itself, later.
-        with suppress(PyMongoError):
-            await self.executor.execute(operation, None, NO_DEADLINE)
-
-    def _host_ended(self) -> None:
-        """The client was closed, or its event loop is ending: leave no socket open."""
+    def _lose_loop(self) -> None:
+        """The client was closed, or its event loop is ending."""
         self._has_lost_loop = not self._is_closed
         self._is_closed = True
-        self.topology.close(now=True)
+
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+        # Maybe in another thread, amid whatever the event loop was doing, or after the loop's end.
+        if self._runtime is None or self._has_forked or (self._is_closed and not self._has_lost_loop):
+            return
+        self._runtime.run_soon(self._background.end)
+        options = self.options
+        where = options.srv.host_name if options.srv is not None else ",".join(map(format_address, options.seeds))
+        message = f"the client of {where} was dropped without close(); use `async with AsyncMongoClient(...)`"
+        warn(message, ResourceWarning, source=self)
 
     def stats(self) -> ClientStats:
         """A snapshot of pools, budget and retries."""

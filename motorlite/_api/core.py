@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
+    from motorlite._execution.lost_cursor import LostCursor
     from motorlite._execution.operation import Operation
     from motorlite._execution.session import Session, SessionPool
     from motorlite.deadline import Deadline
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from motorlite.options import ClientOptions
     from motorlite.stats import ClientStats
     from motorlite.values import Address
+
+# Seconds that closing a client gives to operations in flight.
+GRACE: Final = 5.0
 
 
 class ServerLike(Protocol):
@@ -133,19 +137,15 @@ class CoreLike(Protocol):
         """Name a library on top of the driver in the handshakes of new connections."""
         ...
 
-    def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        """Run `async_fn` in the background; does nothing when the loop or the client is gone."""
+    def kill_cursor(self, cursor: LostCursor) -> None:
+        """Kill a cursor in the background; does nothing when the loop is gone. To be called from anywhere."""
         ...
 
-    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
-        """Call `function` on the client's event loop, in one of its next turns; does nothing when the loop is gone.
+    async def close(self, grace: float = GRACE) -> None:
+        """End the sessions, close the connections and stop the background work.
 
-        To be called from anywhere: other threads, the garbage collector.
+        Operations in flight have `grace` seconds.
         """
-        ...
-
-    async def close(self) -> None:
-        """End the sessions, close the connections and stop the background work."""
         ...
 
     def stats(self) -> ClientStats:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic
 
 from motorlite._api.cursor_limits import await_time
+from motorlite._api.lost_cursors import give_back, is_settled, kill_command
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
+from motorlite._execution.lost_cursor import LostCursor
 from motorlite._operations.get_more import GetMore
-from motorlite._operations.kill_cursors import KillCursors
-from motorlite.errors import SYSTEM_OVERLOADED, InvalidOperation, OperationFailure, PyMongoError
+from motorlite.errors import SYSTEM_OVERLOADED, InvalidOperation, OperationFailure, PyMongoError, detached
 
 if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
@@ -94,7 +94,8 @@ class ServerCursor(Generic[DocumentT]):
         self._codec_options = codec_options
         self.options: GetMoreOptions = options
         self._namespace = reply.namespace
-        # A getMore after which the position of the server's cursor is not known.
+        # Of a getMore after which the position of the server's cursor is not known; a copy, since the error itself came
+        # through frames that have the cursor, which would then never be dropped.
         self._failure: BaseException | None = None
         self._is_closed = False
         self._is_reading = False
@@ -120,9 +121,10 @@ class ServerCursor(Generic[DocumentT]):
     def _learn(self, reply: CursorReply) -> None:
         if self._is_closed:
             return  # by another task, while this reply was under way
+        # At first: should the rest fail, the cursor is killed nevertheless.
+        self.cursor_id = reply.cursor_id
         self.documents.extend(reply.documents)
         self.retrieved += len(reply.documents)
-        self.cursor_id = reply.cursor_id
         if not self.cursor_id:
             self._release()
 
@@ -196,9 +198,8 @@ class ServerCursor(Generic[DocumentT]):
 
     def _close_late(self) -> None:
         if self._pin is not None and self.cursor_id:
-            # Nothing else can be sent on the connection while this getMore is under way.
-            cursor_id, self.cursor_id = self.cursor_id, 0
-            self._core.spawn(self._kill(cursor_id).run, None, None)
+            # `close` could send nothing on the connection while this getMore was under way.
+            self._core.kill_cursor(self._lose())
         else:
             self._release()
 
@@ -207,95 +208,56 @@ class ServerCursor(Generic[DocumentT]):
             self.cursor_id = 0
             self._release()
         elif not (isinstance(error, PyMongoError) and _was_not_executed(error)):
-            self._failure = error
+            self._failure = detached(error)
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Kill the cursor on the server, if it is open there, and give the implicit session back."""
         self._is_closed = True
         if self._is_reading and self._pin is not None:
             return  # the getMore that is under way closes the cursor at its end
-        cursor_id, self.cursor_id = self.cursor_id, 0
-        if not cursor_id:
+        if not self.cursor_id:
             return
-        kill = self._kill(cursor_id)
+        lost = self._lose()
+        is_done = False
         try:
-            await kill.run(self._explicit_session, timeout_ms)
-        except BaseException:
-            # Cancelled: the cursor is killed all the same.
-            self._core.spawn(kill.run, None, timeout_ms)
-            raise
+            is_done = await self._kill(lost, timeout_ms)
+        finally:
+            if not is_done:  # cancelled, out of time, or on another event loop: the cursor is killed all the same
+                self._core.kill_cursor(lost)
 
-    def _kill(self, cursor_id: int) -> _Kill:
-        """What closes the cursor on the server; it has what the cursor had kept for that, and gives it back."""
+    def _lose(self) -> LostCursor:
+        """The cursor as it is on the server, with what it had kept for its commands."""
+        cursor_id, self.cursor_id = self.cursor_id, 0
         database, _, collection = self._namespace.partition(".")
-        pin, self._pin = self._pin, None
-        operation = KillCursors(database, collection, [cursor_id], address=self._address(), pin=pin)
         session = None
         if not self._is_reading:  # else the getMore that is under way uses it, and gives it back at its end
             session, self._implicit_session = self._implicit_session, None
-        return _Kill(self._core, operation, session, self._limits)
+        pin, self._pin = self._pin, None
+        return LostCursor(self._address(), database, collection, cursor_id, session=session, pin=pin)
 
-    def __del__(self) -> None:
-        # Maybe in another thread, or amid whatever the event loop was doing: the garbage collector asks nobody.
-        if self.cursor_id:
-            self._core.run_soon(self._kill(self.cursor_id).begin)
-
-
-class _Kill:
-    """One killCursors command, which outlives its cursor."""
-
-    __slots__ = ("_core", "_limits", "_operation", "_session")
-
-    def __init__(
-        self,
-        core: CoreLike,
-        operation: KillCursors,
-        implicit_session: Session | None,
-        limits: CursorLimits,
-    ) -> None:
-        self._core = core
-        self._operation = operation
-        self._session = implicit_session
-        self._limits = limits
-
-    def begin(self) -> None:
-        """To be called on the client's event loop: `run` in the background, or what is left of it."""
-        try:
-            self._core.enter()
-        except InvalidOperation:  # the client is closed
-            self._release()
-        else:
-            self._core.spawn(self.run, None, None)
-
-    async def run(self, explicit_session: AsyncClientSession | None, timeout_ms: float | None) -> None:
+    async def _kill(self, lost: LostCursor, timeout_ms: float | None) -> bool:
+        """Whether nothing is left to do."""
         core = self._core
         try:
             core.enter()
         except InvalidOperation:  # the client is closed, or this is not its event loop
-            core.run_soon(self.begin)
-            return
-        session = self._session
-        if session is None and explicit_session is not None and not explicit_session.has_ended:
-            session = state_of(explicit_session, core)
-        deadline = self._limits.close(core, timeout_ms)
-        # Best effort: the server closes an abandoned cursor by itself, later.
-        pin = self._operation.pin
-        if pin is None or pin.is_usable:
+            return False
+        session = lost.session
+        if session is None and self._explicit_session is not None and not self._explicit_session.has_ended:
+            session = state_of(self._explicit_session, core)
+        if lost.pin is None or lost.pin.is_usable:
             try:
-                with suppress(PyMongoError):
-                    await core.executor.execute(self._operation, session, deadline)
-            except Exception:
-                self._release()
-                raise
-        # Not when cancelled: then this runs once more, in the background.
-        self._release()
+                await core.executor.execute(kill_command(lost), session, self._limits.close(core, timeout_ms))
+            except PyMongoError as error:
+                if lost.pin is None and not is_settled(error):
+                    return False
+        give_back(lost, core.executor)
+        return True
 
-    def _release(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            self._core.executor.release(session)
-        if self._operation.pin is not None:
-            self._operation.pin.release()
+    def __del__(self) -> None:
+        # Maybe in another thread, or amid whatever the event loop was doing: the garbage collector asks nobody.
+        if self.cursor_id:
+            self._core.kill_cursor(self._lose())
 
 
 def _was_not_executed(error: PyMongoError) -> bool:

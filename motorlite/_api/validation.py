@@ -94,6 +94,15 @@ def milliseconds(value: Any) -> int | float:
     return value
 
 
+def seconds(value: Any) -> int | float:
+    """A duration in seconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("allowed is a number of seconds")
+    if not value >= 0:
+        raise ValueError("allowed is a number of seconds of at least 0")
+    return value
+
+
 def server_milliseconds(value: Any) -> int:
     """A duration for the server, which wants whole milliseconds."""
     return int(milliseconds(value))

@@ -25,7 +25,7 @@ from motorlite._pool.messages import next_request_id
 from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import (
     REAUTHENTICATION_REQUIRED,
-    AutoReconnect,
+    InvalidOperation,
     OperationFailure,
     ProtocolError,
     PyMongoError,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import Command, Operation, Pin
     from motorlite._execution.retry import Raise, RetrySettings
     from motorlite._execution.session import ServerSession, SessionPool
-    from motorlite._pool.connection import Connection
+    from motorlite._pool.connection import Connection, Renew
     from motorlite._topology.server import Server
     from motorlite._topology.topology import Topology
     from motorlite.deadline import Deadline
@@ -83,9 +83,16 @@ class Executor:
         self._publish_selection = publish_selection
         # Told of every reply that has opened a cursor, on this server, of which the caller gets to know nothing.
         self._on_lost_cursor = on_lost_cursor
+        # The client is being closed.
+        self._is_stopped = False
         # Retries by reason and refusals by reason, for the client's statistics.
         self.retries: dict[str, int] = {}
         self.refusals: dict[str, int] = {}
+
+    def stop(self) -> None:
+        """The client is being closed: end all waiting, make no more retries; operations in flight go on."""
+        self._is_stopped = True
+        self._topology.stop()
 
     def use(self, topology: Topology) -> None:
         """Execute on `topology` from now on; operations that wait for a server get it from there."""
@@ -104,6 +111,7 @@ class Executor:
         """
         run = Run(operation, session, deadline, new_operation_id() if operation_id is None else operation_id)
         retry: Retry | None = None
+        decision: Again | Raise | None = None
         if deadline.scope_expires_at == -inf:
             # The caller's cancel scope has been cancelled already: be cancelled before a connection is spent on it.
             await self._sleep(0)
@@ -126,8 +134,11 @@ class Executor:
                         # The write was applied and the operation knows how to tell of the write concern.
                         reply = run.reply
                         break
+                    if self._is_stopped:
+                        retry.gave_up()
+                        raise
                     if decision.delay:
-                        await self._back_off(run, retry, decision.delay)
+                        await self._back_off(run, retry, decision.delay, error)
                     run.begin_retry()
                     continue
                 if retry is not None:
@@ -146,11 +157,12 @@ class Executor:
                 raise
             except Exception as error:
                 # Of a shape that no reader expects.
-                strange = ProtocolError(f"the reply to {operation.name} cannot be used: {error!r}")
-                self._complete(run, retry, reply, strange)
-                raise strange from error
+                strange = f"the reply to {operation.name} cannot be used: {error!r}"
+                raise self._complete(run, retry, reply, ProtocolError(strange)) from error
             return value
         finally:
+            # This frame must not lead back to an error that came through it: only the collector frees such a pair.
+            retry = decision = run.concern_error = None
             if session is None and run.server_session is not None:
                 self._release(run.server_session)
             if run.pin is not None:
@@ -179,9 +191,9 @@ class Executor:
                 try:
                     reply = await self._send(run, server, connection)
                 except OperationFailure as error:
-                    if error.code != REAUTHENTICATION_REQUIRED:
+                    if error.code != REAUTHENTICATION_REQUIRED or connection.renew is None:
                         raise
-                    reply = await self._reauthenticate(run, server, connection, error)
+                    reply = await self._reauthenticate(run, server, connection, connection.renew)
                 if operation.creates_cursor and connection.facts.is_load_balanced and opens_cursor(reply):
                     run.pin = PinnedConnection(server, connection)
                 return reply
@@ -195,15 +207,17 @@ class Executor:
         assert isinstance(pin, PinnedConnection)
         run.server, run.description = pin.server, pin.server.description
         if not pin.is_usable:
-            error = AutoReconnect("the connection that the cursor was opened on is lost")
-            error.address = pin.server.address
-            raise error
+            raise pin.lost()
+        connection = pin.connection
+        pin.server.operation_count += 1
         try:
-            return await self._send(run, pin.server, pin.connection)
+            return await self._send(run, pin.server, connection)
         except OperationFailure as error:
-            if error.code != REAUTHENTICATION_REQUIRED:
+            if error.code != REAUTHENTICATION_REQUIRED or connection.renew is None:
                 raise
-            return await self._reauthenticate(run, pin.server, pin.connection, error)
+            return await self._reauthenticate(run, pin.server, connection, connection.renew)
+        finally:
+            pin.server.operation_count -= 1
 
     def _check_out_limit(self, run: Run) -> float:
         """With timeoutMS, selecting and checking out share serverSelectionTimeoutMS (CSOT, "Server Selection")."""
@@ -213,21 +227,17 @@ class Executor:
             return run.selection_until
         return self._now() + self._server_selection_timeout
 
-    async def _reauthenticate(
-        self, run: Run, server: Server, connection: Connection, error: OperationFailure
-    ) -> Document | None:
+    async def _reauthenticate(self, run: Run, server: Server, connection: Connection, renew: Renew) -> Document | None:
         """The server executed nothing and wants the connection authenticated anew (authentication specification).
 
         The command is then sent once more, whether it may be retried or not, and no retry is counted.
         """
-        if connection.renew is None:
-            raise error
         deadline = run.deadline
         until, operation_until = self._now() + self._socket_timeout, None
         if deadline.is_set:
             until = operation_until = deadline.expires_at
         try:
-            await connection.renew(connection, until, operation_until)
+            await renew(connection, until, operation_until)
         except BaseException as failure:
             self._failed(run, server, connection, failure)
             raise
@@ -348,7 +358,10 @@ class Executor:
         if is_retryable:
             run.concern_error = error
             run.reply = reply
-            raise error
+            try:
+                raise error
+            finally:
+                del error
 
     # --- retries ---
 
@@ -385,13 +398,17 @@ class Executor:
             self._publish_retry(self._retry_event(run, retry, error, decision))
         return decision
 
-    async def _back_off(self, run: Run, retry: Retry, delay: float) -> None:
+    async def _back_off(self, run: Run, retry: Retry, delay: float, error: PyMongoError) -> None:
+        until = self._now() + delay
         try:
             if run.wire_version or run.server is None:
-                await self._sleep(delay)
+                await self._topology.pause(until)
             else:
                 # Not even a connection. Should the server be dead, not overloaded, its successor need not wait.
-                await self._topology.back_off(run.operation.selector, run.server.address, self._now() + delay)
+                await self._topology.back_off(run.operation.selector, run.server.address, until)
+            if self._is_stopped:
+                message = "the client was closed while the operation waited for its next attempt"
+                raise InvalidOperation(message) from error
         except BaseException:
             retry.gave_up()
             raise
@@ -412,8 +429,8 @@ class Executor:
             deprioritized=decision.deprioritize,
         )
 
-    def _complete(self, run: Run, retry: Retry | None, reply: Document, error: PyMongoError) -> None:
-        """Tell an error that is in a successful reply what the loop's own errors are told; end the cursor in it."""
+    def _complete(self, run: Run, retry: Retry | None, reply: Document, error: PyMongoError) -> PyMongoError:
+        """`error`, which is in a successful reply, with what the loop's own errors have; ends the reply's cursor."""
         assert run.server is not None
         error.reached_server = True
         if run.pin is not None:
@@ -427,6 +444,7 @@ class Executor:
             error.attempts = 1
         else:
             retry.describe(error)
+        return error
 
     # --- sessions and cursors ---
 

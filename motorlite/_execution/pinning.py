@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from motorlite._pool.services import Purpose
+from motorlite.errors import AutoReconnect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,12 @@ class PinnedConnection:
     def is_usable(self) -> bool:
         """Whether a command can be sent: the connection is open and owes no reply."""
         return not self._is_released and not self.connection.stream.is_closed and self.connection.owed is None
+
+    def lost(self) -> AutoReconnect:
+        """The error of a command that cannot be sent."""
+        error = AutoReconnect("the connection that the cursor was opened on is lost")
+        error.address = self.server.address
+        return error
 
     def release(self) -> None:
         """Give the connection back to its pool; only the first call has an effect."""

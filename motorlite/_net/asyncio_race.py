@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -45,7 +46,7 @@ async def first_of(attempts: Iterable[Callable[[], Coroutine[Any, Any, T]]], clo
                     return task.result()
                 if not isinstance(error, OSError):  # a TimeoutError is one
                     raise error
-                failure = failure or error
+                failure = failure or copy(error)  # the task keeps the other one
             running -= done
     finally:
         try:
@@ -55,7 +56,10 @@ async def first_of(attempts: Iterable[Callable[[], Coroutine[Any, Any, T]]], clo
                 close(winner.result())
             raise
     assert failure is not None
-    raise failure
+    try:
+        raise failure
+    finally:
+        del failure  # its traceback has this frame
 
 
 async def _end(tasks: set[asyncio.Task[T]], close: Callable[[T], None]) -> None:

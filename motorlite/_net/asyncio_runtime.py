@@ -33,6 +33,8 @@ T = TypeVar("T")
 # What getaddrinfo answers for one address.
 _AddressInfo: TypeAlias = "tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]"
 _logger = logging.getLogger("motorlite.client")
+# What a waiter gets when its time is up.
+_EXPIRED = object()
 
 
 class AsyncioWaiter:
@@ -53,22 +55,22 @@ class AsyncioWaiter:
     def take_back(self) -> Any | None:
         # A task can be cancelled after its future got a result and before it ran again.
         future = self._future
-        if future.done() and not future.cancelled() and future.exception() is None:
+        if future.done() and not future.cancelled() and future.result() is not _EXPIRED:
             return future.result()
         return None
 
     async def wait(self, until: float) -> Any:
         if until == inf:
             return await self._future
-        timer = self._loop.call_at(until, self._expire)
+        timer = self._loop.call_at(until, self.offer, _EXPIRED)
         try:
-            return await self._future
+            value = await self._future
         finally:
             timer.cancel()
-
-    def _expire(self) -> None:
-        if not self._future.done():
-            self._future.set_exception(WaitTimeout())
+        if value is _EXPIRED:
+            # Raised here, and not in the future, which would keep the error and with it this frame.
+            raise WaitTimeout
+        return value
 
 
 class AsyncioHost:
@@ -115,9 +117,12 @@ class AsyncioHost:
             task.start(self._group)
         return task
 
-    async def close(self) -> None:
+    def stop(self) -> None:
         self.is_closed = True
         self._stop.set()
+
+    async def close(self) -> None:
+        self.stop()
         await asyncio.wait([self._task])
 
 
@@ -149,8 +154,10 @@ class _AsyncioTask:
 
     def cancel(self) -> None:
         self._is_cancelled = True
-        if self._task is not None:
-            self._task.cancel()
+        # What it is cancelled with has a frame that leads back here.
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
 
 
 class AsyncioRuntime:

@@ -117,7 +117,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         """The stream is of no more use; the first reason is the one that is told."""
         self.is_closed = True
         if self._error is None:
-            self._error = error
+            self._error = type(error)(str(error))  # a copy: it may have been raised, and its frames lead back here
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -165,6 +165,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
             return await waiter  # type: ignore[no-any-return]  # the future of a frame
         except BaseException:
             self._keep(waiter)
+            del waiter  # it has the error, whose traceback has this frame
             raise
         finally:
             self._waiter = None
@@ -182,6 +183,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
             return await waiter  # type: ignore[no-any-return]  # the future of a frame
         except BaseException:
             self._keep(waiter)
+            del waiter  # it has the error, whose traceback has this frame
             raise
         finally:
             self._waiter = None

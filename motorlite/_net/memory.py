@@ -89,7 +89,7 @@ class MemoryStream:
 
     def _close(self, error: PyMongoError) -> None:
         if self._error is None:
-            self._error = error
+            self._error = type(error)(str(error))
             self._peer.client_closed(self)
             self._wake()
 

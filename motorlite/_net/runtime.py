@@ -112,6 +112,10 @@ class Host(Protocol):
         """Whether it is ending or has ended: what is spawned now never runs."""
         ...
 
+    def stop(self) -> None:
+        """Cancel everything that was spawned; returns at once."""
+        ...
+
     async def close(self) -> None:
         """Cancel everything that was spawned and wait until it has ended."""
         ...

@@ -106,9 +106,12 @@ class TrioHost:
             contextvars.Context().run(self._nursery.start_soon, task.run)
         return task
 
-    async def close(self) -> None:
+    def stop(self) -> None:
         self.is_closed = True
         self._scope.cancel()
+
+    async def close(self) -> None:
+        self.stop()
         await self._ended.wait()
 
 

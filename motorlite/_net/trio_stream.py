@@ -118,8 +118,7 @@ class TrioStream:
             yield
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self.abort()
-            cause = error.__cause__ or error
-            raise AutoReconnect(f"{format_address(self._address)}: {describe(cause)}") from error
+            raise AutoReconnect(f"{format_address(self._address)}: {describe(error.__cause__ or error)}") from error
         except PyMongoError:
             self.abort()
             raise

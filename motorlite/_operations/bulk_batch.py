@@ -137,7 +137,10 @@ class BulkBatch(Operation):
         self.reply = reply
         error = concern_error(reply)
         if error is not None and (error.error_labels or error.code in RETRYABLE_WRITE_CODES):
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
         return reply
 
     def prepare(self) -> Slices[None]:

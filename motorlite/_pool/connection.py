@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
@@ -15,7 +15,7 @@ from motorlite._pool.services import Purpose
 from motorlite._wire import op_msg
 from motorlite._wire.documents import LENIENT, decode_reply, encode
 from motorlite._wire.header import MAX_MESSAGE_SIZE
-from motorlite.errors import NetworkTimeout, ProtocolError, PyMongoError, no_time_left
+from motorlite.errors import NetworkTimeout, ProtocolError, PyMongoError, detached, no_time_left
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from motorlite._pool.handshake import Handshake
     from motorlite._wire.frames import FrameReader
     from motorlite.values import Address, Document, ServerFacts
+
+
+Renew: TypeAlias = "Callable[[Connection, float, float | None], Awaitable[None]]"
 
 
 class ExhaustReply(NamedTuple):
@@ -109,7 +112,7 @@ class Connection:
         # The last reply of `round_trip`, if it was in order but the caller's codec options refused a value in it.
         self.refused: Document | None = None
         # Authenticates it again: the connection, until when, and when the operation's timeoutMS is used up.
-        self.renew: Callable[[Connection, float, float | None], Awaitable[None]] | None = None
+        self.renew: Renew | None = None
 
     def learn(self, handshake: Handshake) -> None:
         """Take over what the server said of itself."""
@@ -245,7 +248,7 @@ class Connection:
         self.stream.abort()
         self._mark(error)
         if isinstance(error, PyMongoError) and self.interruption is not None:
-            raise self.interruption from error
+            raise detached(self.interruption) from error
 
     def _mark(self, error: BaseException) -> None:
         if isinstance(error, PyMongoError):

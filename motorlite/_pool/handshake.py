@@ -15,6 +15,7 @@ from motorlite.values import ServerFacts, format_address
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from motorlite.errors import PyMongoError
     from motorlite.server_api import ServerApi
     from motorlite.values import Address, Document
 
@@ -184,9 +185,7 @@ def parse_hello(
         ProtocolError: A field does not have its type.
     """
     if reply.get("ok") != 1:
-        refusal = error_from_reply(reply)
-        refusal.address = address
-        raise refusal
+        raise _at(address, error_from_reply(reply))
     kind = server_type(reply)
     facts = ServerFacts(
         address,
@@ -209,10 +208,13 @@ def parse_hello(
     if problem is None and load_balanced and reply.get("serviceId") is None:
         problem = _NOT_LOAD_BALANCED
     if problem is not None:
-        error = ConfigurationError(problem)
-        error.address = address
-        raise error
+        raise _at(address, ConfigurationError(problem))
     return Handshake(facts, reply)
+
+
+def _at(address: Address, error: PyMongoError) -> PyMongoError:
+    error.address = address
+    return error
 
 
 def incompatibility(address: Address, min_wire_version: int, max_wire_version: int) -> str | None:

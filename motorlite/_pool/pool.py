@@ -17,7 +17,7 @@ from motorlite._pool.establish import EstablishmentError
 from motorlite._pool.requests import Request
 from motorlite._pool.services import Purpose
 from motorlite._pool.state import Abandon, Close, Drain, Establish, PoolClosedError, PoolState
-from motorlite.errors import PoolClearedError, PyMongoError, WaitQueueTimeoutError
+from motorlite.errors import AutoReconnect, PoolClearedError, PyMongoError, WaitQueueTimeoutError
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
@@ -129,7 +129,10 @@ class Pool:
             return answer
         answer.address = self.address
         self._failed_check_out(answer, started)
-        raise answer
+        try:
+            raise answer
+        finally:
+            del answer, request  # both have the error, whose traceback has this frame
 
     async def _wait(self, request: Request, started: float, until: float, deadline: Deadline) -> Any:
         waiter: Any = request.waiter
@@ -265,12 +268,18 @@ class Pool:
         if self._publish is not None:
             self._publish(events.PoolClosedEvent(self.address))
 
+    def refuse_waiting(self) -> None:
+        """The client is being closed: operations that wait for a connection get an error instead."""
+        self.state.refuse_waiting()
+        self._perform()
+
     def close_now(self) -> None:
-        """The event loop is ending: close every socket, also those in use."""
+        """The client, or its event loop, ends now: close every socket, also those in use."""
         in_use = list(self.state.in_use)
         self.close()
         for connection in in_use:
-            connection.close()
+            # The server may have executed the operation, so this is not an InvalidOperation.
+            connection.interrupt(AutoReconnect("the client was closed while the operation was in flight"))
 
     # --- performing ---
 

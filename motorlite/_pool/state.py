@@ -34,7 +34,7 @@ from motorlite.monitoring import ConnectionClosedReason
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from bson.objectid import ObjectId
 
@@ -166,8 +166,8 @@ class PoolState:
         self.generation = 0
         # Behind a load balancer: the generations of its services, and `generation` stays as it is.
         self.services = Services()
-        # Why the pool was last cleared, for the errors of those who find it paused.
-        self.cleared_because: BaseException | None = None
+        # Why the pool was last cleared, for the errors of those who find it paused; empty: no reason is known.
+        self.cleared_because = ""
         # The pool was closed because its server left the deployment.
         self.is_server_gone = False
         # The last one checked in is at the right end and is taken first, so that surplus connections become idle.
@@ -441,7 +441,7 @@ class PoolState:
         was_ready = self.phase is Phase.READY
         self.generation += 1
         self.phase = Phase.PAUSED
-        self.cleared_because = because
+        self.cleared_because = "" if because is None else str(because)
         self._discard_all(ConnectionClosedReason.STALE)
         if interrupt_in_use:
             self.effects += [Interrupt(connection) for connection in self.in_use]
@@ -477,6 +477,19 @@ class PoolState:
         self._give_up_replies(ConnectionClosedReason.POOL_CLOSED)
         return True
 
+    def refuse_waiting(self) -> None:
+        """The client is being closed; what is in use may still come back."""
+        self._refuse_waiting(self._closed_error)
+
+    def _refuse_waiting(self, error: Callable[[], PyMongoError]) -> None:
+        for request in list(self.queue):
+            self.queue.discard(request)
+            self._release(request)
+            request.waiter.offer(error())
+
+    def _closed_error(self) -> PoolClosedError:
+        return PoolClosedError(f"the connection pool of {format_address(self._address)} is closed")
+
     def _give_up_replies(self, reason: str) -> None:
         for connection in self.pending:
             self._drop(connection, reason)
@@ -484,10 +497,7 @@ class PoolState:
 
     def _discard_all(self, reason: str) -> None:
         """Let go of everything but the connections that are in use or pending."""
-        for request in list(self.queue):
-            self.queue.discard(request)
-            self._release(request)
-            request.waiter.offer(self._refusal())
+        self._refuse_waiting(self._refusal)
         for connection in self.idle:
             self._drop(connection, reason)
         self.effects += [Abandon(establishment, reason) for establishment in self.connecting]
@@ -499,8 +509,8 @@ class PoolState:
         if self.phase is Phase.CLOSED:
             if self.is_server_gone:
                 return PoolClearedError(f"{where} has left the deployment")
-            return PoolClosedError(f"the connection pool of {where} is closed")
-        because = f": {self.cleared_because}" if self.cleared_because is not None else ""
+            return self._closed_error()
+        because = f": {self.cleared_because}" if self.cleared_because else ""
         return PoolClearedError(f"the connection pool of {where} was cleared{because}")
 
 

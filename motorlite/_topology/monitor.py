@@ -16,7 +16,7 @@ from motorlite._pool.establish import EstablishmentError
 from motorlite._pool.handshake import monitor_hello
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite._topology.server_description import ServerDescription
-from motorlite.errors import AutoReconnect, ProtocolError, PyMongoError, error_from_reply
+from motorlite.errors import AutoReconnect, ProtocolError, PyMongoError, detached, error_from_reply
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class Monitor:
         try:
             return await self._establisher.open(self.address, 0, 0, self._limit(0.0), authenticate=False)
         except EstablishmentError as failure:
-            raise failure.error from failure
+            raise detached(failure.error) from failure  # itself would be its own cause's cause
 
     def _limit(self, wait: float) -> float:
         """The loop time at which a reply counts as lost, when the server may wait `wait` seconds with it."""

@@ -11,7 +11,7 @@ from bson.objectid import ObjectId
 from motorlite._pool.handshake import hello_number
 from motorlite._pool.server_type import ServerType as ServerType
 from motorlite._pool.server_type import server_type as read_server_type
-from motorlite.errors import ProtocolError, PyMongoError, error_from_reply
+from motorlite.errors import ProtocolError, PyMongoError, detached, error_from_reply
 from motorlite.hosts import parse_host
 
 if TYPE_CHECKING:
@@ -137,7 +137,8 @@ class ServerDescription:
         self.address = address
         self.server_type = server_type
         self.server_type_name: str = server_type.value
-        self.error = error
+        # A copy: descriptions are kept, by listeners too, and the error came through frames of an operation.
+        self.error = None if error is None else detached(error)
         self.topology_version = topology_version
         self.round_trip_time = round_trip_time
         self.min_round_trip_time = min_round_trip_time

@@ -133,6 +133,7 @@ class SRVDiscovery:
         self._is_looking_up = False
         for waiter in self._waiters:
             waiter.offer(failure)
+        del failure  # its traceback has this frame
 
     async def _ask(self) -> tuple[ClientOptions, float]:
         srv, resolver = self._srv, self._resolver
@@ -141,6 +142,15 @@ class SRVDiscovery:
         seeds = records.initial_seeds(srv, found, self._below)
         text = records.txt_record(srv, await resolver.txt(records.txt_name(srv), until))
         return with_srv_records(self._options, seeds, text), found.time_to_live
+
+    @property
+    def is_busy(self) -> bool:
+        """False: no operation is in flight before there are servers."""
+        return False
+
+    def stop(self) -> None:
+        """Let nobody wait any longer."""
+        self.close()
 
     def close(self, *, now: bool = False) -> None:
         """Let nobody wait any longer; there are no connections that `now` could be about."""

@@ -89,7 +89,11 @@ class Topology:
         # Suitable servers by selector; emptied by every change, so that selecting is one dictionary look-up.
         self._suitable: dict[Any, tuple[Server, ...]] = {}
         self._waiters: set[Waiter] = set()
+        # The client is being closed: nothing is waited for any more.
+        self._is_stopped = False
         self._is_closed = False
+        # Servers that have left the deployment, while operations were in flight on them.
+        self._left: list[Server] = []
         if publish is not None:
             publish(events.TopologyOpenedEvent(topology_id))
         self._replace(description, None)
@@ -159,7 +163,7 @@ class Topology:
         """
         limit = min(until, deadline.expires_at)
         while True:
-            if self._is_closed:
+            if self._is_stopped:
                 raise InvalidOperation("the client is closed")
             server = self.select_now(selector, deprioritized)
             if server is not None:
@@ -177,33 +181,46 @@ class Topology:
             try:
                 await waiter.wait(limit)
             except WaitTimeout:
-                error = ServerSelectionTimeoutError(describe_failure(self.description, selector))
-                error.phase = "selection"
-                raise error from None
+                raise self._timed_out(selector) from None
             finally:
                 self._waiters.discard(waiter)
+
+    def _timed_out(self, selector: Selector) -> ServerSelectionTimeoutError:
+        error = ServerSelectionTimeoutError(describe_failure(self.description, selector))
+        error.phase = "selection"
+        return error
 
     def _check_is_there(self, address: Address) -> None:
         """Do not wait for a server, the one that has a cursor, that is no part of the deployment any more."""
         description = self.description
         if description.topology_type is TopologyType.Unknown or address in description.server_descriptions():
             return
-        error = AutoReconnect(f"{format_address(address)} has left the deployment; the cursor is on it")
-        error.address = address
-        raise error
+        raise _has_left(address)
 
     async def back_off(self, selector: Selector, failed: Address, until: float) -> None:
         """Wait until the loop time `until`, or until a server becomes suitable that was not, other than `failed`."""
         before = self._suitable_addresses(selector) | {failed}
-        while not self._is_closed and not self._suitable_addresses(selector) - before:
-            waiter = self._runtime.waiter()
-            self._waiters.add(waiter)
-            try:
-                await waiter.wait(until)
-            except WaitTimeout:
-                return
-            finally:
-                self._waiters.discard(waiter)
+        while not self._suitable_addresses(selector) - before and await self._changes(until):
+            pass
+
+    async def pause(self, until: float) -> None:
+        """Wait until the loop time `until`, or until the client is closed."""
+        while await self._changes(until):
+            pass
+
+    async def _changes(self, until: float) -> bool:
+        """Wait for another description; False when there is none before `until`, or will be none."""
+        if self._is_stopped:
+            return False
+        waiter = self._runtime.waiter()
+        self._waiters.add(waiter)
+        try:
+            await waiter.wait(until)
+        except WaitTimeout:
+            return False
+        finally:
+            self._waiters.discard(waiter)
+        return True
 
     def _suitable_addresses(self, selector: Selector) -> set[Address]:
         try:
@@ -364,6 +381,7 @@ class Topology:
 
     def _remove(self, address: Address) -> None:
         server = self._servers.pop(address)
+        self._left = [left for left in (*self._left, server) if left.operation_count]
         if server.monitor is not None:
             server.monitor.stop()
         server.pool.close(is_server_gone=not self._is_closed)
@@ -372,12 +390,28 @@ class Topology:
 
     # --- the end ---
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether operations are in flight."""
+        return any(server.operation_count for server in (*self._servers.values(), *self._left))
+
+    def stop(self) -> None:
+        """End all waiting: for a server, for a connection, for the next attempt. Operations in flight go on."""
+        self._is_stopped = True
+        for server in self._servers.values():
+            server.pool.refuse_waiting()
+        for waiter in self._waiters:
+            waiter.offer(True)
+
     def close(self, *, now: bool = False) -> None:
         """Stop monitoring and close the pools; `now` also closes connections that are in use."""
         if self._is_closed:
             return
-        self._is_closed = True
+        self._is_closed = self._is_stopped = True
         self._suitable.clear()
+        if now:
+            for server in self._left:
+                server.pool.close_now()
         for server in list(self._servers.values()):
             if now:
                 server.pool.close_now()
@@ -388,3 +422,9 @@ class Topology:
             self._publish(events.TopologyClosedEvent(self._id))
         for waiter in self._waiters:
             waiter.offer(True)
+
+
+def _has_left(address: Address) -> AutoReconnect:
+    error = AutoReconnect(f"{format_address(address)} has left the deployment; the cursor is on it")
+    error.address = address
+    return error

@@ -70,6 +70,7 @@ def test_a_loop_after_the_first_has_ended_is_refused(
     RUNNERS[first](client[database_name].c.find_one)
     with pytest.raises(InvalidOperation, match="event loop"):
         RUNNERS[second](client[database_name].c.find_one)
+    RUNNERS[second](client.close)
 
 
 def test_a_client_of_a_module_binds_at_its_first_operation(deployment: LocalServer, database_name: str) -> None:
@@ -161,22 +162,120 @@ PROGRAMS = {
             raise SystemExit(0)
     """,
 }
+# How many clients each of them forgets to close.
+FORGOTTEN = dict.fromkeys(PROGRAMS, 1) | {"closed": 0, "never used": 0, "many clients": 5}
 LAST_LINES = {"asyncio": "asyncio.run(main())", "trio": "trio.run(main)"}
+WITH_UVLOOP = LAST_LINES | {"uvloop": "import uvloop; uvloop.run(main())"}
 
 
 def run_program(source: str, server: LocalServer, database_name: str) -> subprocess.CompletedProcess[str]:
     """Run a program with all warnings on, in the development mode of Python."""
-    line = [sys.executable, "-X", "dev", "-W", "error", "-c", source, server.uri, database_name]
+    warnings = ["-W", "error", "-W", "always::ResourceWarning"]
+    line = [sys.executable, "-X", "dev", *warnings, "-c", source, server.uri, database_name]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     return subprocess.run(line, capture_output=True, text=True, timeout=30, cwd=REPOSITORY, env=environment)
 
 
+def words(stderr: str) -> list[str]:
+    """What was said, apart from what Python adds to a warning and what asyncio says of a busy machine."""
+    added = ("  warn(message, ", "ResourceWarning: Enable tracemalloc", "Executing <")
+    return [line for line in stderr.splitlines() if not line.startswith(added)]
+
+
 @pytest.mark.parametrize("backend", LAST_LINES)
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_ends_without_a_word(deployment: LocalServer, database_name: str, program: str, backend: str) -> None:
+def test_a_program_says_only_what_it_forgot(
+    deployment: LocalServer, database_name: str, program: str, backend: str
+) -> None:
     source = f"{PRELUDE}\n{textwrap.dedent(PROGRAMS[program])}\n{LAST_LINES[backend]}\n"
     finished = run_program(source, deployment, database_name)
-    assert (finished.stdout, finished.stderr, finished.returncode) == ("", "", 0)
+    assert (finished.stdout, finished.returncode) == ("", 0)
+    said = words(finished.stderr)
+    assert len(said) == FORGOTTEN[program]
+    assert all("ResourceWarning: the client of 127.0.0.1:" in line for line in said)
+
+
+DROPPED = """
+import stat
+
+def left():
+    if trio.lowlevel.in_trio_run():
+        tasks = trio.lowlevel.current_statistics().tasks_living
+    else:
+        tasks = len(asyncio.all_tasks())
+    return tasks, sum(map(is_socket, range(3, 200)))
+
+def is_socket(number):
+    try:
+        return stat.S_ISSOCK(os.fstat(number).st_mode)
+    except OSError:
+        return False
+
+async def main():
+    before = left()
+    for where in (uri, "mongodb://127.0.0.1:1/"):
+        client = AsyncMongoClient(where, serverSelectionTimeoutMS=100)
+        try:
+            await use(client)
+        except Exception as error:
+            print(type(error).__name__)
+        assert left() > before
+        del client
+        with anyio.fail_after(20):
+            while left() != before:
+                await anyio.sleep(0.01)
+        print("nothing is left")
+
+gc.disable()
+"""
+
+
+@pytest.mark.parametrize("backend", WITH_UVLOOP)
+def test_a_client_that_is_dropped_leaves_no_task_and_no_socket(
+    deployment: LocalServer, database_name: str, backend: str
+) -> None:
+    finished = run_program(f"{PRELUDE}\n{DROPPED}\n{WITH_UVLOOP[backend]}\n", deployment, database_name)
+    left = ["nothing is left", "ServerSelectionTimeoutError", "nothing is left"]
+    assert (finished.stdout.splitlines(), finished.returncode) == (left, 0)
+    said = words(finished.stderr)
+    assert len(said) == 2
+    assert all("ResourceWarning: the client of 127.0.0.1:" in line for line in said)
+
+
+FAILING = """
+from motorlite.errors import PyMongoError
+
+async def fails(operation):
+    try:
+        await operation()
+    except PyMongoError as error:
+        print(type(error).__name__)
+
+async def main():
+    async with AsyncMongoClient(uri, maxPoolSize=1) as client:
+        things = client[name].c
+        await use(client)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        gc.garbage.clear()
+        await fails(lambda: things.find_one({"$x": 1}))
+        await fails(lambda: things.find_one({"$where": "sleep(200) || true"}, timeoutMS=50))
+        await anyio.sleep(0.5)
+        gc.collect()
+        print([item for item in gc.garbage if isinstance(item, BaseException)])
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+gc.disable()
+"""
+
+
+@pytest.mark.parametrize("backend", WITH_UVLOOP)
+def test_an_error_leaves_nothing_to_the_garbage_collector(
+    deployment: LocalServer, database_name: str, backend: str
+) -> None:
+    finished = run_program(f"{PRELUDE}\n{FAILING}\n{WITH_UVLOOP[backend]}\n", deployment, database_name)
+    assert (finished.stdout.splitlines(), words(finished.stderr)) == (["OperationFailure", "NetworkTimeout", "[]"], [])
 
 
 FORK = """
@@ -221,7 +320,7 @@ def test_after_a_fork_a_client_is_refused_with_advice(
 ) -> None:
     run = "def run(function):\n    " + ("asyncio.run(function())" if backend == "asyncio" else "trio.run(function)")
     finished = run_program(f"{PRELUDE}\n{run}\n{FORK}", deployment, database_name)
-    assert finished.stderr == ""
+    assert not words(finished.stderr)
     *refused, works, goes_on = finished.stdout.splitlines()
     assert len(refused) == 2
     assert all(line.startswith("InvalidOperation") and "fork" in line for line in refused)

@@ -23,7 +23,6 @@ from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
     ExecutionTimeout,
-    InvalidOperation,
     OperationFailure,
     PyMongoError,
     WaitQueueTimeoutError,
@@ -443,10 +442,8 @@ async def test_a_server_that_asks_again_after_the_close(deployment: ScriptedDepl
             group.start_soon(operation)
             await anyio.sleep(0.5)
             await client.core.close()
-        assert client.now - begin == pytest.approx(1.0), "nobody waits for what will not happen"
-        (error,) = ended
-        assert isinstance(error, InvalidOperation)
-        assert "the client is closed" in str(error)
+        assert client.now - begin == pytest.approx(1.0, abs=0.011), "nobody waits for what will not happen"
+        assert ended == [None], "what is in flight may end, with the background work that it needs"
 
 
 @pytest.mark.parametrize(("options", "most"), [({}, 1_000_000), ({"scramMaxIterations": 5000}, 5000)])

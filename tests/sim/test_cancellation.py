@@ -138,7 +138,7 @@ class QueuedForAConnection(Scenario):
             await anyio.sleep(0.05)
             server.pool.check_in(connection)
 
-        core.spawn(give_back)
+        core._background.host.spawn(give_back)
         assert await find_one(core, 1) == {"_id": 1}
 
     async def release(self, prepared: Any) -> None:
@@ -216,7 +216,7 @@ class StalledWrite(Scenario):
             for stream in list(deployment["a:1"].open_connections):
                 stream.resume()
 
-        core.spawn(resume)
+        core._background.host.spawn(resume)
         operation = Insert("db", "coll", {"_id": 1}, write_concern=WriteConcern(w=0))
         await core.executor.execute(operation, None, NO_DEADLINE)
 

@@ -303,7 +303,7 @@ async def test_the_phase_of_a_retry_is_told_by_the_error_of_the_first_attempt() 
             await anyio.sleep(5)
             pool.check_in(busy)
 
-        client.core.spawn(take_the_connection)
+        client.core._background.host.spawn(take_the_connection)
         error = await fails_after(2, client, find(), timeout=2)
         assert isinstance(error, OperationFailure)
         assert (error.code, error.phase, error.attempts) == (462, "queue", 2)

@@ -35,6 +35,7 @@ from tests.support.core import (
     run_command,
     update_many,
 )
+from tests.support.kept_errors import is_kept_copy
 from tests.support.scripted_client import scripted_client
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ async def test_a_time_out_failed() -> None:
         check_pairs(client)
         failed = client.recorder.commands[-1]
         assert isinstance(failed, CommandFailedEvent)
-        assert failed.error is error
+        assert is_kept_copy(failed.error, error)
         assert failed.failure["type"] == "NetworkTimeout"
 
 
@@ -326,7 +327,7 @@ async def test_retry_events_tell_everything() -> None:
         ]
         assert {event.command_name for event in client.recorder.retries} == {"insert"}
         assert len({event.operation_id for event in client.recorder.retries}) == 1
-        assert client.recorder.retries[-1].error is error
+        assert is_kept_copy(client.recorder.retries[-1].error, error)
         assert client.core.stats().retries == {"overload": 2, "retryable write": 1, "retryable": 1}
         assert client.core.stats().refusals == {"not retryable": 1}
 

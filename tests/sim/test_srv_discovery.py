@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -361,10 +362,14 @@ def test_a_loop_that_ends_during_the_look_up(caplog: pytest.LogCaptureFixture) -
         with anyio.move_on_after(1):
             await core.executor.execute(run_command(), None, Deadline())
 
-    for name in virtual_time.BACKENDS:
-        backend, backend_options = virtual_time.backend(name)
-        anyio.run(main, backend=backend, backend_options=backend_options)
-    gc.collect()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name in virtual_time.BACKENDS:
+            backend, backend_options = virtual_time.backend(name)
+            anyio.run(main, backend=backend, backend_options=backend_options)
+        gc.collect()
+    assert [warning.category for warning in caught] == [ResourceWarning] * 2
+    assert "the client of cluster.example.com was dropped" in str(caught[0].message)
     assert caplog.text == ""
     assert len(records.queries) == 2
 

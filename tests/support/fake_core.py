@@ -13,6 +13,7 @@ import anyio.lowlevel
 from bson.binary import Binary
 
 from motorlite import AsyncMongoClient
+from motorlite._api.lost_cursors import LostCursors
 from motorlite._execution.operation import CursorReply, Operation, TimeLimit
 from motorlite._execution.session import Session, SessionPool
 from motorlite.errors import InvalidOperation, error_from_reply
@@ -22,6 +23,7 @@ from motorlite.values import ServerFacts
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from motorlite._execution.lost_cursor import LostCursor
     from motorlite.deadline import Deadline
     from motorlite.driver_info import DriverInfo
     from motorlite.options import ClientOptions
@@ -130,6 +132,8 @@ class FakeCore:
         self.checkpoints = 0
         self.scope = inf
         self.is_closed = False
+        # What `close` was called with.
+        self.grace: float | None = None
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
         # The deadlines of `connect`.
         self.connected: list[Deadline] = []
@@ -165,11 +169,12 @@ class FakeCore:
     def append_metadata(self, info: DriverInfo) -> None:
         self.driver_infos.append(info)
 
-    def spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        self.spawned.append(lambda: async_fn(*args))
+    def kill_cursor(self, cursor: LostCursor) -> None:
+        lost_cursors = LostCursors(self.executor, spawn=self._spawn, sleep=anyio.sleep, now=self.now)
+        lost_cursors.kill(cursor)
 
-    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
-        function(*args)
+    def _spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        self.spawned.append(lambda: async_fn(*args))
 
     async def run_spawned(self) -> None:
         """Run what was left to the background."""
@@ -177,7 +182,8 @@ class FakeCore:
         for run in spawned:
             await run()
 
-    async def close(self) -> None:
+    async def close(self, grace: float = 5.0) -> None:
+        self.grace = grace
         self.is_closed = True
 
     def stats(self) -> ClientStats:

@@ -192,6 +192,7 @@ class TokenSource:
                 self._call = None
             for waiter in (*call.waiters, call.ended):
                 waiter.offer(outcome)
+            del outcome  # what the callback raised has this frame in its traceback
 
     async def _result(self, context: OIDCCallbackContext) -> OIDCCallbackResult | _Own:
         result = await self._fetch(context)

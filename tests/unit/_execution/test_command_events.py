@@ -10,6 +10,7 @@ from bson.datetime_ms import DatetimeMS
 
 from motorlite._execution.command_events import CommandEvents
 from motorlite.errors import AutoReconnect, NotPrimaryError
+from tests.support.kept_errors import is_kept_copy
 from tests.unit._execution.operations import server_error
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def test_an_ordinary_command() -> None:
     failed = made.failed(0.5, error)
     assert (failed.duration, failed.duration_micros) == (0.5, 500_000)
     assert failed.failure == error.details
-    assert failed.error is error
+    assert is_kept_copy(failed.error, error)
     for event in (started, succeeded, failed):
         check_common(event, "find")
 
@@ -79,7 +80,7 @@ def test_document_sequences_are_shown_as_arrays() -> None:
 def test_an_error_without_a_reply(error: BaseException) -> None:
     failed = events("find", {"find": "coll"}).failed(1, error)
     assert failed.failure == {"errmsg": str(error), "type": type(error).__name__}
-    assert failed.error is error
+    assert is_kept_copy(failed.error, error)
 
 
 def test_a_foreign_error_with_details_of_its_own() -> None:
@@ -114,7 +115,7 @@ def test_a_network_error_of_a_sensitive_command() -> None:
     failed = events("saslStart", {"saslStart": 1}).failed(1, error)
     # Nothing that a server said, so nothing that must be hidden.
     assert failed.failure == {"errmsg": "closed", "type": "AutoReconnect"}
-    assert failed.error is error
+    assert is_kept_copy(failed.error, error)
 
 
 @pytest.mark.parametrize("name", ["hello", "isMaster", "ismaster", "HELLO"])

@@ -294,10 +294,12 @@ async def test_the_reason_of_an_interruption_is_the_error() -> None:
         outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
         reason = PoolClearedError("interrupted")
         peer.connection.interrupt(reason)
-    assert outcome == [reason]
-    assert reason.address == ADDRESS
-    assert reason.reached_server
-    assert isinstance(reason.__cause__, AutoReconnect)
+    (error,) = outcome
+    assert (type(error), str(error)) == (type(reason), str(reason))
+    assert error.address == ADDRESS
+    assert error.reached_server
+    assert isinstance(error.__cause__, AutoReconnect)
+    assert reason.__traceback__ is None, "the connection keeps it, and no frame with it"
     assert peer.was_closed
 
 

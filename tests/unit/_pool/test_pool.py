@@ -18,6 +18,7 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
+from tests.support.kept_errors import is_kept_copy
 from tests.support.pools import pool_on, settle, slow, start
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ async def test_what_the_events_tell(deployment: ScriptedDeployment) -> None:
         )
         assert ready.duration == checked_out.duration == 0.5
         assert failed.duration == 0.25
-        assert failed.error is waiting.error
+        assert is_kept_copy(failed.error, waiting.error)
         assert {event.address for event in subject.log.events} == {("a", 1)}
         subject.pool.clear(None, interrupt_in_use=True)
         assert subject.words()[-1] == "pool cleared interrupting"

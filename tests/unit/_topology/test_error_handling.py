@@ -33,6 +33,7 @@ from motorlite.errors import (
     write_concern_error,
     write_error,
 )
+from tests.support.kept_errors import is_kept_copy
 from tests.unit._topology.deployments import A, primary
 
 PROCESS = ObjectId()
@@ -62,7 +63,7 @@ def test_network_error_of_an_operation() -> None:
     result = effect(error)
     assert result.description is not None
     assert result.description.server_type is ServerType.Unknown
-    assert result.description.error is error
+    assert is_kept_copy(result.description.error, error)
     assert result.description.topology_version is None
     assert (result.clear_pool, result.interrupt_in_use) == (True, False)
     assert (result.request_check, result.cancel_check) == (False, True)
@@ -91,7 +92,7 @@ def test_state_change_error(code: int) -> None:
     error = command_error(code, topologyVersion=version(6))
     result = effect(error)
     assert result.description is not None
-    assert result.description.error is error
+    assert is_kept_copy(result.description.error, error)
     assert result.description.topology_version == version(6)
     assert result.clear_pool is (code in SHUTDOWN_CODES)
     assert (result.request_check, result.cancel_check, result.interrupt_in_use) == (True, False, False)
@@ -141,7 +142,7 @@ def test_other_errors_while_connecting_clear_the_pool(phase: str, error: PyMongo
     setattr(facts, phase, True)
     result = on_error(primary(A), facts)
     assert result.description is not None
-    assert result.description.error is error
+    assert is_kept_copy(result.description.error, error)
     assert (result.clear_pool, result.request_check, result.cancel_check) == (True, False, True)
 
 
@@ -206,7 +207,7 @@ def test_network_errors() -> None:
 def test_failed_check(error: PyMongoError, interrupts: bool, at_once: bool) -> None:
     result = on_check_error(primary(A), error, now=3.0)
     assert result.description is not None
-    assert result.description.error is error
+    assert is_kept_copy(result.description.error, error)
     assert result.description.last_update_time == 3.0
     assert result.clear_pool
     assert result.interrupt_in_use is interrupts

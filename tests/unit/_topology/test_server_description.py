@@ -16,6 +16,7 @@ from motorlite._topology.server_description import (
 )
 from motorlite.errors import AutoReconnect, InvalidURI, NetworkTimeout, OperationFailure, ProtocolError
 from motorlite.uri import parse_hosts
+from tests.support.kept_errors import is_kept_copy
 
 ADDRESS = ("a", 27017)
 
@@ -115,7 +116,7 @@ def test_unknown() -> None:
     error = AutoReconnect("gone")
     server = ServerDescription.unknown(ADDRESS, error=error)
     assert server.server_type is ServerType.Unknown
-    assert server.error is error
+    assert is_kept_copy(server.error, error)
     assert not server.is_server_type_known
     assert not server.is_readable
     assert not server.is_writable

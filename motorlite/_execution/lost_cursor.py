@@ -1,0 +1,35 @@
+"""Pure: a cursor that is open on a server while nobody reads from it any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from motorlite._execution.operation import Pin
+    from motorlite._execution.session import Session
+    from motorlite.values import Address
+
+
+class LostCursor:
+    """Where it is, and what it had kept for its commands."""
+
+    __slots__ = ("address", "collection", "cursor_id", "database", "pin", "session")
+
+    def __init__(
+        self,
+        address: Address,
+        database: str,
+        collection: str,
+        cursor_id: int,
+        *,
+        session: Session | None = None,
+        pin: Pin | None = None,
+    ) -> None:
+        self.address: Address = address
+        self.database: str = database
+        self.collection: str = collection
+        self.cursor_id: int = cursor_id
+        # Its implicit session.
+        self.session: Session | None = session
+        # Behind a load balancer: the one connection that leads to it.
+        self.pin: Pin | None = pin

@@ -1,0 +1,46 @@
+"""What keeps an error alive, and what an error keeps alive."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from types import CoroutineType, FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def is_kept_copy(kept: BaseException | None, error: BaseException | None) -> bool:
+    """Whether `kept` says what `error` says, and leads to no frame."""
+    return (
+        kept is not None
+        and kept is not error
+        and (type(kept), kept.args) == (type(error), error.args if error is not None else ())
+        and (kept.__traceback__, kept.__cause__, kept.__context__) == (None, None, None)
+    )
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Only reference counts free anything in the block."""
+    gc.collect()
+    gc.freeze()  # what is there already need not be looked at again and again
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def garbage() -> list[object]:
+    """The errors, frames and coroutines that only the collector has found to be free; it runs now."""
+    before = gc.get_debug()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        return [item for item in gc.garbage if isinstance(item, BaseException | FrameType | CoroutineType)]
+    finally:
+        gc.set_debug(before)
+        gc.garbage.clear()
