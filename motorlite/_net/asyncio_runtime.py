@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import anyio
 
 from motorlite._net.asyncio_race import first_of
-from motorlite._net.asyncio_stream import AsyncioStream
+from motorlite._net.asyncio_stream import AsyncioStream, Silence, enable_keepalive
 from motorlite._net.failures import connecting
+from motorlite._net.forking import keep_from_children
 from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Sequence
 
     from motorlite._net.runtime import Framer
     from motorlite.options import ProxyOptions
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 # What getaddrinfo answers for one address.
-_AddressInfo: TypeAlias = "tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]"
+_AddressInfo: TypeAlias = "tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]"
 _logger = logging.getLogger("motorlite.client")
 # What a waiter gets when its time is up.
 _EXPIRED = object()
@@ -170,9 +171,15 @@ class AsyncioRuntime:
 
     def is_current(self) -> bool:
         try:
-            return asyncio.get_running_loop() is self._loop
+            is_here = asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
+        if is_here and "trio" in sys.modules:
+            import trio
+
+            # A task of trio in guest mode, which cannot wait for what asyncio makes.
+            return not trio.lowlevel.in_trio_task()
+        return is_here
 
     def scope_deadline(self) -> float:
         # Asking anyio costs 1.3 µs; where its asyncio backend was never loaded, no scope of it can be around us.
@@ -203,74 +210,69 @@ class AsyncioRuntime:
             if port is not None and proxy is not None:
                 with through(proxy, host, port):
                     async with asyncio.timeout_at(limit):
-                        stream = await self._open_through(proxy, host, port, address, framer)
+                        sock = await self._open_through(proxy, host, port)
             else:
                 async with asyncio.timeout_at(limit):
-                    stream = await self._open(address, framer)
-            if tls is not None:
-                async with asyncio.timeout_at(limit):
-                    await stream.secure(tls, host)
-        return stream
+                    sock = await self._open(host, port)
+            async with asyncio.timeout_at(limit):
+                return await self._stream(sock, address, framer, tls)
 
-    async def _open(self, address: Address, framer: Framer) -> AsyncioStream:
-        host, port = address
-        loop = self._loop
-
-        def protocol() -> AsyncioStream:
-            return AsyncioStream(address, framer, loop)
-
-        if port is None:
-            _, stream = await loop.create_unix_connection(protocol, host)
-            return stream
-        if _is_numeric(host):
-            _, stream = await loop.create_connection(protocol, host, port)
-            return stream
-
-        async def attempt(found: _AddressInfo) -> AsyncioStream:
-            family, _, proto, _, numeric = found
-            _, stream = await loop.create_connection(
-                protocol, str(numeric[0]), port, family=family, proto=proto, flags=socket.AI_NUMERICHOST
-            )
-            return stream
-
-        return await self._try_addresses(host, port, attempt, AsyncioStream.abort)
-
-    async def _open_through(
-        self, proxy: ProxyOptions, host: str, port: int, address: Address, framer: Framer
+    async def _stream(
+        self, sock: socket.socket, address: Address, framer: Framer, tls: ssl.SSLContext | None
     ) -> AsyncioStream:
-        """Read from the bare socket until the proxy is done: a protocol may be handed bytes that are not its own."""
         loop = self._loop
-        sock = await self._try_addresses(proxy.host, proxy.port, self._connected_socket, socket.socket.close)
+        stream = AsyncioStream(address, framer, loop)
+        create = loop.create_unix_connection if address[1] is None else loop.create_connection
         try:
-            await introduce(proxy, host, port, partial(loop.sock_sendall, sock), partial(loop.sock_recv, sock))
-            _, stream = await loop.create_connection(lambda: AsyncioStream(address, framer, loop), sock=sock)
+            transport, _ = await create(Silence if tls is not None else lambda: stream, sock=sock)
         except BaseException:
             sock.close()
             raise
+        if tls is not None:
+            await stream.secure(transport, tls, address[0])
         return stream
 
-    async def _connected_socket(self, found: _AddressInfo) -> socket.socket:
-        family, kind, proto, _, numeric = found
-        sock = socket.socket(family, kind, proto)
+    async def _open(self, host: str, port: int | None) -> socket.socket:
+        """A connected socket. It gets a transport as late as possible, for that begins to read at once."""
+        if port is None:
+            return await self._connected_socket((socket.AF_UNIX, socket.SOCK_STREAM, 0, "", host))
+        found = await self._addresses(host, port)
+        if not found:
+            raise OSError(f"no address was found for {host}")
+        return await first_of([partial(self._connected_socket, info) for info in found], socket.socket.close)
+
+    async def _open_through(self, proxy: ProxyOptions, host: str, port: int) -> socket.socket:
+        loop = self._loop
+        sock = await self._open(proxy.host, proxy.port)
         try:
-            sock.setblocking(False)
-            await self._loop.sock_connect(sock, numeric)
+            write, read = partial(loop.sock_sendall, sock), partial(loop.sock_recv, sock)
+            await introduce(proxy, host, port, write, read, partial(_peek, sock))
         except BaseException:
             sock.close()
             raise
         return sock
 
-    async def _try_addresses(
-        self,
-        host: str,
-        port: int,
-        attempt: Callable[[_AddressInfo], Coroutine[Any, Any, T]],
-        close: Callable[[T], None],
-    ) -> T:
-        found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        if not found:
-            raise OSError(f"no address was found for {host}")
-        return await first_of([partial(attempt, info) for info in found], close)
+    async def _connected_socket(self, found: _AddressInfo) -> socket.socket:
+        family, kind, proto, _, where = found
+        sock = socket.socket(family, kind, proto)
+        keep_from_children(sock)
+        try:
+            sock.setblocking(False)
+            if family != getattr(socket, "AF_UNIX", None):
+                enable_keepalive(sock)
+            await self._loop.sock_connect(sock, where)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def _addresses(self, host: str, port: int) -> Sequence[_AddressInfo]:
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # No look-up is needed, which takes a thread.
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
 
     async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
         scope = asyncio.timeout_at(until if until != inf else None)
@@ -287,10 +289,8 @@ class AsyncioRuntime:
             self._loop.call_soon_threadsafe(function, *args, context=contextvars.Context())
 
 
-def _is_numeric(host: str) -> bool:
-    """Whether no look-up (which takes a thread) is needed."""
+async def _peek(sock: socket.socket) -> bytes:
     try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+        return sock.recv(1, socket.MSG_PEEK)
+    except OSError:  # nothing is there; or the socket is broken, which its next user finds out
+        return b""

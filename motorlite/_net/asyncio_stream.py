@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from motorlite._net.failures import describe
-from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
+from motorlite._net.failures import SURPLUS, describe
+from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
-    import ssl
-
     from motorlite._net.runtime import Framer
     from motorlite.values import Address
 
@@ -29,6 +28,23 @@ _EARLY: Final = 0.001
 
 class _Socket(Protocol):
     def setsockopt(self, level: int, optname: int, value: int, /) -> None: ...
+
+
+class Silence(asyncio.Protocol):
+    """The protocol of a transport until TLS begins: a server never speaks first, and bytes in the clear prove nothing.
+
+    They must not reach the stream that is to carry what TLS has decrypted.
+    """
+
+    def __init__(self) -> None:
+        self.is_broken = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # So that what arrives early is the first that TLS reads, and refuses. uvloop reads all the same.
+        transport.pause_reading()  # type: ignore[attr-defined]  # create_connection makes a Transport
+
+    def data_received(self, data: bytes) -> None:
+        self.is_broken = True
 
 
 class AsyncioStream(asyncio.BufferedProtocol):
@@ -42,6 +58,8 @@ class AsyncioStream(asyncio.BufferedProtocol):
         "_error",
         "_framer",
         "_frames",
+        "_is_owed",
+        "_is_streaming",
         "_loop",
         "_lower",
         "_timer",
@@ -50,6 +68,9 @@ class AsyncioStream(asyncio.BufferedProtocol):
         "_waiter",
         "is_closed",
     )
+
+    # The event loop reads idle streams too, and closes them.
+    ask_after = 1.0
 
     def __init__(self, address: Address, framer: Framer, loop: asyncio.AbstractEventLoop) -> None:
         self._address = address
@@ -69,6 +90,10 @@ class AsyncioStream(asyncio.BufferedProtocol):
         self._armed_for = inf
         # Messages that arrived while nobody waited: exhaust replies, or the reply of an abandoned request.
         self._frames: deque[bytes | bytearray] = deque()
+        # Whether a message may arrive: since a request was written, until its reply is here. None before the first.
+        self._is_owed: bool | None = None
+        # Whether more messages may follow that one (`expect_more`).
+        self._is_streaming = False
         # None, or the future of a `send` that waits until the transport's buffer has drained.
         self._can_write: asyncio.Future[None] | None = None
 
@@ -76,9 +101,6 @@ class AsyncioStream(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = self._lower = transport  # type: ignore[assignment]  # create_connection makes a Transport
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
-            enable_keepalive(sock)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._framer.buffer()
@@ -87,7 +109,14 @@ class AsyncioStream(asyncio.BufferedProtocol):
         framer = self._framer
         try:
             framer.received(nbytes)
-            while (frame := framer.next_frame()) is not None:
+            while self._is_owed:
+                frame = framer.next_frame()
+                if frame is None:
+                    if self._is_streaming and self._frames:
+                        # Enough for now: `receive` goes on reading when it has handed these out.
+                        self._transport.pause_reading()
+                    return
+                self._is_owed = self._is_streaming
                 waiter = self._waiter
                 if waiter is not None and not waiter.done():
                     waiter.set_result(frame)
@@ -96,6 +125,15 @@ class AsyncioStream(asyncio.BufferedProtocol):
         except PyMongoError as error:
             self._fail(error)
             self._transport.abort()
+            return
+        if not framer.is_empty:
+            self._refuse_surplus()
+
+    def _refuse_surplus(self) -> None:
+        """Close: the peer sent more than it was asked for. The operation whose reply came before is not concerned."""
+        kind = ProtocolError if self._is_owed is None else AutoReconnect
+        self._fail(kind(f"{format_address(self._address)}: {SURPLUS}"))
+        self._transport.abort()
 
     def eof_received(self) -> bool:
         self._fail(AutoReconnect(f"{format_address(self._address)}: the server closed the connection"))
@@ -131,16 +169,25 @@ class AsyncioStream(asyncio.BufferedProtocol):
         assert first is not None
         return type(first)(str(first))
 
-    async def secure(self, tls: ssl.SSLContext, host: str) -> None:
-        """Go on with TLS; to be awaited before anything else."""
+    async def secure(self, lower: asyncio.Transport, tls: ssl.SSLContext, host: str) -> None:
+        """Begin TLS on `lower`, whose protocol is a `Silence`; to be awaited before anything else."""
+        self._transport = self._lower = lower
+        silence = lower.get_protocol()
         try:
+            if isinstance(silence, Silence) and silence.is_broken:
+                raise ssl.SSLError(ssl.SSL_ERROR_SSL, "bytes arrived in the clear before TLS began")
+            if lower.is_closing():
+                raise ConnectionResetError("the server closed the connection")
             # Not create_connection(ssl=...): TLS hands a write down whole and forgets it, so that only the lower
             # transport knows what is unsent.
-            transport = await self._loop.start_tls(self._lower, self, tls, server_hostname=host)
+            transport = await self._loop.start_tls(lower, self, tls, server_hostname=host)
+            if self.is_closed:  # it spoke before it was asked anything
+                raise self._closed_error()
+            if transport is None:
+                raise ConnectionResetError("the connection was lost")
         except BaseException:
-            self._lower.abort()
+            lower.abort()
             raise
-        assert transport is not None
         # See `send`.
         transport.set_write_buffer_limits(high=1, low=0)
         self._transport = transport
@@ -157,6 +204,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         if self.is_closed:
             raise self._closed_error()
         waiter = self._waiter = self._loop.create_future()
+        self._is_owed = True
         self._transport.write(data)
         if until < self._armed_for:
             self._arm(until)
@@ -172,10 +220,17 @@ class AsyncioStream(asyncio.BufferedProtocol):
 
     async def receive(self, until: float) -> bytes | bytearray:
         if self._frames:
-            return self._frames.popleft()
+            if self._is_streaming:
+                # A server that never pauses must not keep the loop from its other tasks.
+                await asyncio.sleep(0)
+            frame = self._frames.popleft()
+            if self._is_streaming and not self._frames and not self.is_closed:
+                self._transport.resume_reading()
+            return frame
         if self.is_closed:
             raise self._closed_error()
         waiter = self._waiter = self._loop.create_future()
+        self._is_owed = True
         if until < self._armed_for:
             self._arm(until)
         self._until = until
@@ -192,6 +247,14 @@ class AsyncioStream(asyncio.BufferedProtocol):
         """The task was cancelled in the same turn of the loop in which its message came: do not lose the message."""
         if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
             self._frames.appendleft(waiter.result())
+
+    def expect_more(self, is_expected: bool) -> None:
+        self._is_streaming = is_expected
+        if is_expected:
+            return
+        self._is_owed = False
+        if not self.is_closed and (self._frames or not self._framer.is_empty):
+            self._refuse_surplus()
 
     async def send(self, data: bytes, until: float) -> None:
         if self.is_closed:
@@ -215,7 +278,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
                     timer.cancel()
 
     def is_healthy(self) -> bool:
-        # The loop tells of a close as soon as it runs; whatever arrived unasked is a sign of a peer gone wrong.
+        # The loop tells of a close as soon as it runs. An unread reply is that of an abandoned request.
         return not self.is_closed and not self._frames and self._framer.is_empty and not self._transport.is_closing()
 
     def abort(self) -> None:

@@ -34,7 +34,8 @@ def current_runtime() -> Runtime:
     if "trio" in sys.modules:
         import trio
 
-        if trio.lowlevel.in_trio_run():
+        # Not `in_trio_run`: in guest mode that also holds in the tasks of the host's loop.
+        if trio.lowlevel.in_trio_task():
             from motorlite._net.trio_runtime import TrioRuntime
 
             return TrioRuntime()

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 # OpenSSL reasons that mean "closed in the middle", which an overloaded server does, not "misconfigured".
 _CLOSED = ("UNEXPECTED_EOF_WHILE_READING", "CONNECTION_RESET")
+# The one that means: this is no TLS at all.
+_IN_THE_CLEAR = "WRONG_VERSION_NUMBER"
+# Why a stream is closed on which something arrived that no request had asked for.
+SURPLUS = "the connection was closed: the server sent more than it was asked for"
 
 
 def connect_error(address: Address, error: BaseException) -> PyMongoError:
@@ -29,7 +33,8 @@ def connect_error(address: Address, error: BaseException) -> PyMongoError:
     ):
         return NameResolutionError(f"{where}: the host name cannot be resolved: {error}")
     if isinstance(error, ssl.SSLError) and not _is_closed(error):
-        return CertificateError(f"{where}: TLS failed: {error}")
+        hint = "what arrived is not TLS: " if getattr(error, "reason", None) == _IN_THE_CLEAR else ""
+        return CertificateError(f"{where}: TLS failed: {hint}{error}")
     if isinstance(error, TimeoutError):
         return NetworkTimeout(f"{where}: the connection was not established in time")
     return AutoReconnect(f"{where}: {describe(error)}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
+from motorlite._net.failures import SURPLUS
 from motorlite._net.runtime import WaitTimeout
-from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
+from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
 from motorlite.values import format_address
 
 if TYPE_CHECKING:
@@ -29,12 +30,17 @@ class Peer(Protocol):
 class MemoryStream:
     """A FrameStream without a socket. The peer answers with `deliver` and `close`, at once or later."""
 
+    ask_after = 1.0
+
     def __init__(self, runtime: Runtime, address: Address, framer: Framer, peer: Peer) -> None:
         self._runtime = runtime
         self._address = address
         self._framer = framer
         self._peer = peer
         self._frames: deque[bytes | bytearray] = deque()
+        # As on a socket: one reply for each request, unless more are expected. None before the first request.
+        self._is_owed: bool | None = None
+        self._is_streaming = False
         self._waiter: Waiter | None = None
         self._error: PyMongoError | None = None
         # The peer sets it to stop reading: the client's next write then hangs half-way.
@@ -46,14 +52,25 @@ class MemoryStream:
         return self._error is not None
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
+        self._is_owed = True
         await self.send(data, until)
         return await self.receive(until)
 
     async def receive(self, until: float) -> bytes | bytearray:
+        if self._is_streaming and self._frames:
+            await self._runtime.sleep(0)
         while not self._frames:
             self._check_open()
+            self._is_owed = True
             await self._wait(until)
         return self._frames.popleft()
+
+    def expect_more(self, is_expected: bool) -> None:
+        self._is_streaming = is_expected
+        if not is_expected:
+            self._is_owed = False
+            if self._frames or not self._framer.is_empty:
+                self._refuse_surplus()
 
     async def send(self, data: bytes, until: float) -> None:
         self._check_open()
@@ -97,11 +114,26 @@ class MemoryStream:
 
     def deliver(self, data: bytes) -> None:
         """The peer sends `data`, any split of messages."""
+        if not self._is_owed:
+            self._refuse_surplus()
+            return
         try:
-            self._frames.extend(self._framer.feed(data))
+            frames = self._framer.feed(data)
         except PyMongoError as error:
             self._close(error)
+            return
+        if self._is_streaming:
+            self._frames.extend(frames)
+        elif frames:
+            self._frames.append(frames[0])
+            if len(frames) > 1 or not self._framer.is_empty:
+                self._refuse_surplus()
+            self._is_owed = False
         self._wake()
+
+    def _refuse_surplus(self) -> None:
+        kind = ProtocolError if self._is_owed is None else AutoReconnect
+        self._close(kind(f"{format_address(self._address)}: {SURPLUS}"))
 
     def close(self) -> None:
         """The peer closes the stream."""

@@ -22,6 +22,7 @@ async def introduce(
     port: int,
     write: Callable[[bytes], Awaitable[object]],
     read: Callable[[int], Awaitable[bytes]],
+    peek: Callable[[], Awaitable[bytes]],
 ) -> None:
     """Let the proxy connect to `host` and `port`; afterwards the socket is as one to that server.
 
@@ -31,6 +32,7 @@ async def introduce(
         port: The server's port.
         write: Writes all of it.
         read: Reads at most so many bytes, none at the end of the stream.
+        peek: Looks at the next byte without waiting for it and without taking it.
     """
     talk = conversation(host, port, proxy.username, proxy.password)
     request, wanted = next(talk)
@@ -46,7 +48,10 @@ async def introduce(
         try:
             request, wanted = talk.send(answer)
         except StopIteration:
-            return
+            break
+    if await peek():
+        # A server never speaks first, and nothing but TLS may be read where TLS begins.
+        raise Socks5Error("bytes followed its answer before anything was sent to the server")
 
 
 @contextmanager

@@ -36,10 +36,16 @@ class Framer(Protocol):
 class FrameStream(Protocol):
     """A byte stream to one server with a framer on it. One task uses it at a time.
 
+    A request has one reply: whatever else arrives closes the stream. `ask_after` is how long a stream may be idle
+    before `is_healthy` must be asked whether that has happened, seconds: no time at all where only the socket knows.
+
     The methods that wait raise NetworkTimeout at the loop time `until` (infinity: never), AutoReconnect when the
     stream is or gets closed, and ProtocolError when the framer refuses what arrived. After a timeout or a cancellation
     the stream is as it was: `has_unsent` tells whether the request went out whole, and `receive` may wait on.
     """
+
+    @property
+    def ask_after(self) -> float: ...
 
     @property
     def is_closed(self) -> bool:
@@ -57,6 +63,10 @@ class FrameStream(Protocol):
 
     async def receive(self, until: float) -> bytes | bytearray:
         """Wait for one message."""
+        ...
+
+    def expect_more(self, is_expected: bool) -> None:
+        """Whether the next reply may be followed by others (exhaust). When no more are expected, none may be left."""
         ...
 
     async def send(self, data: bytes, until: float) -> None:

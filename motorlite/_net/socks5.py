@@ -1,7 +1,7 @@
 """Pure: the client's side of a SOCKS5 conversation (RFC 1928, RFC 1929), without I/O.
 
 The generator yields what to write and how many bytes to read next, and is sent exactly so many: what follows them
-belongs to the server behind the proxy.
+would be the server's.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import socket
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +14,7 @@ import trio
 
 from motorlite._net.asyncio_stream import enable_keepalive
 from motorlite._net.failures import connecting, describe
+from motorlite._net.forking import keep_from_children
 from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 from motorlite._net.trio_stream import TrioStream
@@ -148,10 +151,8 @@ class TrioRuntime:
         self.now: Callable[[], float] = trio.current_time
 
     def is_current(self) -> bool:
-        try:
-            return trio.lowlevel.current_trio_token() is self._token
-        except RuntimeError:
-            return False
+        # In guest mode the host's own tasks run in the thread of a trio run, too.
+        return trio.lowlevel.in_trio_task() and trio.lowlevel.current_trio_token() is self._token
 
     def scope_deadline(self) -> float:
         return trio.current_effective_deadline()
@@ -187,18 +188,22 @@ class TrioRuntime:
                     return await self._open_through(proxy, host, port)
                 raise TimeoutError
         with trio.CancelScope(deadline=until):
-            if port is None:
-                return await trio.open_unix_socket(host)
-            stream = await trio.open_tcp_stream(host, port)
-            enable_keepalive(stream.socket)
-            return stream
+            return await self._open_directly(host, port)
         raise TimeoutError
 
-    async def _open_through(self, proxy: ProxyOptions, host: str, port: int) -> trio.SocketStream:
-        stream = await trio.open_tcp_stream(proxy.host, proxy.port)
-        try:
+    async def _open_directly(self, host: str, port: int | None) -> trio.SocketStream:
+        if port is None:
+            stream = await trio.open_unix_socket(host)
+        else:
+            stream = await trio.open_tcp_stream(host, port)
             enable_keepalive(stream.socket)
-            await introduce(proxy, host, port, stream.send_all, stream.receive_some)
+        keep_from_children(stream.socket)
+        return stream
+
+    async def _open_through(self, proxy: ProxyOptions, host: str, port: int) -> trio.SocketStream:
+        stream = await self._open_directly(proxy.host, proxy.port)
+        try:
+            await introduce(proxy, host, port, stream.send_all, stream.receive_some, partial(_peek, stream.socket))
         except BaseException as error:
             stream.socket.close()
             if isinstance(error, trio.BrokenResourceError):
@@ -238,6 +243,10 @@ def _call(function: Callable[..., None], args: tuple[Any, ...]) -> None:
         function(*args)
     except Exception:
         _logger.exception("%s failed on the event loop", function)
+
+
+async def _peek(sock: trio.socket.SocketType) -> bytes:
+    return await sock.recv(1, socket.MSG_PEEK) if sock.is_readable() else b""
 
 
 def _cause(error: trio.BrokenResourceError) -> OSError:

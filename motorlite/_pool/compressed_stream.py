@@ -51,6 +51,10 @@ class CompressedStream:
         return self if self._compressor is not None else self._stream
 
     @property
+    def ask_after(self) -> float:
+        return self._stream.ask_after
+
+    @property
     def is_closed(self) -> bool:
         return self._stream.is_closed
 
@@ -63,6 +67,9 @@ class CompressedStream:
 
     async def receive(self, until: float) -> bytes | bytearray:
         return self._unpack(await self._stream.receive(until))
+
+    def expect_more(self, is_expected: bool) -> None:
+        self._stream.expect_more(is_expected)
 
     async def send(self, data: bytes, until: float) -> None:
         await self._stream.send(self._pack_now(data), until)

@@ -143,6 +143,9 @@ class Connection:
             reply = op_msg.parse(await self.stream.exchange(message, until))
             if reply.response_to != request_id:
                 raise _not_the_reply(request_id, reply)
+            if reply.more_to_come:
+                # This reply is in order; the next caller must not receive what follows it.
+                self.close()
         except BaseException as error:
             if isinstance(error, ProtocolError) or self.stream.is_closed or self.stream.has_unsent:
                 self._spoil(error)
@@ -225,6 +228,7 @@ class Connection:
         """Run a command whose reply may be followed by others without being asked for."""
         request_id = next_request_id()
         message = _encode(database, document, request_id, op_msg.EXHAUST_ALLOWED)
+        self.stream.expect_more(True)
         return await self._exhaust(self.stream.exchange(message, until), request_id)
 
     async def receive_more(self, before: ExhaustReply, until: float) -> ExhaustReply:
@@ -236,6 +240,8 @@ class Connection:
             message = op_msg.parse(await receiving)
             if message.response_to != response_to:
                 raise _not_the_reply(response_to, message)
+            if not message.more_to_come:
+                self.stream.expect_more(False)
             # The server counts each of its messages as the request that the next one responds to.
             return ExhaustReply(decode_reply(message.body), message.request_id, message.more_to_come)
         except BaseException as error:

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from motorlite.errors import PyMongoError
     from motorlite.values import Address
 
-# A connection that was idle for longer is asked whether its peer is still there; seconds.
-_ASK_AFTER: Final = 1.0
 # How many replies that nobody waits for a pool may wait for; one more, and the oldest is given up.
 MAX_PENDING: Final = 100
 
@@ -312,7 +310,7 @@ class PoolState:
         limit = self._options.max_idle_time
         if limit is not None and idle_for > limit:
             return ConnectionClosedReason.IDLE
-        if idle_for > _ASK_AFTER and not connection.stream.is_healthy():
+        if idle_for > connection.stream.ask_after and not connection.stream.is_healthy():
             return ConnectionClosedReason.ERROR
         return None
 

@@ -52,8 +52,12 @@ class FrameReader:
             self._large_filled += count
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes | bytearray]:
-        """Take over all of `data` and answer the messages that it completes; for streams that hand out bytes."""
-        frames = []
+        """Take over all of `data` and answer the messages that it completes; for streams that hand out bytes.
+
+        Raises:
+            ProtocolError: as `next_frame`, but only once the messages before it have been answered.
+        """
+        frames: list[bytes | bytearray] = []
         rest = memoryview(data)
         while rest:
             target = self.buffer()
@@ -62,8 +66,13 @@ class FrameReader:
             target.release()
             self.received(count)
             rest = rest[count:]
-            while (frame := self.next_frame()) is not None:
-                frames.append(frame)
+            try:
+                while (frame := self.next_frame()) is not None:
+                    frames.append(frame)
+            except ProtocolError:
+                if not frames:
+                    raise
+                break  # what is left in the buffer makes the next call fail
         return frames
 
     def next_frame(self) -> bytes | bytearray | None:

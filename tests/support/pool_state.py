@@ -20,6 +20,8 @@ ADDRESS = ("db.example", 27017)
 
 
 class FakeStream:
+    ask_after = 1.0
+
     def __init__(self) -> None:
         self.is_closed = False
         self.is_sound = True

@@ -115,6 +115,36 @@ def test_a_program_without_anyio_scopes(monkeypatch: pytest.MonkeyPatch) -> None
         runner.run(main())
 
 
+def test_trio_as_the_guest_of_asyncio() -> None:
+    """Both loops share a thread: each task gets the runtime of its own, and is refused that of the other."""
+    seen: dict[str, Runtime] = {}
+
+    async def guest() -> None:
+        seen["trio"] = current_runtime()
+        await trio.sleep(0.01)
+        assert seen["trio"].is_current()
+        assert not seen["asyncio"].is_current()
+
+    async def host() -> None:
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+        trio.lowlevel.start_guest_run(
+            guest, run_sync_soon_threadsafe=loop.call_soon_threadsafe, done_callback=ended.set_result
+        )
+        assert trio.lowlevel.in_trio_run(), "which says nothing about this task"
+        seen["asyncio"] = current_runtime()
+        while not ended.done():
+            assert seen["asyncio"].is_current()
+            assert "trio" not in seen or not seen["trio"].is_current()
+            await asyncio.sleep(0.001)
+        ended.result().unwrap()
+
+    with asyncio.Runner() as runner:
+        runner.run(host())
+    assert isinstance(seen["asyncio"], AsyncioRuntime)
+    assert isinstance(seen["trio"], TrioRuntime)
+
+
 FORKING = """
 import os, sys
 from motorlite._net import current

@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 from motorlite._net.current import current_runtime
 from motorlite._net.tls import make_context
 from motorlite._wire.frames import FrameReader
-from motorlite.errors import AutoReconnect, CertificateError, NetworkTimeout, ProtocolError, ProxyError, ProxyTimeout
+from motorlite.errors import AutoReconnect, CertificateError, NetworkTimeout, ProxyError, ProxyTimeout
 from motorlite.options import ProxyOptions, TLSOptions
 from motorlite.testing.certificates import Certificates, make_certificates
 from tests.support.peers import PATIENCE, listening, message, server_context
@@ -174,17 +174,21 @@ async def test_answers_in_pieces(proxy: Socks5Server) -> None:
         await assert_works(await connect(("127.0.0.1", port), proxy))
 
 
-async def test_what_follows_the_reply_is_the_servers(proxy: Socks5Server) -> None:
-    with echo() as port:
-        proxy.trailing = message(70)
-        stream = await connect(("127.0.0.1", port), proxy)
-        assert await stream.receive(current_runtime().now() + PATIENCE) == message(70)
-        stream.abort()
-        proxy.trailing = b"\xff" * 20
-        stream = await connect(("127.0.0.1", port), proxy)
-        with pytest.raises(ProtocolError):
-            await stream.receive(current_runtime().now() + PATIENCE)
-        stream.abort()
+@pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "tls"])
+async def test_nothing_may_follow_the_reply(is_secured: bool, proxy: Socks5Server, certificates: Certificates) -> None:
+    """A server never speaks first: it is the proxy, or somebody on the way to it, who puts words into its mouth."""
+    trusting = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
+    with echo(server_context(certificates) if is_secured else None) as port:
+        for trailing in (b"\1", message(70), message(70)[:20], b"\xff" * 20):
+            proxy.trailing = trailing
+            await failure(
+                ("127.0.0.1", port),
+                proxy,
+                "did not connect: bytes followed its answer",
+                tls=trusting if is_secured else None,
+            )
+        proxy.trailing = b""
+        await assert_works(await connect(("127.0.0.1", port), proxy, trusting if is_secured else None))
 
 
 async def test_tls_is_for_the_server_and_its_name(proxy: Socks5Server, certificates: Certificates) -> None:

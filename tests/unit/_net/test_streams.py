@@ -9,11 +9,12 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError
 from motorlite.testing.certificates import Certificates, make_certificates
-from tests.support.peers import Link, SocketPeer, answer, message, open_link
+from tests.support.peers import PATIENCE, Link, SocketPeer, answer, message, open_link
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -120,12 +121,14 @@ async def test_exchange(link: Link) -> None:
 async def test_exhaust(link: Link, limited: bool) -> None:
     until = link.after(30) if limited else inf
     replies = [message(100 + seed, seed) for seed in range(4)]
+    link.stream.expect_more(True)
     assert await exchange(link, REQUEST, b"".join(replies[:3]), until=until) == replies[0]
     assert await link.stream.receive(until) == replies[1]
     assert await link.stream.receive(until) == replies[2]
     async with anyio.create_task_group() as group:
         group.start_soon(link.peer.write, replies[3])
         assert await link.stream.receive(until) == replies[3]
+    link.stream.expect_more(False)
     await goes_on(link)
 
 
@@ -157,10 +160,12 @@ async def test_a_reply_in_small_pieces(link: Link) -> None:
 
 async def test_a_reply_and_half_of_the_next(link: Link) -> None:
     second = message(500, 7)
+    link.stream.expect_more(True)
     assert await exchange(link, REQUEST, REPLY + second[:20]) == REPLY
     async with anyio.create_task_group() as group:
         group.start_soon(link.peer.write, second[20:])
         assert await link.stream.receive(inf) == second
+    link.stream.expect_more(False)
     await goes_on(link)
 
 
@@ -272,6 +277,7 @@ async def test_a_cancelled_exchange_keeps_the_late_reply(link: Link, limited: bo
 async def test_cancelled_in_the_moment_of_arrival(link: Link, method: str) -> None:
     first, second = message(70, 7), message(80, 8)
     frames: list[bytes | bytearray] = []
+    link.stream.expect_more(True)
     if method == "receive":
         await link.stream.send(REQUEST, inf)
     with anyio.CancelScope() as scope:
@@ -293,6 +299,7 @@ async def test_cancelled_in_the_moment_of_arrival(link: Link, method: str) -> No
     while len(frames) < 2:
         frames.append(await link.stream.receive(link.after(30)))
     assert frames == [first, second]
+    link.stream.expect_more(False)
     await goes_on(link)
 
 
@@ -400,6 +407,7 @@ async def test_the_peer_closes_after_the_reply(link: Link) -> None:
         await link.peer.write(REPLY + REPLY)
         await link.peer.close()
 
+    link.stream.expect_more(True)
     async with anyio.create_task_group() as group:
         group.start_soon(close)
         assert await link.stream.exchange(REQUEST, link.after(30)) == REPLY
@@ -466,7 +474,7 @@ async def test_garbage(link: Link, garbage: bytes, limited: bool) -> None:
 async def test_garbage_that_nobody_waits_for(link: Link) -> None:
     await link.peer.write(b"\xff" * 100)
     await link.eventually(lambda: not link.stream.is_healthy())
-    with pytest.raises(ProtocolError):
+    with pytest.raises((AutoReconnect, ProtocolError)):
         await link.stream.receive(link.after(30))
     await assert_over(link)
 
@@ -501,4 +509,78 @@ async def test_unasked_bytes_are_unhealthy(link: Link, unasked: bytes) -> None:
     await goes_on(link)
     await link.peer.write(unasked)
     await link.eventually(lambda: not link.stream.is_healthy())
-    assert not link.stream.is_closed
+    # Where the stream is not asked, it has found out by itself.
+    assert link.stream.is_closed or link.stream.ask_after == 0
+
+
+# --- more than was asked for ---
+
+
+@pytest.mark.parametrize("surplus", [REPLY, REPLY[:1], REPLY[:30], b"\xff" * 20, REPLY * 2_000])
+async def test_what_follows_a_reply_closes_the_stream(link: Link, surplus: bytes) -> None:
+    assert await exchange(link, REQUEST, REPLY + surplus) == REPLY, "the reply itself is in order"
+    await link.eventually(lambda: not link.stream.is_healthy())
+
+
+async def test_the_reply_to_an_abandoned_request_is_one_reply(link: Link) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(link.stream.exchange, REQUEST, inf)
+        assert await link.peer.read() == REQUEST
+        group.cancel_scope.cancel()
+    await link.peer.write(REPLY + REPLY)
+    assert await link.stream.receive(link.after(30)) == REPLY
+    await link.eventually(lambda: not link.stream.is_healthy())
+
+
+@pytest.mark.parametrize("surplus", [REPLY, REPLY[:1]])
+async def test_what_follows_the_last_of_several_replies(link: Link, surplus: bytes) -> None:
+    link.stream.expect_more(True)
+    assert await exchange(link, REQUEST, REPLY + REPLY + surplus) == REPLY
+    assert await link.stream.receive(link.after(30)) == REPLY
+    link.stream.expect_more(False)
+    await link.eventually(lambda: not link.stream.is_healthy())
+
+
+@only_sockets
+async def test_an_idle_stream_takes_no_flood(link: Link) -> None:
+    """The peer's writes come to an end, and long before that nothing more is kept."""
+    await goes_on(link)
+    written = 0
+    with anyio.move_on_after(PATIENCE):
+        try:
+            for _ in range(200):
+                with anyio.fail_after(1):
+                    await link.peer.write(message(1_000_000))
+                written += 1_000_000
+        except (OSError, TimeoutError):
+            pass  # closed, or what the operating system buffers is full
+    assert written <= 20_000_000
+    assert not link.stream.is_healthy()
+
+
+async def test_of_a_flood_of_expected_messages_little_is_kept_and_nothing_lost(link: Link) -> None:
+    link.stream.expect_more(True)
+    count = 20_000
+    turns = 0
+    is_over = False
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while not is_over:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(answer, link.peer, REPLY + b"".join(message(100, seed % 200) for seed in range(count)))
+        assert await link.stream.exchange(REQUEST, inf) == REPLY
+        await anyio.sleep(0.1)
+        if isinstance(link.peer, SocketPeer):
+            frames: Any = getattr(link.stream, "_frames")  # noqa: B009  # of either kind of stream
+            assert sum(map(len, frames)) <= 64 * 1024
+        group.start_soon(count_turns)
+        for seed in range(count):
+            assert await link.stream.receive(inf) == message(100, seed % 200)
+        is_over = True
+    assert turns >= count // 2, "messages that wait do not keep other tasks waiting"
+    link.stream.expect_more(False)
+    await goes_on(link)

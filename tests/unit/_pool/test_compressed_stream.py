@@ -34,6 +34,11 @@ class Inner:
         self.is_closed = False
         self.has_unsent = False
         self.is_sound = True
+        self.ask_after = 1.0
+        self.is_streaming = False
+
+    def expect_more(self, is_expected: bool) -> None:
+        self.is_streaming = is_expected
 
     async def exchange(self, data: bytes, until: float) -> bytes:
         await self.send(data, until)
@@ -185,6 +190,10 @@ async def test_everything_else_is_the_inner_streams(stream: CompressedStream, in
     inner.has_unsent = True
     inner.is_sound = False
     assert (stream.is_closed, stream.has_unsent, stream.is_healthy()) == (False, True, False)
+    inner.ask_after = 0.0
+    assert stream.ask_after == 0.0
+    stream.expect_more(True)
+    assert inner.is_streaming
     stream.abort()
     assert inner.is_closed
     assert stream.is_closed

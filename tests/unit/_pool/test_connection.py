@@ -270,6 +270,31 @@ async def test_replies_that_come_by_themselves() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("is_last", [True, False])
+async def test_what_follows_the_last_of_these_replies_closes_the_connection(is_last: bool) -> None:
+    peer = Peer()
+    connection = peer.connection
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, connection.exhaust_command, "admin", {"hello": 1}, peer.now() + 5)
+        peer.answer({"n": 1}, flags=0 if is_last else op_msg.MORE_TO_COME, reply_id=500)
+        peer.answer({"n": 2}, reply_id=501, to=500)
+        await settle()
+        assert outcome[0].document["n"] == 1
+        assert peer.was_closed == is_last
+
+
+@pytest.mark.anyio
+async def test_more_will_come_says_the_reply_to_an_ordinary_command() -> None:
+    peer = Peer()
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
+        peer.answer({"n": 1}, flags=op_msg.MORE_TO_COME)
+        await settle()
+        assert outcome[0]["n"] == 1, "the reply is in order"
+        assert peer.was_closed, "what follows it must not reach the next caller"
+
+
+@pytest.mark.anyio
 async def test_a_reply_that_does_not_follow_the_last_one() -> None:
     peer = Peer()
     connection = peer.connection

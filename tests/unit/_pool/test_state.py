@@ -268,6 +268,18 @@ def test_the_socket_is_asked_after_a_second_only() -> None:
     assert subject.effects() == [Close(connection, "error")]
 
 
+def test_a_socket_that_tells_nothing_by_itself_is_asked_each_time() -> None:
+    subject = Subject()
+    (connection,) = subject.idle()
+    stream = cast("FakeStream", connection.stream)
+    stream.ask_after = 0.0
+    assert subject.state.take(0.001) is connection
+    subject.state.put(connection, 0.002)
+    stream.is_sound = False
+    assert subject.state.take(0.003) is None
+    assert subject.effects() == [Close(connection, "error")]
+
+
 def test_prune() -> None:
     subject = Subject(max_idle_time=10.0)
     old, broken, good = subject.idle(3)
