@@ -155,10 +155,8 @@ class Executor:
             except PyMongoError as error:
                 self._complete(run, retry, reply, error)
                 raise
-            except Exception as error:
-                # Of a shape that no reader expects.
-                strange = f"the reply to {operation.name} cannot be used: {error!r}"
-                raise self._complete(run, retry, reply, ProtocolError(strange)) from error
+            except Exception as error:  # of a shape that no reader expects
+                raise self._complete(run, retry, reply, _unusable(operation, error)) from error
             return value
         finally:
             # This frame must not lead back to an error that came through it: only the collector frees such a pair.
@@ -481,3 +479,7 @@ class Executor:
             connection.id,
             handshake.service_id,
         )
+
+
+def _unusable(operation: Operation, error: Exception) -> ProtocolError:
+    return ProtocolError(f"the reply to {operation.name} cannot be used: {error!r}")

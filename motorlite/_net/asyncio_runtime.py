@@ -93,9 +93,8 @@ class AsyncioHost:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                for task in self._early:
-                    task.start(group)
-                self._early.clear()
+                while self._early:  # not in a loop variable, which would keep the last one
+                    self._early.pop(0).start(group)
                 try:
                     await self._stop.wait()
                 finally:  # also when the loop's shutdown cancels: what is spawned now would keep it waiting

@@ -90,9 +90,8 @@ class TrioHost:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
-                    for task in self._early:
-                        nursery.start_soon(task.run)
-                    self._early.clear()
+                    while self._early:  # not in a loop variable, which would keep the last one
+                        nursery.start_soon(self._early.pop(0).run)
                     await trio.sleep_forever()
         finally:
             self.is_closed = True
