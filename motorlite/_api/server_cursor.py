@@ -6,7 +6,6 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic
 
-from motorlite._api.cursor_limits import await_time
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
 from motorlite._operations.get_more import GetMore
@@ -164,7 +163,7 @@ class ServerCursor(Generic[DocumentT]):
         session = self._implicit_session or state_of(self._explicit_session, core)
         self._is_reading = True
         try:
-            reply = await core.executor.execute(self._get_more(deadline), session, deadline)
+            reply = await core.executor.execute(self._get_more(), session, deadline)
         except BaseException as error:
             self._learn_failure(error)
             raise
@@ -174,12 +173,9 @@ class ServerCursor(Generic[DocumentT]):
                 self._close_late()
         self._learn(reply)
 
-    def _get_more(self, deadline: Deadline) -> GetMore:
+    def _get_more(self) -> GetMore:
         options = self.options
         database, _, collection = self._namespace.partition(".")
-        await_ms = None
-        if options.is_await_data:
-            await_ms = await_time(options.max_await_time_ms, deadline, self._core.now())
         return GetMore(
             database,
             collection,
@@ -187,7 +183,7 @@ class ServerCursor(Generic[DocumentT]):
             address=self._address(),
             read_preference=options.read_preference,
             batch_size=self._batch_size(),
-            max_await_time_ms=await_ms,
+            max_await_time_ms=options.max_await_time_ms if options.is_await_data else None,
             is_await_data=options.is_await_data,
             comment=options.comment,
             codec_options=self._codec_options,
