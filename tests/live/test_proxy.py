@@ -137,6 +137,6 @@ async def test_a_proxy_that_hangs_is_limited_by_connect_timeout(stage: str, repl
             started = anyio.current_time()
             with pytest.raises(PyMongoError, match="did not connect in time"):
                 await client.admin.command("ping")
-            assert 0.4 < anyio.current_time() - started < 5
+            assert 0.4 < anyio.current_time() - started < 20
             proxy.hangs_at = None
             assert await client.admin.command("ping")
