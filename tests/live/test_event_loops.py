@@ -17,6 +17,7 @@ import trio
 
 from motorlite import AsyncMongoClient
 from motorlite.errors import InvalidOperation
+from tests.live.clients import NO_WORD_ABOUT_SLOW_STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -91,13 +92,10 @@ def test_a_client_of_a_module_binds_at_its_first_operation(deployment: LocalServ
 # --- in a process of its own: nothing may be said at its end ---
 
 PRELUDE = """
-import asyncio, gc, logging, os, sys, threading
+import asyncio, gc, os, sys, threading
 import anyio, trio
 from motorlite import AsyncMongoClient
 uri, name = sys.argv[1:]
-
-# In the development mode asyncio says which steps took long: a word about the machine, not about the client.
-logging.getLogger("asyncio").addFilter(lambda record: not record.msg.startswith("Executing %s took"))
 
 async def use(client):
     await client[name].c.insert_one({})
@@ -169,6 +167,7 @@ LAST_LINES = {"asyncio": "asyncio.run(main())", "trio": "trio.run(main)"}
 
 def run_program(source: str, server: LocalServer, database_name: str) -> subprocess.CompletedProcess[str]:
     """Run a program with all warnings on, in the development mode of Python."""
+    source = NO_WORD_ABOUT_SLOW_STEPS + source
     line = [sys.executable, "-X", "dev", "-W", "error", "-c", source, server.uri, database_name]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     return subprocess.run(line, capture_output=True, text=True, timeout=55, cwd=REPOSITORY, env=environment)
