@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-QUICKLY: dict[str, Any] = {"serverSelectionTimeoutMS": 300}
+QUICKLY: dict[str, Any] = {"serverSelectionTimeoutMS": 1_000}
 
 
 @pytest.fixture(scope="module")

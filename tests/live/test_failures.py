@@ -197,7 +197,8 @@ async def test_a_primary_that_freezes(proxied: LocalServer, database_name: str) 
 
 
 async def test_a_primary_that_freezes_and_operations_with_a_deadline(proxied: LocalServer, database_name: str) -> None:
-    async with make_client(proxied, **WATCHFUL) as client:
+    # The deadlines come before the monitor notices, which ends operations in another way.
+    async with make_client(proxied, **{**WATCHFUL, "connectTimeoutMS": 3_000}) as client:
         await all_known(client)
         with frozen_primary(proxied) as freeze:
             async with under_load(client, database_name, timeoutMS=500) as load:
@@ -361,8 +362,7 @@ async def test_a_silent_connection_is_found_by_the_next_operation(
             await collection.update_many({}, {"$set": {"n": 1}})
         assert (other.value.attempts, other.value.retry_refusal) == (1, "not retryable")
         # The late replies will not come: their connections are given up after their second.
-        await until(lambda: is_at_rest(client))
-        assert client.stats().servers[primary].replies_given_up >= 2
+        await until(lambda: client.stats().servers[primary].replies_given_up >= 2)
         proxy.heal()
         heard = towards == "client"
         assert await collection.find_one() == ({"_id": 1, "n": 1} if heard else {"_id": 1})
@@ -374,7 +374,7 @@ async def test_a_hello_that_comes_byte_by_byte(proxied: LocalServer) -> None:
     proxy.harms = "clients"
     proxy.drip(0.001)
     uri = f"mongodb://127.0.0.1:{address[1]}/?directConnection=true"
-    async with make_client(uri, connectTimeoutMS=200, serverSelectionTimeoutMS=500) as client:
+    async with make_client(uri, connectTimeoutMS=200, serverSelectionTimeoutMS=2_000) as client:
         with pytest.raises(ServerSelectionTimeoutError, match="time"):
             await client.admin.command("ping")
         assert sockets_to({address[1]}) <= 1  # the check that is under way
@@ -396,7 +396,7 @@ async def test_a_tls_handshake_that_is_swallowed(secret: LocalServer, after: int
     else:
         proxy.black_hole()
     try:
-        async with make_client(secret, connectTimeoutMS=200, serverSelectionTimeoutMS=500) as client:
+        async with make_client(secret, connectTimeoutMS=1_000, serverSelectionTimeoutMS=2_500) as client:
             with pytest.raises(ServerSelectionTimeoutError, match="time"):
                 await client.admin.command("ping")
             proxy.heal()
