@@ -21,7 +21,7 @@ from motorlite.errors import (
 from motorlite.read_preferences import Secondary
 from motorlite.testing import FaultProxy, LocalServer
 from tests.live.clients import make_client, numbered, until
-from tests.live.load import assert_nothing_left, background, is_at_rest, sockets_to, under_load
+from tests.live.load import assert_nothing_left, background, sockets_to, under_load
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
