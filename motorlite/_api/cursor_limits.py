@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from motorlite._api import limits
 from motorlite._api.typings import TimeoutMode
@@ -93,10 +93,3 @@ class CursorLimits:
     def close(self, core: CoreLike, timeout_ms: float | None = None) -> Deadline:
         """The deadline of killCursors: refreshed, so that an expired cursor is closed on the server too."""
         return limits.for_close(core, self._first.timeout, timeout_ms)
-
-
-def await_time(max_await_time_ms: float | None, deadline: Deadline, now: float) -> Any:
-    """The `maxTimeMS` of a getMore on an awaitData cursor: no longer than what remains of the step."""
-    if max_await_time_ms is None or not deadline.is_set:
-        return max_await_time_ms
-    return max(1, int(min(max_await_time_ms, (deadline.expires_at - now) * 1000)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic
 
-from motorlite._api.cursor_limits import await_time
 from motorlite._api.lost_cursors import give_back, is_settled, kill_command
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
@@ -166,7 +165,7 @@ class ServerCursor(Generic[DocumentT]):
         session = self._implicit_session or state_of(self._explicit_session, core)
         self._is_reading = True
         try:
-            reply = await core.executor.execute(self._get_more(deadline), session, deadline)
+            reply = await core.executor.execute(self._get_more(), session, deadline)
         except BaseException as error:
             self._learn_failure(error)
             raise
@@ -176,12 +175,9 @@ class ServerCursor(Generic[DocumentT]):
                 self._close_late()
         self._learn(reply)
 
-    def _get_more(self, deadline: Deadline) -> GetMore:
+    def _get_more(self) -> GetMore:
         options = self.options
         database, _, collection = self._namespace.partition(".")
-        await_ms = None
-        if options.is_await_data:
-            await_ms = await_time(options.max_await_time_ms, deadline, self._core.now())
         return GetMore(
             database,
             collection,
@@ -189,7 +185,7 @@ class ServerCursor(Generic[DocumentT]):
             address=self._address(),
             read_preference=options.read_preference,
             batch_size=self._batch_size(),
-            max_await_time_ms=await_ms,
+            max_await_time_ms=options.max_await_time_ms if options.is_await_data else None,
             is_await_data=options.is_await_data,
             comment=options.comment,
             codec_options=self._codec_options,

@@ -40,11 +40,14 @@ def add_time_limit(
         if deadline.expires_at - now <= 0:
             raise no_time_left()
         return
+    is_await_time = operation.time_limit is TimeLimit.AWAIT
     if deadline.expires_at != inf:
         milliseconds = int((deadline.expires_at - now - min_round_trip_time) * 1000)
         if milliseconds <= 0:
             raise no_time_left()
-        document["maxTimeMS"] = milliseconds
+        document["maxTimeMS"] = min(milliseconds, document["maxTimeMS"]) if is_await_time else milliseconds
+    if is_await_time:
+        return
     remaining = deadline.scope_expires_at - now
     if 0 < remaining < inf and not operation.creates_cursor:
         # Only a hint to the server, and a little late: the scope itself must be what ends the operation here.

@@ -53,6 +53,8 @@ class TimeLimit(enum.Enum):
     SEND = "send"
     # getMore, and everything of tailable and iteration-mode cursors: the limit is kept by the client alone.
     OMIT = "omit"
+    # getMore of an awaitData cursor: maxTimeMS is how long the server waits for data, at most what is left.
+    AWAIT = "await"
 
 
 class Pin(Protocol):

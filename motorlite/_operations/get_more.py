@@ -32,12 +32,11 @@ class GetMore(Operation):
         "_max_await_time_ms",
         "is_await_data",
         "pin",
+        "time_limit",
     )
 
     name = "getMore"
     kind = Kind.READ
-    # The time limit of a cursor is kept by the client alone; maxTimeMS means something else here.
-    time_limit = TimeLimit.OMIT
     document_fields = NEXT_BATCH
 
     def __init__(
@@ -52,7 +51,7 @@ class GetMore(Operation):
         batch_size: int = 0,
         comment: Any = None,
         is_await_data: bool = False,
-        max_await_time_ms: int | None = None,
+        max_await_time_ms: float | None = None,
         pin: Pin | None = None,
     ) -> None:
         self.pin = pin
@@ -67,6 +66,8 @@ class GetMore(Operation):
         self._comment = comment
         self._max_await_time_ms = max_await_time_ms
         self.is_await_data = is_await_data
+        # The time limit of a cursor is kept by the client alone; maxTimeMS means something else here.
+        self.time_limit = TimeLimit.OMIT if max_await_time_ms is None else TimeLimit.AWAIT
 
     def command(self, facts: ServerFacts) -> Command:
         document: Document = {"getMore": self._cursor_id, "collection": self._collection}

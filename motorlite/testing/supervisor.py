@@ -57,8 +57,12 @@ class Supervisor:
         process.wait()
 
     def freeze(self, key: str) -> None:
-        """Let a mongod hang: its sockets stay open and nothing answers."""
-        self._processes[key].send_signal(signal.SIGSTOP)
+        """Let a mongod hang: its sockets stay open and nothing answers, from when this returns."""
+        process = self._processes[key]
+        process.send_signal(signal.SIGSTOP)
+        if sys.platform == "linux":
+            # Its threads on other cores stop a little later. Without WNOWAIT, `poll` would miss the end of the process.
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def thaw(self, key: str) -> None:
         """Let a frozen mongod go on."""

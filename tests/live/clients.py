@@ -41,6 +41,14 @@ def make_client(server: LocalServer | str, *, jitter: float | None = None, **opt
     return client
 
 
+# For programs in the development mode of Python, whose standard error must stay empty: asyncio says there which steps
+# took long, which is a word about the machine.
+NO_WORD_ABOUT_SLOW_STEPS = """
+import logging
+logging.getLogger("asyncio").addFilter(lambda record: not record.msg.startswith("Executing %s took"))
+"""
+
+
 class Record(CommandListener, RetryListener):
     """All commands and all decisions about retries of a client, in the order in which they happened.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-QUICKLY: dict[str, Any] = {"serverSelectionTimeoutMS": 300}
+QUICKLY: dict[str, Any] = {"serverSelectionTimeoutMS": 1_000}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ async def tried(uri: str, **options: Any) -> PyMongoError:
     async with make_client(uri, **QUICKLY, **options) as client:
         with pytest.raises(PyMongoError) as caught:
             await client.motorlite_test_none.c.find_one()
-    assert anyio.current_time() - started < 3
+    assert anyio.current_time() - started < 20  # without QUICKLY it would be half a minute
     return caught.value
 
 
@@ -212,7 +212,7 @@ async def test_max_pool_size_and_a_fair_queue(deployment: LocalServer, database_
 
         async def find(number: int) -> None:
             asked.append(number)
-            await collection.find_one({"$where": "sleep(5) || true", "number": {"$ne": number}})
+            await collection.find_one({"$where": "sleep(100) || true", "number": {"$ne": number}})
 
         async with anyio.create_task_group() as tasks:
             for number in range(12):
@@ -341,7 +341,7 @@ async def test_a_killed_primary_is_replaced_and_no_acknowledged_write_is_lost(
         acknowledged: list[int] = []
         killed = replica_set3.wait_for_primary()
         try:
-            with anyio.fail_after(25):
+            with anyio.fail_after(50):
                 async with anyio.create_task_group() as tasks:
 
                     async def insert(start: int) -> None:
@@ -389,7 +389,7 @@ async def test_a_server_that_was_killed_and_is_back(mortal: LocalServer, databas
             for operation in (collection.find_one(), collection.insert_one({"_id": 2}), collection.find_one()):
                 with pytest.raises(AutoReconnect, match=str(port_of(mortal))):
                     await operation
-            assert anyio.current_time() - started < 3
+            assert anyio.current_time() - started < 20
         finally:
             await anyio.to_thread.run_sync(mortal.restart)
         # The same client, without a word from the application.
@@ -402,12 +402,11 @@ async def test_a_server_that_does_not_answer(mortal: LocalServer, database_name:
         collection = client[database_name].c
         await collection.find_one()
         mortal.freeze()
-        await anyio.sleep(0.05)  # until its threads on the other cores have stopped, too
         try:
             started = anyio.current_time()
             with pytest.raises(NetworkTimeout) as caught:
                 await collection.find_one()
-            assert 0.1 <= anyio.current_time() - started < 0.5
+            assert 0.1 <= anyio.current_time() - started < 5
             assert caught.value.timeout
             with pytest.raises(PyMongoError) as other:
                 await collection.find_one(timeoutMS=50)

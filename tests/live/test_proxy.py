@@ -80,7 +80,7 @@ async def test_the_test_plan(
         query = {"directConnection": "true"} if is_mapped else {"replicaSet": server.replica_set}
         if not as_keywords:
             query, options = query | options, {}
-        options |= tls_of(server) | {"serverSelectionTimeoutMS": 10_000 if succeeds else 300}
+        options |= tls_of(server) | {"serverSelectionTimeoutMS": 10_000 if succeeds else 1_000}
         name = MAPPED if is_mapped else f"{host}:{port}"
         uri = f"mongodb://{name}/?" + "&".join(f"{key}={value}" for key, value in query.items())
         record = Record()
@@ -130,13 +130,13 @@ async def test_a_proxy_that_hangs_is_limited_by_connect_timeout(stage: str, repl
             replica_set,
             proxyHost="127.0.0.1",
             proxyPort=proxy.port,
-            connectTimeoutMS=100,
-            serverSelectionTimeoutMS=500,
+            connectTimeoutMS=500,
+            serverSelectionTimeoutMS=2_000,
         ) as client:
             proxy.hangs_at = stage
             started = anyio.current_time()
             with pytest.raises(PyMongoError, match="did not connect in time"):
                 await client.admin.command("ping")
-            assert 0.4 < anyio.current_time() - started < 5
+            assert 0.4 < anyio.current_time() - started < 20
             proxy.hangs_at = None
             assert await client.admin.command("ping")

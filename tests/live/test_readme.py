@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.live.clients import NO_WORD_ABOUT_SLOW_STEPS
+
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
 
@@ -61,7 +63,11 @@ def test_example(mark: str, replica_set: LocalServer) -> None:
     (example,) = (text for text in EXAMPLES if mark in text)
     more, expected = RUNS[mark]
     # A database of the suite's own: the server may be somebody's.
-    source = (example + more).replace(LOCAL, replica_set.uri).replace("shop", "motorlite_test_readme")
+    source = (
+        (NO_WORD_ABOUT_SLOW_STEPS + example + more)
+        .replace(LOCAL, replica_set.uri)
+        .replace("shop", "motorlite_test_readme")
+    )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-X", "dev", "-c", source],
         capture_output=True,

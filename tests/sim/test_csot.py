@@ -170,9 +170,20 @@ async def test_getmore_has_none_and_is_limited_by_the_client() -> None:
         assert (error.attempts, error.phase) == (2, "reply")
         assert limits(deployment, "getMore") == [None, None]
         deployment["a:1"].on("getMore")
-        # That of awaitData means something else and stays.
-        await client.run(GetMore("db", "coll", 7, address=A, is_await_data=True, max_await_time_ms=500), timeout=2)
-        assert limits(deployment, "getMore")[-1] == 500
+
+
+async def test_the_server_waits_for_data_no_longer_than_the_time_that_is_left() -> None:
+    deployment = replica_set()
+    hello_delay(deployment, "a:1", 0.2)
+    operation = GetMore("db", "coll", 7, address=A, is_await_data=True, max_await_time_ms=500)
+    async with driver(deployment, heartbeatFrequencyMS=500) as client:
+        await anyio.sleep(1)
+        for timeout in (2, 0.6, inf):
+            await client.run(operation, timeout=timeout)
+        # The way to the server and back takes 200 ms.
+        assert limits(deployment, "getMore") == near(500, 400, 500)
+        error = await fails_after(0, client, operation, timeout=0.2)
+        assert (error.phase, len(limits(deployment, "getMore"))) == ("before sending", 3)
 
 
 async def test_iteration_mode_and_tailable_cursors_have_none() -> None:

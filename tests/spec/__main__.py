@@ -31,6 +31,9 @@ TOPOLOGIES: dict[str, tuple[Topology, ...]] = {
     "both": ("single", "replicaset"),
     "all": ("single", "replicaset", "load-balanced"),
 }
+# Of a replica set, that can vote.
+_MOST_MEMBERS = 7
+
 # Exit statuses.
 FAILED = 1
 NOT_RUN = 2
@@ -58,6 +61,13 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         action=argparse.BooleanOptionalAction,
         help="servers with or without authentication; default: with it where a test needs it",
     )
+    parser.add_argument(
+        "--members",
+        metavar="NUMBER",
+        type=int,
+        choices=range(1, _MOST_MEMBERS + 1),
+        help="how many members replica sets have; default: three where a test needs a secondary, one elsewhere",
+    )
     parser.add_argument("--match", metavar="TEXT", default="", help="only tests whose file or description has this")
     parser.add_argument("--report", metavar="FILE.json", type=Path, help="write one record per test")
     return parser.parse_args(arguments)
@@ -79,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("there is no such test", file=sys.stderr)
         return NOT_RUN
     records: list[Record] = []
-    with Deployments(TOPOLOGIES[given.topology], auth=given.auth) as deployments:
+    with Deployments(TOPOLOGIES[given.topology], auth=given.auth, members=given.members) as deployments:
         for record in judged(found, deployments, BACKENDS[given.backend]):
             records.append(record)
             _show_progress(records)

@@ -34,6 +34,7 @@ class Suite:
         expects: What each of its tests ends with.
         preset: The overload policy that it is run with; None for the default.
         options: The client options that it is run with.
+        slower: A test that fails is judged with times that are so many times as long.
         waits_for: Why the whole suite is not run yet; None for those that are.
         may_be_missing: Why the public data need not have it.
     """
@@ -44,6 +45,7 @@ class Suite:
     expects: Expects = "success"
     preset: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    slower: int = 1
     waits_for: str | None = None
     may_be_missing: str | None = None
 
@@ -79,10 +81,11 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """A test in a format other than unified that the driver answers differently, on purpose.
+    """A test that the driver answers differently on purpose, or that contradicts its specification.
 
     Attributes:
-        replace: What the test says instead, field by field; that is asserted.
+        replace: What the test says instead; that is asserted. By the field of the test, in the unified format by the
+            place in it (`unified.changes.replaced`).
     """
 
     file: str
@@ -113,8 +116,6 @@ class Suites:
     skips: tuple[Skip, ...]
     deviations: tuple[Deviation, ...]
     excluded: tuple[Excluded, ...]
-    # How many members a replica set needs for a file.
-    members: Mapping[str, int]
 
     def suite_of(self, file: Path) -> Suite:
         """The suite that a file belongs to, or one of its own for its folder."""
@@ -131,11 +132,16 @@ class Suites:
 
     def skip_of(self, file: str, test: str) -> Skip | None:
         """Why a test is not run."""
-        return next((skip for skip in self.skips if skip.file == file and skip.test in (None, test)), None)
+        return next((skip for skip in self.skips if _is(file, skip.file) and skip.test in (None, test)), None)
 
     def deviation_of(self, file: str, test: str) -> Deviation | None:
         """What is asserted instead of a test."""
-        return next((one for one in self.deviations if (one.file, one.test) == (file, test)), None)
+        return next((one for one in self.deviations if _is(file, one.file) and one.test == test), None)
+
+
+def _is(file: str, listed: str) -> bool:
+    """Whether a file is one that suites.toml names, be it the public one or a copy in another place."""
+    return file == listed or file.endswith(f"/{listed}")
 
 
 def relative(file: Path) -> Path | None:
@@ -162,5 +168,4 @@ def load() -> Suites:
         tuple(Skip(**fields) for fields in data.get("skip", ())),
         tuple(Deviation(**fields) for fields in data.get("deviation", ())),
         tuple(Excluded(**fields) for fields in data.get("excluded", ())),
-        data.get("members", {}),
     )

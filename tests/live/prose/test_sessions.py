@@ -290,7 +290,7 @@ def lines_of_fork(server: LocalServer, backend: str, **steps: str) -> list[str]:
     source = textwrap.dedent(PROGRAM).format(**steps) + RUN[backend]
     line = [sys.executable, "-W", "error", "-c", source, server.uri]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    finished = subprocess.run(line, capture_output=True, text=True, timeout=30, cwd=REPOSITORY, env=environment)
+    finished = subprocess.run(line, capture_output=True, text=True, timeout=55, cwd=REPOSITORY, env=environment)
     assert (finished.stderr, finished.returncode) == ("", 0)
     return finished.stdout.splitlines()
 

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from motorlite import monitoring as events
-from motorlite._pool.state import PoolClosedError
+from motorlite._api.composition import _pool_options
+from motorlite._pool.state import PoolClosedError, PoolOptions
 from motorlite.errors import SYSTEM_OVERLOADED, PoolClearedError, WaitQueueTimeoutError
-from motorlite.testing.scripted import Reply, ScriptedDeployment, failure
+from motorlite.options import client_options
+from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
 from tests.spec.formats.base import Format, equal
 from tests.spec.unified.outcomes import BadTest, Failed
 from tests.support.pools import Subject, pool_on, settle
 from tests.support.sdam import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from motorlite._pool.connection import Connection
     from motorlite._pool.establish import EstablishmentError
+    from motorlite.testing.scripted import Answer
 
-_OPTIONS: Final[dict[str, tuple[str, float]]] = {
-    "maxPoolSize": ("max_size", 1),
-    "minPoolSize": ("min_size", 1),
-    "maxConnecting": ("max_connecting", 1),
-    "maxIdleTimeMS": ("max_idle_time", 0.001),
-    "waitQueueTimeoutMS": ("wait_queue_timeout", 0.001),
-    "backgroundThreadIntervalMS": ("maintenance_interval", 0.001),
-}
-# -1: the background thread does nothing.
+_OPTIONS: Final = frozenset({"maxPoolSize", "minPoolSize", "maxConnecting", "maxIdleTimeMS", "waitQueueTimeoutMS"})
+# A negative interval: the background thread does nothing.
 _NEVER: Final = 1e6
 _TYPES: Final = {
     events.PoolCreatedEvent: "ConnectionPoolCreated",
@@ -51,6 +50,8 @@ _ERRORS: Final[dict[str, type[Exception]]] = {
     "WaitQueueTimeoutError": WaitQueueTimeoutError,
 }
 _ANYTHING: Final = (42, "42")
+# The commands of a handshake.
+_HELLO: Final = frozenset({"hello", "isMaster", "ismaster"})
 
 
 class Thread:
@@ -109,10 +110,10 @@ class Runner:
             raise thread.error
 
     async def waitForEvent(self, operation: dict[str, Any]) -> None:
-        kind, count = operation["event"], operation["count"]
+        kind, times = operation["event"], operation["count"]
         log = self.subject.log
         await until(
-            lambda: sum(_TYPES[type(event)] == kind for event in log.events) >= count,
+            lambda: sum(_TYPES[type(event)] == kind for event in log.events) >= times,
             operation.get("timeout", 60_000) / 1000,
         )
 
@@ -138,43 +139,58 @@ class Runner:
 
 
 def _options(test: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in test.get("poolOptions", {}).items():
-        if name == "appName":
-            continue
-        if name not in _OPTIONS:
-            raise BadTest(f"there is no option {name}")
-        ours, factor = _OPTIONS[name]
-        found[ours] = value * factor if value >= 0 else _NEVER
-    return found
+    """The pool's options: those of a client that has the test's."""
+    chosen = dict(test.get("poolOptions", {}))
+    chosen.pop("appName", None)
+    interval = chosen.pop("backgroundThreadIntervalMS", None)
+    if unknown := sorted(set(chosen) - _OPTIONS):
+        raise BadTest(f"there is no option {', '.join(unknown)}")
+    options = _pool_options(client_options("mongodb://a:1", **chosen))
+    if interval is not None:
+        options.maintenance_interval = interval / 1000 if interval > 0 else _NEVER
+    return {name: getattr(options, name) for name in PoolOptions.__slots__}
 
 
 def _set_failpoint(deployment: ScriptedDeployment, test: Mapping[str, Any]) -> None:
-    """All of them act on the handshake, and none is used up."""
+    """Let handshakes be late, fail or end: those of which the mode says so."""
     if "failPoint" not in test:
         return
-    data = dict(test["failPoint"]["data"])
+    mode, data = test["failPoint"]["mode"], dict(test["failPoint"]["data"])
     server = deployment["a:1"]
-    if set(data.pop("failCommands")) != {"isMaster", "hello"} or data.pop("closeConnection", False):
-        raise BadTest("a fail point that does something else than delay or fail handshakes")
+    times = mode["times"] if isinstance(mode, Mapping) else inf
+    names, closes, code = data.pop("failCommands"), data.pop("closeConnection", False), data.pop("errorCode", None)
+    delay = data.pop("blockTimeMS", 0) / 1000 if data.pop("blockConnection", False) else 0.0
     data.pop("appName", None)
-    if data.pop("blockConnection", False):
-        server.hello_delay = data.pop("blockTimeMS") / 1000
-    if code := data.pop("errorCode", None):
-        server.on("isMaster", Reply(failure(code)))
-    if data:
-        raise BadTest(f"a fail point with {sorted(data)}")
+    if data or not set(names) <= _HELLO or (closes and delay):
+        raise BadTest(f"a fail point that does something else than delay, fail or end handshakes: {test['failPoint']}")
+    number = count(1)
+
+    def answer(request: Mapping[str, Any]) -> Answer:
+        reply = server._hello_reply(request)
+        if next(number) > times:
+            return reply
+        return Close() if closes else Reply(failure(code) if code else reply, delay)
+
+    for name in names:
+        server.on(name, answer)
 
 
 def _check_event(actual: Any, expected: Mapping[str, Any], where: str) -> None:
     for name, value in expected.items():
-        if name == "type":
-            continue
-        found = getattr(actual, _FIELDS.get(name, name))
-        if value not in _ANYTHING:
-            equal(value, found, f"{where}: {name}")
-        elif found is None:
-            raise Failed(f"{where}: {name}: expected anything, found nothing")
+        if name != "type":
+            _match(value, getattr(actual, _FIELDS.get(name, name)), f"{where}: {name}")
+
+
+def _match(expected: Any, actual: Any, where: str) -> None:
+    """Compare as the format does ("Spec Test Match Function"): documents may have further fields."""
+    if expected in _ANYTHING:
+        if actual is None:
+            raise Failed(f"{where}: expected anything, found nothing")
+    elif isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        for name, value in expected.items():
+            _match(value, actual.get(name), f"{where}.{name}")
+    else:
+        equal(expected, actual, where)
 
 
 async def check(test: Mapping[str, Any]) -> None:

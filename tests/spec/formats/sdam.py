@@ -15,7 +15,7 @@ from motorlite.errors import (
     error_from_reply,
 )
 from tests.spec.formats.base import Format, equal
-from tests.spec.formats.topology_data import initial_topology
+from tests.spec.formats.topology_data import initial_topology, server_type
 from tests.spec.unified.outcomes import Failed
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _check_outcome(outcome: Mapping[str, Any], deployment: Deployment, where: st
 
 
 def _check_server(server: ServerDescription, expected: Mapping[str, Any], generation: int, where: str) -> None:
-    equal(expected["type"].replace("PossiblePrimary", "Unknown"), server.server_type_name, f"{where}: type")
+    equal(server_type(expected["type"]), server.server_type_name, f"{where}: type")
     for name, attribute in SERVER_FIELDS.items():
         if name in expected:
             # Wire versions have the default 0, everything else None.

@@ -15,6 +15,7 @@ from motorlite.testing.scripted import Close, Reply, ScriptedDeployment
 from motorlite.values import format_address
 from tests.spec.formats.base import Format, equal
 from tests.spec.formats.sdam import outcomes
+from tests.spec.formats.topology_data import server_type
 from tests.spec.unified.outcomes import BadTest
 from tests.support.events import Log, listeners
 from tests.support.pools import settle
@@ -147,12 +148,12 @@ def _check_topology(expected: Mapping[str, Any], found: Any, where: str) -> None
 
 def _check_server(expected: Mapping[str, Any], found: Any, where: str) -> None:
     equal(parse_address(expected["address"]), found.address, f"{where}: address")
-    equal(expected["type"], found.server_type_name, f"{where}: type")
+    equal(server_type(expected["type"]), found.server_type_name, f"{where}: type")
     equal(expected.get("setName"), found.replica_set_name, f"{where}: setName")
     primary = expected.get("primary")
     equal(None if primary is None else parse_address(primary), found.primary, f"{where}: primary")
     for name in ("hosts", "passives", "arbiters"):
-        equal(frozenset(map(parse_address, expected[name])), getattr(found, name), f"{where}: {name}")
+        equal(frozenset(map(parse_address, expected.get(name, ()))), getattr(found, name), f"{where}: {name}")
 
 
 def _is_sdam_monitoring(content: Mapping[str, Any]) -> bool:

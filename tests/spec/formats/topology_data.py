@@ -29,6 +29,11 @@ HELLO: dict[str, dict[str, Any]] = {
 }
 
 
+def server_type(name: str) -> str:
+    """The type that a test names: what only single-threaded drivers call a possible primary, is unknown."""
+    return "Unknown" if name == "PossiblePrimary" else name
+
+
 def initial_topology(uri: str) -> TopologyDescription:
     """What a client with this connection string starts with (the few options that discovery knows)."""
     parts = urlsplit(uri)
@@ -48,10 +53,10 @@ def initial_topology(uri: str) -> TopologyDescription:
 def server(data: Mapping[str, Any]) -> ServerDescription:
     """A server as the selection tests describe it."""
     address = parse_address(data["address"])
-    kind = data["type"]
+    kind = server_type(data["type"])
     if kind == "LoadBalancer":
         return ServerDescription.load_balancer(address)
-    if kind in ("Unknown", "PossiblePrimary"):
+    if kind == "Unknown":
         return ServerDescription.unknown(address)
     reply = {
         "ok": 1,

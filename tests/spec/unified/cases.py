@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.spec import suites
-from tests.spec.unified import features
+from tests.spec.unified import changes, features, members
 from tests.spec.unified.outcomes import SkipKind, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tests.spec.files import TestFile
-    from tests.spec.suites import Suite
+    from tests.spec.suites import Deviation, Suite
     from tests.spec.unified.environment import Topology
 
 
@@ -37,6 +37,24 @@ class Case:
     def test(self) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self.file.content["tests"][self.index]
         return found
+
+    @property
+    def deviation(self) -> Deviation | None:
+        """What is asserted instead of what the file says."""
+        return suites.load().deviation_of(self.file.name, self.description)
+
+    def prepared(self, slower: int = 1) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Copies of the file and of the test, as they are run.
+
+        Args:
+            slower: How many times as long all times in them are.
+
+        Raises:
+            BadTest: suites.toml replaces what the test does not have.
+        """
+        deviation = self.deviation
+        test = self.test if deviation is None else changes.replaced(self.test, deviation.replace)
+        return changes.slowed(self.content, slower), changes.slowed(test, slower)
 
     @property
     def client_options(self) -> Mapping[str, Any]:
@@ -68,7 +86,12 @@ class Case:
     @property
     def members(self) -> int:
         """How many members a replica set needs for it."""
-        return suites.load().members.get(self.file.name, 1)
+        file = self.file.plain if isinstance(self.file.plain, dict) else {}
+        is_for_replica_sets_only = any(
+            found and all(one.get("topologies") == ["replicaset"] for one in found) for found in self._requirements()
+        )
+        content = [file.get("createEntities"), *self.file.tests[self.index : self.index + 1]]
+        return members.needed(content, is_for_replica_sets_only=is_for_replica_sets_only)
 
     def _requirements(self) -> list[list[Mapping[str, Any]]]:
         """The file's and the test's own, not checked yet."""

@@ -36,6 +36,7 @@ class Environment:
         self._balancers = (
             [LoadBalancer(server.addresses[0], services) for services in (1, 2)] if topology == "load-balanced" else []
         )
+        self._members = len(server.addresses)
         self.topology = topology
         self.has_auth = has_auth
         self.version: tuple[int, ...] = version(server.version)
@@ -87,6 +88,11 @@ class Environment:
         """Run a command and return the reply."""
         return self.server.command(document, database)
 
+    def command_everywhere(self, document: Mapping[str, Any]) -> None:
+        """Run an admin command on every server: the primary may be another than it was."""
+        for address in self.server.addresses:
+            self.server.command(document, address=address)
+
     def wait_for_writes(self) -> None:
         """Return when the server has finished the write commands that it is executing."""
         writing = [{f"command.{name}": {"$exists": True}} for name in ("insert", "update", "delete", "findAndModify")]
@@ -98,18 +104,19 @@ class Environment:
     def set_up(self, data: Mapping[str, Any]) -> None:
         """Make a collection what one entry of `initialData` says."""
         name, database = data["collectionName"], data["databaseName"]
-        majority = {"writeConcern": {"w": "majority"}}
+        # By all members: any of them may be read from.
+        written = {"writeConcern": {"w": self._members if self._members > 1 else "majority"}}
         for collection in (name, f"enxcol_.{name}.esc", f"enxcol_.{name}.ecoc"):
             try:
-                self.command({"drop": collection, **majority}, database)
+                self.command({"drop": collection, **written}, database)
             except OperationFailure as error:
                 if error.code != _NAMESPACE_NOT_FOUND:
                     raise
         options, documents = data.get("createOptions"), data["documents"]
         if options is not None or not documents:
-            self.command({"create": name, **(options or {}), **majority}, database)
+            self.command({"create": name, **(options or {}), **written}, database)
         if documents:
-            reply = self.command({"insert": name, "documents": documents, **majority}, database)
+            reply = self.command({"insert": name, "documents": documents, **written}, database)
             if "writeErrors" in reply or "writeConcernError" in reply:
                 raise RuntimeError(f"the initial data of {database}.{name} could not be written: {reply!r}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,8 +41,8 @@ def check_requirements(case: Case, environment: Environment) -> None:
     case.check_listed()
 
 
-async def run_case(case: Case, environment: Environment) -> None:
-    """Run a test.
+async def run_case(case: Case, environment: Environment, slower: int = 1) -> None:
+    """Run a test, with times that are so many times as long.
 
     Raises:
         Skipped: it cannot be run here.
@@ -63,7 +62,7 @@ async def run_case(case: Case, environment: Environment) -> None:
 
         tasks.start_soon(give_up)
         try:
-            await Run(case, environment, tasks).run()
+            await Run(case, environment, tasks, slower).run()
             is_over = True
         except get_cancelled_exc_class():
             raise
@@ -79,10 +78,9 @@ async def run_case(case: Case, environment: Environment) -> None:
 class Run:
     """One execution of one test."""
 
-    def __init__(self, case: Case, environment: Environment, tasks: TaskGroup) -> None:
-        # The driver adds an _id to the documents it is given.
-        self._content: Mapping[str, Any] = copy.deepcopy(case.content)
-        self._test: Mapping[str, Any] = self._content["tests"][case.index]
+    def __init__(self, case: Case, environment: Environment, tasks: TaskGroup, slower: int) -> None:
+        # Copies: the driver adds an _id to the documents of a test.
+        self._content, self._test = case.prepared(slower)
         self.environment = environment
         self.entities = EntityMap()
         self.factory = EntityFactory(self.entities, environment, case.client_options)
@@ -178,7 +176,7 @@ class Run:
             # not failed yet would succeed.
             self.environment.wait_for_writes()
         for name in dict.fromkeys(self.fail_points):
-            self.environment.command({"configureFailPoint": name, "mode": "off"})
+            self.environment.command_everywhere({"configureFailPoint": name, "mode": "off"})
         self.fail_points.clear()
 
     def _check_observations(self) -> None:

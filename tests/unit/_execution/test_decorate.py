@@ -28,13 +28,13 @@ def limited(
     own: int | None = None,
     round_trip_time: float = 0.0,
     cursor: bool = False,
-    omit: bool = False,
+    limit: TimeLimit = TimeLimit.SEND,
 ) -> dict[str, Any]:
     """A command document after its time limit was added."""
 
     class Limited(Read):
         creates_cursor = cursor
-        time_limit = TimeLimit.OMIT if omit else TimeLimit.SEND
+        time_limit = limit
 
     document: dict[str, Any] = {"read": 1}
     if own is not None:
@@ -66,13 +66,39 @@ def test_nothing_is_left(left: float, round_trip_time: float) -> None:
 
 @pytest.mark.parametrize("scope", [inf, NOW + 1])
 def test_where_it_is_left_out(scope: float) -> None:
-    assert "maxTimeMS" not in limited(Deadline(NOW + 1, scope, 1), omit=True)
-    assert limited(Deadline(NOW + 1, scope, 1), own=7, omit=True)["maxTimeMS"] == 7
+    assert "maxTimeMS" not in limited(Deadline(NOW + 1, scope, 1), limit=TimeLimit.OMIT)
+    assert limited(Deadline(NOW + 1, scope, 1), own=7, limit=TimeLimit.OMIT)["maxTimeMS"] == 7
     # The way to the server does not matter: the client alone keeps the time.
-    limited(Deadline(NOW + 0.1, scope, 1), round_trip_time=5, omit=True)
+    limited(Deadline(NOW + 0.1, scope, 1), round_trip_time=5, limit=TimeLimit.OMIT)
     for left in (0, -1):
         with pytest.raises(ExecutionTimeout):
-            limited(Deadline(NOW + left, scope, 1), omit=True)
+            limited(Deadline(NOW + left, scope, 1), limit=TimeLimit.OMIT)
+
+
+@pytest.mark.parametrize("scope", [inf, NOW + 0.001])
+@pytest.mark.parametrize(
+    ("own", "left", "round_trip_time", "expected"),
+    [
+        (500, inf, 0, 500),
+        (500, inf, 1, 500),
+        (500, 2, 0, 500),
+        (500, 0.25, 0, 250),
+        (500, 0.75, 0.5, 250),
+        (0, 2, 0, 0),
+    ],
+)
+def test_how_long_the_server_waits_for_data(
+    own: int, left: float, round_trip_time: float, expected: int, scope: float
+) -> None:
+    deadline = Deadline(NOW + left, scope, left)
+    found = limited(deadline, own=own, round_trip_time=round_trip_time, limit=TimeLimit.AWAIT)
+    assert found["maxTimeMS"] == expected
+
+
+@pytest.mark.parametrize(("left", "round_trip_time"), [(0, 0), (-1, 0), (0.2, 0.2), (0.2, 0.3)])
+def test_no_time_is_left_to_wait_for_data(left: float, round_trip_time: float) -> None:
+    with pytest.raises(ExecutionTimeout):
+        limited(Deadline(NOW + left, inf, 1), own=5, round_trip_time=round_trip_time, limit=TimeLimit.AWAIT)
 
 
 @pytest.mark.parametrize(

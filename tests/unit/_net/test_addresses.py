@@ -18,6 +18,7 @@ from motorlite._net.current import current_runtime
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProxyError, ProxyTimeout
 from motorlite.options import ProxyOptions
+from tests.support.peers import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,7 +88,7 @@ async def test_the_first_refuses(port: int, resolve: Callable[..., None]) -> Non
 @pytest.mark.usefixtures("black_hole")
 async def test_the_first_swallows_everything(port: int, resolve: Callable[..., None]) -> None:
     resolve(BAD, GOOD)
-    await connect(port, 1)
+    await connect(port, 10)
 
 
 @pytest.mark.usefixtures("black_hole")
@@ -97,7 +98,8 @@ async def test_the_next_is_not_kept_waiting(port: int, resolve: Callable[..., No
     runtime = current_runtime()
     begin = runtime.now()
     await connect(port, seconds)
-    assert 0.4 < runtime.now() - begin < 2, "a quarter of a second for each"
+    # A quarter of a second for each; not what the limit, or the system, would leave to the first.
+    assert 0.4 < runtime.now() - begin < 9
 
 
 @pytest.mark.usefixtures("black_hole")
@@ -112,13 +114,14 @@ async def test_the_next_address_of_a_proxy_is_not_kept_waiting(
 
     def conversation(*args: Any) -> Any:
         accepted.append(runtime.now() - begin)
+        scope.cancel()  # nothing answers at GOOD
         return real(*args)
 
     monkeypatch.setattr(proxy_module, "conversation", conversation)
-    with pytest.raises(ProxyTimeout):
-        await runtime.connect(("server.invalid", 1), FrameReader(), begin + 1.5, None, ProxyOptions("db.example", port))
+    with anyio.CancelScope() as scope:
+        await runtime.connect(("server.invalid", 1), FrameReader(), begin + 20, None, ProxyOptions("db.example", port))
     assert len(accepted) == 1
-    assert accepted[0] < 0.6
+    assert 0.2 < accepted[0] < 9
 
 
 def open_sockets() -> set[int]:
@@ -147,12 +150,15 @@ async def test_cancelled_at_any_moment_no_socket_stays_open(
 
     for _ in range(20):
         async with anyio.create_task_group() as group:
-            for _ in range(10):
+            for _ in range(9):
                 group.start_soon(attempt, random.choice([random.uniform(0, 0.02), random.uniform(0.245, 0.27)]))
+            if not has_proxy:  # one that connects, however slow the machine is
+                group.start_soon(attempt, 20)
     assert outcomes["cancelled"] > 50
     assert has_proxy or outcomes["connected"] > 10
-    await anyio.sleep(0.05)
-    assert open_sockets() <= before
+    with anyio.fail_after(PATIENCE):
+        while not open_sockets() <= before:  # noqa: ASYNC110  # no event to wait for
+            await anyio.sleep(0.005)
 
 
 @pytest.mark.usefixtures("black_hole")

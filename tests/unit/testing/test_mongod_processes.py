@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SLEEP = [sys.executable, "-I", "-S", "-c", "print('up', flush=True); import time; time.sleep(600)"]
 
+BUSY = [*SLEEP[:-1], "while True: pass"]
+
 
 @pytest.fixture
 def processes() -> Iterator[Processes]:
@@ -64,12 +66,23 @@ def test_a_process_can_be_killed_and_started_again(processes: Processes) -> None
 def test_a_frozen_process_can_be_thawed_and_killed(processes: Processes) -> None:
     pid = processes.start("a", SLEEP)
     processes.freeze("a")
-    wait_until(lambda: state_of(pid) == "T", "the process to stop")
+    assert state_of(pid) == "T"
     processes.thaw("a")
     wait_until(lambda: state_of(pid) != "T", "the process to go on")
     processes.freeze("a")
     processes.kill("a")
     assert not is_running(pid)
+
+
+def test_a_busy_process_has_stopped_when_it_is_frozen(processes: Processes) -> None:
+    """A test that freezes a server asks it something next, and must get no answer."""
+    pids = {key: processes.start(key, BUSY) for key in "abcd"}
+    for _ in range(5):
+        for key, pid in pids.items():
+            processes.freeze(key)
+            assert state_of(pid) == "T"
+        for key in pids:
+            processes.thaw(key)
 
 
 def test_what_a_process_printed_can_be_read(processes: Processes) -> None:

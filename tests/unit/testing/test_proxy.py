@@ -127,17 +127,20 @@ def test_delay(proxy: FaultProxy, client: socket.socket) -> None:
     proxy.delay(0.03, "client")
     started = time.perf_counter()
     assert said(client, b"late") == b"late"
-    assert 0.08 <= time.perf_counter() - started < 0.5
+    assert time.perf_counter() - started >= 0.08
+    proxy.delay(60)
     proxy.heal()
-    started = time.perf_counter()
+    # The socket waits for five seconds only.
     assert said(client, b"soon") == b"soon"
-    assert time.perf_counter() - started < 0.05
 
 
 def test_one_byte_at_a_time(proxy: FaultProxy, client: socket.socket) -> None:
     proxy.drip(0.005, "client")
+    started = time.perf_counter()
     client.sendall(b"slowly")
-    assert [client.recv(100) for _ in range(6)] == [b"s", b"l", b"o", b"w", b"l", b"y"]
+    # A reader that is late gets several bytes at once.
+    assert received(client, 6) == b"slowly"
+    assert time.perf_counter() - started >= 5 * 0.005
 
 
 def test_limited_bandwidth(proxy: FaultProxy, client: socket.socket) -> None:
@@ -145,14 +148,14 @@ def test_limited_bandwidth(proxy: FaultProxy, client: socket.socket) -> None:
     started = time.perf_counter()
     assert said(client, b"x" * 4_000) == b"x" * 4_000
     # Ten pieces with nine pauses of 20 ms; the second direction is not slower than what it gets.
-    assert 0.17 <= time.perf_counter() - started < 2
+    assert time.perf_counter() - started >= 0.17
 
 
 def test_what_is_held_arrives_in_the_end(proxy: FaultProxy, client: socket.socket, echo: Echo) -> None:
     proxy.hold("client")
     client.sendall(b"wait")
     assert_silent(client)
-    assert echo.received == b"hellowait"
+    wait_until(lambda: echo.received == b"hellowait", "the server to hear it")
     proxy.heal()
     assert received(client, 4) == b"wait"
     proxy.hold()
@@ -188,7 +191,7 @@ def test_a_half_open_connection(proxy: FaultProxy, client: socket.socket, echo: 
     proxy.half_open()
     client.sendall(b"heard")
     assert_silent(client)
-    assert echo.received == b"helloheard"
+    wait_until(lambda: echo.received == b"helloheard", "the server to hear it")
     echo.is_dying = True
     client.sendall(b"!")
     # The server has closed its side, and not even sending to it tells the client.
@@ -221,8 +224,8 @@ def test_a_cut_in_the_middle_of_a_message(proxy: FaultProxy, client: socket.sock
     sent = b"hello" + (b"cut" if towards == "server" else b"cut off") * 2
     assert len(echo.received) == len(sent)
     assert echo.ends == ["reset", "reset"]
+    wait_until(lambda: proxy.counts.open == 0, "the end of both connections")
     counts = proxy.counts
-    assert counts.open == 0
     assert (counts.bytes_to_server if towards == "server" else counts.bytes_to_client) <= 5 + 2 * 3
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from anyio import current_time
+
+from motorlite import timeout
 from motorlite.errors import PyMongoError
 from tests.spec.unified.arguments import selected
 from tests.spec.unified.matching import MISSING
+from tests.spec.unified.outcomes import Failed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,14 +19,30 @@ if TYPE_CHECKING:
     from tests.spec.unified.operations.method import Arguments, Handler
 
 
+# Seconds within which a cursor without a limit of its own has a document or an error.
+_PATIENCE: Final = 10.0
+
+
+def _step_timeout(cursor: Any) -> float | None:
+    """How long a step of a tailable cursor may take, in seconds; None for no limit, and for other cursors."""
+    limits = cursor._limits
+    seconds = limits._first.timeout
+    return seconds if limits._is_by_iteration and seconds != inf else None
+
+
 async def _iterate_until_document_or_error(cursor: Any, arguments: Arguments) -> Any:
-    while True:
-        try:
-            return await cursor.next()
-        except StopAsyncIteration:
-            # A tailable cursor stops at every empty batch.
-            if not cursor.alive:
-                raise ValueError("the cursor has no further document") from None
+    end = current_time() + _PATIENCE
+    # In the specifications one step of a tailable cursor goes on until there is a document. Here it ends at an empty
+    # batch, and the next step has the whole time again: the block is what limits all of them together.
+    with timeout(_step_timeout(cursor)):
+        while True:
+            try:
+                return await cursor.next()
+            except StopAsyncIteration:
+                if not cursor.alive:
+                    raise ValueError("the cursor has no further document") from None
+            if current_time() > end:
+                raise Failed(f"waited {_PATIENCE:g} s in vain for a document or an error")
 
 
 async def _iterate_once(cursor: Any, arguments: Arguments) -> Any:
