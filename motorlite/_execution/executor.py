@@ -111,9 +111,8 @@ class Executor:
         """
         run = Run(operation, session, deadline, new_operation_id() if operation_id is None else operation_id)
         retry: Retry | None = None
-        decision: Again | Raise | None = None
-        if deadline.scope_expires_at == -inf:
-            # The caller's cancel scope has been cancelled already: be cancelled before a connection is spent on it.
+        decision: Again | Raise | None
+        if deadline.scope_expires_at == -inf:  # cancelled already: let it happen before a connection is spent
             await self._sleep(0)
         try:
             while True:
@@ -159,8 +158,9 @@ class Executor:
                 raise self._complete(run, retry, reply, _unusable(operation, error)) from error
             return value
         finally:
-            # This frame must not lead back to an error that came through it: only the collector frees such a pair.
-            retry = decision = run.concern_error = None
+            if retry is not None:
+                # This frame must not lead back to an error that came through it: only the collector frees such a pair.
+                retry = decision = run.concern_error = None
             if session is None and run.server_session is not None:
                 self._release(run.server_session)
             if run.pin is not None:

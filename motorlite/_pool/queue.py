@@ -36,6 +36,10 @@ class WaitQueue:
         # Those that came to their turn with too little time left; the one with the most left is the last.
         self._aside: OrderedDict[Request, None] = OrderedDict()
 
+    def __bool__(self) -> bool:
+        # Asked by each check-out and each check-in.
+        return bool(self._in_order or self._aside)
+
     def __len__(self) -> int:
         return len(self._in_order) + len(self._aside)
 
