@@ -44,8 +44,10 @@ def make_client(server: LocalServer | str, *, jitter: float | None = None, **opt
 # For programs in the development mode of Python, whose standard error must stay empty: asyncio says there which steps
 # took long, which is a word about the machine.
 NO_WORD_ABOUT_SLOW_STEPS = """
+exec('''
 import logging
 logging.getLogger("asyncio").addFilter(lambda record: not record.msg.startswith("Executing %s took"))
+''', {})  # in a namespace of its own: a filter with the program's would keep all that is in it
 """
 
 

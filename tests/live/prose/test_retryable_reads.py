@@ -58,8 +58,9 @@ async def addresses_of_two_finds(
     async with make_client(server, jitter=0.0, **options) as client:
         # A retry cannot go to a server that the client has not found yet.
         expected = {"RSPrimary": 1, "RSSecondary": 2}
-        primary = await client.primary
+        await client.aconnect()
         await until(lambda: Counter(member.server_type for member in client.stats().servers.values()) == expected)
+        primary = await client.primary
         find_fails = failpoints.fail_command(
             ["find"],
             error_code=HOST_UNREACHABLE,
