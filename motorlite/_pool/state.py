@@ -223,9 +223,18 @@ class PoolState:
         if connection not in self.in_use:
             raise InvalidOperation(f"connection {connection.id} was not checked out of this pool")
         self.in_use.discard(connection)
-        if (self.queue or self.pending) and connection.owed is None and connection.purpose is Purpose.OTHER:
+        is_waited_for = bool(self.queue)  # asked once: this is on the way of every operation
+        if (is_waited_for or self.pending) and connection.owed is None and connection.purpose is Purpose.OTHER:
             self.pace.worked(now - connection.in_use_since, now)
         self._keep(connection, now)
+        if is_waited_for:
+            self.serve(now)
+
+    def put_back(self, connection: Connection, now: float) -> None:
+        """A caller was cancelled in the moment in which it got `connection`, and has not used it."""
+        self.in_use.discard(connection)
+        self._keep(connection, now)
+        self.serve(now)
 
     def caller_left(self, connection: Connection, now: float) -> None:
         """The operation that uses `connection` was cancelled by a caller whose limit the driver cannot see."""
@@ -241,8 +250,6 @@ class PoolState:
             self._await_reply(connection, now)
         else:
             self.idle.append(connection)
-        if self.queue:
-            self.serve(now)
 
     # --- replies that nobody waits for ---
 
@@ -270,6 +277,7 @@ class PoolState:
         del self.pending[connection]
         self.pace.drained(now - connection.in_use_since, now)
         self._keep(connection, now)
+        self.serve(now)
 
     def drain_failed(self, connection: Connection, now: float) -> None:
         """It did not arrive in time, or the connection broke."""
