@@ -133,9 +133,6 @@ class Executor:
                         # The write was applied and the operation knows how to tell of the write concern.
                         reply = run.reply
                         break
-                    if self._is_stopped:
-                        retry.gave_up()
-                        raise
                     if decision.delay:
                         await self._back_off(run, retry, decision.delay, error)
                     run.begin_retry()
@@ -384,6 +381,8 @@ class Executor:
             error.reached_server = False
         is_sharded = self._topology.description.topology_type is TopologyType.Sharded
         decision = retry.after(error, run.deadline, self._now(), ordinary=ordinary, is_sharded=is_sharded)
+        if self._is_stopped and isinstance(decision, Again):
+            decision = retry.gave_up()
         if isinstance(decision, Again):
             self.retries[decision.reason] = self.retries.get(decision.reason, 0) + 1
             if decision.deprioritize and server is not None and server.address not in run.deprioritized:
@@ -391,7 +390,7 @@ class Executor:
         elif decision.refusal is not None:
             self.refusals[decision.refusal] = self.refusals.get(decision.refusal, 0) + 1
         else:
-            return decision  # nothing was refused: no rule about retries is about this error
+            return decision  # nothing was refused: no rule is about this error, or the client is being closed
         if self._publish_retry is not None:
             self._publish_retry(self._retry_event(run, retry, error, decision))
         return decision
@@ -404,12 +403,13 @@ class Executor:
             else:
                 # Not even a connection. Should the server be dead, not overloaded, its successor need not wait.
                 await self._topology.back_off(run.operation.selector, run.server.address, until)
-            if self._is_stopped:
-                message = "the client was closed while the operation waited for its next attempt"
-                raise InvalidOperation(message) from error
         except BaseException:
             retry.gave_up()
             raise
+        if self._is_stopped:
+            retry.gave_up()
+            message = "the client was closed while the operation waited for its next attempt"
+            raise retry.describe(InvalidOperation(message)) from error
 
     def _retry_event(self, run: Run, retry: Retry, error: PyMongoError, decision: Again | Raise) -> RetryEvent:
         permitted = isinstance(decision, Again)

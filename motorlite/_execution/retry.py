@@ -98,7 +98,8 @@ class Again:
 class Raise:
     """Decision: the operation fails with `error`, which is not always the newest.
 
-    `refusal` is None when no rule about retries is about the error, and the operation was not retried before it.
+    `refusal` is None when no rule about retries is about the error of a first attempt, or when a retry that the rules
+    permitted was not made (`Retry.gave_up`).
     """
 
     __slots__ = ("error", "reason", "refusal")
@@ -218,18 +219,24 @@ class Retry:
             error.phase = newest.phase
         return Raise(error, reason, refusal)
 
-    def describe(self, error: PyMongoError) -> None:
-        """Note on `error` how often the operation was tried, why, and why not once more."""
+    def describe(self, error: PyMongoError) -> PyMongoError:
+        """`error`, with how often the operation was tried, why, and why not once more."""
         error.attempts = self.retries + 1
         error.retry_reasons = tuple(str(made) for made in self._reasons)
         error.retry_refusal = None if self._refusal is None else str(self._refusal)
+        return error
 
     def succeeded(self) -> None:
         """The newest retry succeeded."""
         if self._settings.bucket is not None:
             self._settings.bucket.retry_succeeded()
 
-    def gave_up(self) -> None:
-        """The caller was cancelled during the backoff: the newest retry is not made and costs nothing."""
-        if self._settings.bucket is not None and self._reasons[-1] in _BY_LABEL:
+    def gave_up(self) -> Raise:
+        """The newest retry is not made, and costs nothing: before it the caller was cancelled, or the client closed."""
+        reason = self._reasons.pop()
+        self.retries -= 1
+        if reason not in _BY_LABEL:
+            self._ordinary_retries -= 1
+        elif self._settings.bucket is not None:
             self._settings.bucket.retry_not_made()
+        return self._refuse(reason, None)

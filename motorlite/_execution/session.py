@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _LAST_MINUTE = 60.0
 # Bytes. Servers send about a hundred: a timestamp, a hash of 20 bytes and the number of a key.
 _LARGEST_CLUSTER_TIME = 1024
+# Bytes of that hash, and what the number of a key is below.
+_HASH = 20
+_KEYS = 2**63
 
 
 class ServerSession:
@@ -84,6 +87,12 @@ def newest_cluster_time(
 
 def _can_be_sent(cluster_time: Mapping[str, Any]) -> bool:
     """Whether it is as small as servers make it: all commands to all servers will carry it."""
+    signature = cluster_time.get("signature")
+    if len(cluster_time) == 2 and type(signature) is dict and len(signature) == 2:
+        # Of almost every reply of a busy replica set: to encode it would take ten times as long.
+        digest, key = signature.get("hash"), signature.get("keyId")
+        if type(digest) is bytes and len(digest) == _HASH and isinstance(key, int) and abs(key) < _KEYS:
+            return True
     try:
         return len(bson.encode(cluster_time)) <= _LARGEST_CLUSTER_TIME
     except Exception:  # values that a user's own decoder has made, or nested too deeply

@@ -30,12 +30,13 @@ LARGE: Final = 256 * 1024
 class CompressedStream:
     """A FrameStream around another one."""
 
-    __slots__ = ("_by_id", "_compressor", "_framer", "_offered", "_runtime", "_stream")
+    __slots__ = ("_by_id", "_compressor", "_framer", "_offered", "_runtime", "_stream", "ask_after")
 
     def __init__(
         self, stream: FrameStream, framer: FrameReader, offered: Sequence[Compressor], runtime: Runtime
     ) -> None:
         self._stream = stream
+        self.ask_after = stream.ask_after
         self._runtime = runtime
         # Knows how large a message of this server may be.
         self._framer = framer
@@ -49,10 +50,6 @@ class CompressedStream:
         """Hello told which compressors the server accepts. What to go on with: without any, the stream inside."""
         self._compressor = choose(self._offered, accepted)
         return self if self._compressor is not None else self._stream
-
-    @property
-    def ask_after(self) -> float:
-        return self._stream.ask_after
 
     @property
     def is_closed(self) -> bool:

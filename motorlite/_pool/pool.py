@@ -158,7 +158,7 @@ class Pool:
         if request.until == inf:
             self.state.pace.left(now - request.since, now)
         if isinstance(given, Connection):
-            self.state.put(given, now)
+            self.state.put_back(given, now)
         else:
             self.state.give_up(request, now)
         self._perform()

@@ -223,12 +223,18 @@ class PoolState:
         if connection not in self.in_use:
             raise InvalidOperation(f"connection {connection.id} was not checked out of this pool")
         self.in_use.discard(connection)
-        is_contended = bool(self.queue)
-        if (is_contended or self.pending) and connection.owed is None and connection.purpose is Purpose.OTHER:
+        is_waited_for = bool(self.queue)  # asked once: this is on the way of every operation
+        if (is_waited_for or self.pending) and connection.owed is None and connection.purpose is Purpose.OTHER:
             self.pace.worked(now - connection.in_use_since, now)
         self._keep(connection, now)
-        if is_contended:
+        if is_waited_for:
             self.serve(now)
+
+    def put_back(self, connection: Connection, now: float) -> None:
+        """A caller was cancelled in the moment in which it got `connection`, and has not used it."""
+        self.in_use.discard(connection)
+        self._keep(connection, now)
+        self.serve(now)
 
     def caller_left(self, connection: Connection, now: float) -> None:
         """The operation that uses `connection` was cancelled by a caller whose limit the driver cannot see."""

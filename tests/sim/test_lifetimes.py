@@ -18,7 +18,7 @@ from motorlite._api.composition import Core, World
 from motorlite._api.lost_cursors import LIMIT, PAUSES
 from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import AutoReconnect, InvalidOperation, OperationFailure, PyMongoError
-from motorlite.monitoring import CommandListener
+from motorlite.monitoring import CommandListener, RetryEvent, RetryListener
 from motorlite.options import client_options
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
@@ -380,22 +380,34 @@ class TestClose:
                 texts[name] = str(error)
             assert "the client was closed while the operation waited for its next attempt" in texts["backoff"]
             assert isinstance(outcomes.ended["backoff"][0].__cause__, OperationFailure)
+            assert outcomes.ended["backoff"][0].attempts == 1
             assert "the connection pool of a:1 is closed" in texts["queue"]
             assert texts["selection"].startswith("the client is closed")
             assert server.received[-1].name == "endSessions", "after the operations that use them"
 
-    async def test_an_error_that_comes_meanwhile_is_not_retried(self) -> None:
+    @pytest.mark.parametrize("retries", [0, 2])
+    async def test_an_error_that_comes_meanwhile_is_not_retried(self, retries: int) -> None:
         deployment, server = deployment_of(0)
-        server.on("find", Reply(overloaded(), 1.0))
-        async with scripted_client(deployment) as client, anyio.create_task_group() as group:
+        server.on("find", *[overloaded() for _ in range(retries)], Reply(overloaded(), 1.0))
+        events = RetryRecorder()
+        async with scripted_client(deployment, event_listeners=[events]) as client, anyio.create_task_group() as group:
             outcomes = Outcomes()
             group.start_soon(outcomes.run, "find", client.db.coll.find_one)
-            await anyio.sleep(0.5)
+            with anyio.fail_after(60):
+                while len(server.commands("find")) <= retries:  # noqa: ASYNC110  # virtual time, and nothing to wait for
+                    await anyio.sleep(0.01)
             begun = anyio.current_time()
             await client.close(grace=100)
-            assert anyio.current_time() - begun == pytest.approx(0.5, abs=0.02)
-            assert isinstance(outcomes.ended["find"][0], OperationFailure)
-            assert len(server.commands("find")) == 1
+            assert anyio.current_time() - begun == pytest.approx(1.0, abs=0.05)
+            error, _ = outcomes.ended["find"]
+            assert isinstance(error, OperationFailure)
+            assert (error.attempts, error.retry_reasons) == (retries + 1, ("overload",) * retries)
+            assert error.retry_refusal is None
+            assert len(server.commands("find")) == retries + 1
+            assert client.stats().retries == ({"overload": retries} if retries else {}), "only those that were made"
+            assert [event.permitted for event in events.events] == [True] * retries
+            # endSessions brings 0.1.
+            assert client.stats().tokens == pytest.approx(1000 - retries, abs=0.11), "what was not made costs nothing"
 
     async def test_what_is_in_flight_to_a_server_that_has_left_ends_too(self) -> None:
         deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
@@ -439,6 +451,14 @@ class TestClose:
             with pytest.raises((TypeError, ValueError), match="grace"):
                 await client.close(grace=grace)
             await client.admin.command("ping")
+
+
+class RetryRecorder(RetryListener):
+    def __init__(self) -> None:
+        self.events: list[RetryEvent] = []
+
+    def retry(self, event: RetryEvent) -> None:
+        self.events.append(event)
 
 
 class Outcomes:

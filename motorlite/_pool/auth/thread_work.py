@@ -109,13 +109,18 @@ class ThreadWork:
             # For those that wait; without this frame, which has the function and with it perhaps the password.
             outcome = _Outcome(None, error.with_traceback(None))
         finally:
-            del self._work[work.key]
             self._running -= 1
+            self._answer(work, outcome)
+            while self._queue and self._host.is_closed:  # their turn will not come
+                self._answer(self._queue.popleft(), _Outcome(None, _closed()))
+            self._start()
             if work.keep is not None and outcome.error is None:
                 work.keep(outcome.value)
-            for waiter in work.waiters:
-                waiter.offer(outcome)
-            self._start()
+
+    def _answer(self, work: _Work, outcome: _Outcome) -> None:
+        del self._work[work.key]
+        for waiter in work.waiters:
+            waiter.offer(outcome)
 
 
 def _closed() -> InvalidOperation:

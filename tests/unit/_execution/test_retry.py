@@ -360,9 +360,12 @@ def test_without_a_bucket() -> None:
 @pytest.mark.parametrize("tokens", [10, 1000])
 def test_a_retry_that_is_not_made_costs_nothing(tokens: float) -> None:
     case = Case(tokens=tokens)
-    case.again(overload())
-    case.retry.gave_up()
+    error = overload()
+    case.again(error)
+    decision = case.retry.gave_up()
     assert case.tokens == tokens
+    assert (decision.error, decision.refusal) == (error, None)
+    assert (error.attempts, error.retry_reasons, error.retry_refusal) == (1, (), None)
 
 
 def test_what_cost_nothing_brings_nothing_when_it_is_not_made() -> None:

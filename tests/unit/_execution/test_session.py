@@ -180,8 +180,10 @@ def _nested(levels: int) -> dict[str, Any]:
         {"hash": b"x", "keyId": [1] * 500},
         {"x" * 2000: 1},
         {"hash": object()},
+        {"hash": b"x" * 20, "keyId": 2**63},
+        {"hash": b"x" * 20, "keyId": 1, "more": [1] * 500},
     ],
-    ids=["deep", "too deep", "long", "array", "name", "of a decoder"],
+    ids=["deep", "too deep", "long", "array", "name", "of a decoder", "too great", "a third field"],
 )
 def test_a_cluster_time_that_no_command_could_carry_is_not_gossiped(signature: Any) -> None:
     known = {"clusterTime": Timestamp(1, 1)}
@@ -190,3 +192,4 @@ def test_a_cluster_time_that_no_command_could_carry_is_not_gossiped(signature: A
     assert newest_cluster_time(None, odd) is None
     usual = {"clusterTime": Timestamp(2, 1), "signature": {"hash": b"x" * 20, "keyId": Int64(7)}}
     assert newest_cluster_time(known, usual) is usual
+    assert newest_cluster_time(known, {**usual, "more": "x" * 2000}) is known

@@ -190,8 +190,7 @@ async def test_everything_else_is_the_inner_streams(stream: CompressedStream, in
     inner.has_unsent = True
     inner.is_sound = False
     assert (stream.is_closed, stream.has_unsent, stream.is_healthy()) == (False, True, False)
-    inner.ask_after = 0.0
-    assert stream.ask_after == 0.0
+    assert stream.ask_after == inner.ask_after == 1.0
     stream.expect_more(True)
     assert inner.is_streaming
     stream.abort()

@@ -7,6 +7,7 @@ import asyncio
 import anyio
 import pytest
 
+from motorlite._pool.pace import Pace
 from motorlite.deadline import Deadline
 from motorlite.errors import NetworkTimeout, WaitQueueTimeoutError
 from motorlite.testing.scripted import ScriptedDeployment
@@ -210,17 +211,29 @@ async def test_who_is_cancelled_leaves_the_queue(deployment: ScriptedDeployment)
         subject.pool.check_in(connection)
 
 
+class RecordedPace(Pace):
+    def __init__(self) -> None:
+        super().__init__()
+        self.observed: list[float] = []
+
+    def worked(self, seconds: float, now: float) -> None:
+        self.observed.append(seconds)
+        super().worked(seconds, now)
+
+
 async def test_a_connection_that_was_given_at_the_moment_of_the_cancellation(
     deployment: ScriptedDeployment, anyio_backend_name: str
 ) -> None:
     if anyio_backend_name == "trio":
         return  # which does not cancel a task that was woken
     async with pool_on(deployment, max_size=1) as subject, anyio.create_task_group() as group:
+        pace = subject.pool.state.pace = RecordedPace()
         connection = await subject.check_out()
         gone = asyncio.get_running_loop().create_task(subject.check_out())
         await settle()
         waiting = await start(subject, group)
         subject.words()
+        await anyio.sleep(1)
         subject.pool.check_in(connection)
         assert not subject.pool.state.idle, "it was given away"
         gone.cancel()
@@ -228,6 +241,7 @@ async def test_a_connection_that_was_given_at_the_moment_of_the_cancellation(
         assert gone.cancelled()
         assert waiting.connection is connection
         assert subject.words() == ["checked in 1", "check-out failed connectionError", "checked out 1"]
+        assert pace.observed == [1.0], "what was not used says nothing of how long operations take"
         subject.pool.check_in(connection)
 
 

@@ -243,3 +243,17 @@ def test_closing_the_pool_ends_the_waiting() -> None:
     subject.state.close()
     assert subject.effects() == [Close(connection, ConnectionClosedReason.POOL_CLOSED)]
     assert subject.state.total == 0
+
+
+def test_an_operation_that_never_began_says_nothing_of_the_pace() -> None:
+    subject = Subject(max_size=1)
+    (connection,) = subject.checked_out()
+    requests = [subject.ask() for _ in range(10)]
+    subject.now = 0.03
+    subject.state.put(connection, subject.now)
+    for request in requests[:-1]:
+        assert answer(request) is connection
+        subject.state.put_back(connection, subject.now)
+    assert answer(requests[-1]) is connection
+    assert subject.state.in_use == {connection}
+    assert subject.state.pace.needed(subject.now) == pytest.approx(0.033)

@@ -191,3 +191,21 @@ async def test_nobody_waits_for_a_client_that_is_closed() -> None:
             await found.host.close()
         with pytest.raises(InvalidOperation, match="the client is closed"):
             await found.get("k")
+
+
+async def test_those_in_the_queue_do_not_wait_for_a_client_that_is_closed() -> None:
+    async with threads() as found:
+        ended: list[float] = []
+
+        async def get(key: int) -> None:
+            with pytest.raises(InvalidOperation, match="the client is closed"):
+                await found.get(key)
+            ended.append(found.runtime.now())
+
+        async with anyio.create_task_group() as group:
+            for key in range(MAX_THREADS + 3):
+                group.start_soon(get, key)
+            await anyio.sleep(1)
+            await found.host.close()
+            closed = found.runtime.now()
+        assert ended == [closed] * (MAX_THREADS + 3)
