@@ -14,7 +14,9 @@ from motorlite import _replies
 from motorlite.errors import DuplicateKeyError, ProtocolError, WriteConcernError, WTimeoutError
 
 
-@pytest.mark.parametrize(("value", "expected"), [(0, 0), (Int64(7), 7), (3.0, 3), (2**63 - 1, 2**63 - 1), (2.0**62, 2**62)])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0, 0), (Int64(7), 7), (3.0, 3), (2**63 - 1, 2**63 - 1), (2.0**62, 2**62)]
+)
 def test_numbers(value: object, expected: int) -> None:
     assert _replies.number({"n": value}, "n") == expected
 

@@ -136,15 +136,7 @@ def test_a_refusal_that_is_nested_deeply(wrap: Callable[[Any], Any]) -> None:
 
 
 def test_a_refusal_full_of_text_is_searched_in_part() -> None:
-    searched = []
-
-    class Text(str):
-        def __contains__(self, secret: str) -> bool:
-            searched.append(len(self))
-            return super().__contains__(secret)
-
-    found = redacted({"errmsg": "no", "all": [Text("x" * 10_000)] * 100}, {}, ("secret",))
+    text = "x" * 10_000
+    found = redacted({"errmsg": "no", "all": [text] * 100}, {}, ("secret",))
     assert found["errmsg"] == "no"
-    assert found["all"][0] == "x" * 10_000
-    assert found["all"][99] == NOT_SHOWN
-    assert sum(searched) <= 50_000
+    assert found["all"] == [text] * 4 + [NOT_SHOWN] * 96
