@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.objectid import ObjectId
@@ -27,7 +26,7 @@ _MAX_TEXT: Final = 10_000
 _MAX_TEXTS: Final = 50_000
 _MAX_DEPTH: Final = 20
 # Too small to hold a secret. Other types, as regular expressions and references, hold texts of their own.
-_HARMLESS: Final = (int, float, ObjectId, Timestamp, datetime, type(None))
+_HARMLESS: Final = (int, float, ObjectId, Timestamp, type(None))
 
 
 def redacted(reply: Mapping[str, Any], command: Mapping[str, Any], secrets: Iterable[str | None]) -> Document:
