@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ async def test_a_large_reply_arrives_while_its_callers_cancellation_lives_on(
     kept: list[BaseException] = []
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.to_thread.run_sync, far.sendall, reply[:100_000])
+            nursery.start_soon(trio.to_thread.run_sync, partial(far.sendall, reply[:100_000]))
             nursery.start_soon(_cancel_soon, scope)
             try:
                 await stream.receive(inf)
@@ -80,7 +81,7 @@ async def test_a_large_reply_arrives_while_its_callers_cancellation_lives_on(
                 raise
     assert kept
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.to_thread.run_sync, far.sendall, reply[100_000:])
+        nursery.start_soon(trio.to_thread.run_sync, partial(far.sendall, reply[100_000:]))
         assert await stream.receive(inf) == reply
 
 
