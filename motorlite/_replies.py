@@ -7,14 +7,18 @@ A reply comes from outside, so operations read nothing in it except through thes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from motorlite.errors import ProtocolError, write_concern_error, write_error
+from motorlite.values import is_encodable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from motorlite.errors import WriteConcernError
+
+# Integers have 64 bits, with the sign.
+_LIMIT: Final = 2.0**63
 
 
 def _wrong(field: str, value: object, allowed: str) -> ProtocolError:
@@ -24,10 +28,13 @@ def _wrong(field: str, value: object, allowed: str) -> ProtocolError:
 
 
 def whole(value: object) -> int | None:
-    """`value` as an integer, or None when it is no whole number. Some proxies send whole numbers as doubles."""
+    """`value` as an integer, or None when it is no whole number. Some proxies send whole numbers as doubles.
+
+    A double may be larger than any integer of BSON; it is none then, since it could not be sent back.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    return int(value) if isinstance(value, float) and value.is_integer() else None
+    return int(value) if isinstance(value, float) and value.is_integer() and -_LIMIT <= value < _LIMIT else None
 
 
 def number(parent: Mapping[str, Any], field: str, default: int | None = None) -> int:
@@ -90,17 +97,18 @@ def cursor(reply: Mapping[str, Any], batch: str) -> tuple[int, str, list[Any]]:
     if cursor_id is None:
         raise _wrong("the cursor's id", found.get("id"), "a whole number")
     namespace = found.get("ns")
-    if cursor_id and not _is_namespace(namespace):
+    if cursor_id and not is_namespace(namespace):
         raise ProtocolError("the server sent a malformed reply: ns of the cursor must be a database and a collection")
     return cursor_id, namespace if isinstance(namespace, str) else "", documents(found, batch)
 
 
-def _is_namespace(value: object) -> bool:
+def is_namespace(value: object) -> TypeGuard[str]:
+    """Whether `value` names a database and a collection, and can be sent back in the next command."""
     if not isinstance(value, str):
         return False
     database, _, collection = value.partition(".")
-    # It is sent back, as part of the next command: codec options may have let half a character through.
-    return bool(database and collection) and not any("\ud800" <= character <= "\udfff" for character in value)
+    # Codec options may have let half a character through.
+    return bool(database and collection) and is_encodable(value)
 
 
 def first_document(reply: Mapping[str, Any]) -> Any:

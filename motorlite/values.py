@@ -19,6 +19,11 @@ def format_address(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def cut(text: str, limit: int) -> str:
+    """`text`, or its first `limit` characters and an ellipsis, which does not count."""
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
 def is_encodable(text: str) -> bool:
     """Whether a message can hold `text`: not with half a surrogate pair, for which UTF-8 has no bytes.
 

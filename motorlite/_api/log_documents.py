@@ -12,6 +12,7 @@ from bson.code import Code
 from bson.json_util import JSONMode, JSONOptions
 
 from motorlite.errors import OperationFailure
+from motorlite.values import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,11 +32,6 @@ def max_document_length(environment: Mapping[str, str]) -> int:
         if value.isascii() and value.isdigit():
             return int(value)
     return DEFAULT_MAX_LENGTH
-
-
-def cut(text: str, limit: int) -> str:
-    """`text`, or its first `limit` characters and an ellipsis, which does not count."""
-    return text if len(text) <= limit else text[:limit] + "..."
 
 
 def extended_json(document: Mapping[str, Any], limit: int = DEFAULT_MAX_LENGTH) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from motorlite._replies import whole
+from motorlite._replies import is_namespace, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ def open_cursor(reply: Mapping[str, Any]) -> OpenCursor | None:
     if not isinstance(cursor, dict):
         return None
     cursor_id, namespace = whole(cursor.get("id")), cursor.get("ns")
-    if not cursor_id or not isinstance(namespace, str):
+    if not cursor_id or not is_namespace(namespace):
         return None
     database, _, collection = namespace.partition(".")
-    return OpenCursor(database, collection, cursor_id) if database and collection else None
+    return OpenCursor(database, collection, cursor_id)

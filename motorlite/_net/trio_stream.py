@@ -114,7 +114,9 @@ class TrioStream:
                     raise self._peer_closed()
                 self._frames.extend(framer.feed(data))
             else:
-                count = await self._socket.recv_into(framer.buffer())
+                # Released: the frames of a cancellation may live on, and the framer's buffer could not grow meanwhile.
+                with framer.buffer() as buffer:
+                    count = await self._socket.recv_into(buffer)
                 if not count:
                     raise self._peer_closed()
                 framer.received(count)

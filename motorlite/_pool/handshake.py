@@ -249,7 +249,9 @@ def hello_number(reply: Mapping[str, Any], field: str, default: int | None, *, l
         return default
     found = whole(value)
     if found is None or found < least:
-        raise ProtocolError(f"hello: {field} must be a whole number of at least {least}, got {value!r}")
+        # A number as it is; anything else may be huge.
+        shown = value if isinstance(value, int | float) else type(value).__name__
+        raise ProtocolError(f"hello: {field} must be a whole number of at least {least}, got {shown}")
     return found
 
 

@@ -31,7 +31,7 @@ from motorlite._pool.requests import Establishment
 from motorlite._pool.services import Purpose, Services
 from motorlite.errors import InvalidOperation, PoolClearedError
 from motorlite.monitoring import ConnectionClosedReason
-from motorlite.values import format_address
+from motorlite.values import cut, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 # How many replies that nobody waits for a pool may wait for; one more, and the oldest is given up.
 MAX_PENDING: Final = 100
+# Characters of the reason for a clear that are told to each who finds the pool paused.
+_MAX_REASON: Final = 1000
 
 
 class Phase(enum.Enum):
@@ -447,7 +449,7 @@ class PoolState:
         was_ready = self.phase is Phase.READY
         self.generation += 1
         self.phase = Phase.PAUSED
-        self.cleared_because = "" if because is None else str(because)
+        self.cleared_because = "" if because is None else cut(str(because), _MAX_REASON)
         self._discard_all(ConnectionClosedReason.STALE)
         if interrupt_in_use:
             self.effects += [Interrupt(connection) for connection in self.in_use]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from motorlite._topology.eligibility import (
@@ -13,10 +14,10 @@ from motorlite._topology.eligibility import (
     servers_for_read,
     servers_for_write,
 )
-from motorlite._topology.server_description import ServerDescription
-from motorlite.errors import ConfigurationError, PyMongoError
+from motorlite._topology.server_description import MAX_SHOWN, ServerDescription
+from motorlite.errors import ConfigurationError, OperationFailure, PyMongoError
 from motorlite.read_preferences import MODES
-from motorlite.values import Address, format_address
+from motorlite.values import Address, cut, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -33,6 +34,8 @@ class _Writable(Enum):
 WRITABLE: Final = _Writable.WRITABLE
 """Selects a server that takes writes."""
 
+# Of a server, in an error.
+_MAX_TAGS: Final = 20
 # MongoDB 5.0, from which on secondaries take pipelines that write.
 _FORWARDS_WRITES: Final = 13
 
@@ -159,7 +162,7 @@ def describe_failure(topology: TopologyDescription, selector: Selector) -> str:
     servers = topology.server_descriptions()
     kind = topology.topology_type_name
     if topology.replica_set_name is not None:
-        kind += f" {topology.replica_set_name!r}"
+        kind += f" {cut(topology.replica_set_name, MAX_SHOWN)!r}"
     if not servers:
         return (
             f"No server for {wanted}: no server is left in the deployment ({kind}). "
@@ -204,8 +207,17 @@ def _latency(server: ServerDescription) -> float:
 def _describe_server(server: ServerDescription) -> str:
     name = format_address(server.address)
     if server.error is not None:
-        return f"{name} is {server.server_type_name}: {type(server.error).__name__}: {server.error}"
+        return f"{name} is {server.server_type_name}: {type(server.error).__name__}: {_in_brief(server.error)}"
     if not server.is_server_type_known:
         return f"{name} is Unknown: it has not answered yet"
-    tags = f" with tags {dict(server.tags)}" if server.tags else ""
+    tags = f" with tags {cut(repr(dict(islice(server.tags.items(), _MAX_TAGS))), MAX_SHOWN)}" if server.tags else ""
     return f"{name} is {server.server_type_name}{tags}"
+
+
+def _in_brief(error: PyMongoError) -> str:
+    """What went wrong. There may be a hundred servers, and each may refuse a handshake with a megabyte."""
+    if isinstance(error, OperationFailure) and error.args:
+        # Not its `str`, which has the whole reply.
+        code = "" if error.code is None else f" (code {error.code})"
+        return cut(str(error.args[0]), MAX_SHOWN) + code
+    return cut(str(error), MAX_SHOWN)

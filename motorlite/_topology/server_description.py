@@ -13,6 +13,7 @@ from motorlite._pool.server_type import ServerType as ServerType
 from motorlite._pool.server_type import server_type as read_server_type
 from motorlite.errors import ProtocolError, PyMongoError, detached, error_from_reply
 from motorlite.hosts import parse_host
+from motorlite.values import cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,8 @@ T = TypeVar("T")
 # A replica set has at most 50 members; twice as many leave room for one that is being moved. Of a server that names
 # more, or of several that together do, nothing is believed: each host costs sockets, tasks and memory.
 MAX_MEMBERS: Final = 100
+# Characters of a server's error that an error or a log record repeats of each server.
+MAX_SHOWN: Final = 1000
 DEFAULT_MAX_BSON_OBJECT_SIZE: Final = 16 * 1024 * 1024
 DEFAULT_MAX_MESSAGE_SIZE: Final = 48_000_000
 DEFAULT_MAX_WRITE_BATCH_SIZE: Final = 100_000
@@ -245,7 +248,7 @@ class ServerDescription:
         )
 
     def __repr__(self) -> str:
-        error = "" if self.error is None else f", error={self.error!r}"
+        error = "" if self.error is None else f", error={cut(repr(self.error), MAX_SHOWN)}"
         return (
             f"<{type(self).__name__} {self.address} server_type: {self.server_type_name}, "
             f"rtt: {self.round_trip_time}{error}>"
@@ -277,7 +280,8 @@ def _typed(reply: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
     value = reply.get(name)
     if value is None or isinstance(value, kind):
         return value
-    raise ProtocolError(f"field {name!r} of the server's hello is a {type(value).__name__}: {value!r}")
+    # Never the value: it may have a megabyte, and there are errors that name the last one of every server.
+    raise ProtocolError(f"field {name!r} of the server's hello is of type {type(value).__name__}")
 
 
 def _addresses(reply: Mapping[str, Any], name: str) -> frozenset[Address]:
@@ -286,7 +290,8 @@ def _addresses(reply: Mapping[str, Any], name: str) -> frozenset[Address]:
         raise too_many_members(len(members))
     for member in members:
         if not isinstance(member, str):
-            raise ProtocolError(f"field {name!r} of the server's hello names a member that is not text: {member!r}")
+            kind = type(member).__name__
+            raise ProtocolError(f"field {name!r} of the server's hello names a member of type {kind}, not text")
     return frozenset(map(parse_address, members))
 
 
@@ -305,7 +310,8 @@ def _last_write_date(reply: Mapping[str, Any]) -> float | None:
     try:
         milliseconds = date if isinstance(date, DatetimeMS) else DatetimeMS(date)
     except TypeError:
-        raise ProtocolError(f"field 'lastWriteDate' of the server's hello is no date: {date!r}") from None
+        kind = type(date).__name__
+        raise ProtocolError(f"field 'lastWriteDate' of the server's hello is of type {kind}, no date") from None
     return int(milliseconds) / 1000.0
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from motorlite._topology.server_description import ServerDescription, ServerType
+from motorlite._topology.server_description import MAX_SHOWN, ServerDescription, ServerType
 from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import ConfigurationError, NotPrimaryError
+from motorlite.values import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,9 +73,8 @@ def _verify_set_name(draft: Draft, server: ServerDescription) -> None:
     """Specification, "Verifying setName with TopologyType Single"."""
     if not server.is_server_type_known or draft.set_name in (None, server.replica_set_name):
         return
-    belongs = (
-        f"is a member of {server.replica_set_name!r}" if server.replica_set_name else "is not a member of a replica set"
-    )
+    name = server.replica_set_name
+    belongs = f"is a member of {cut(name, MAX_SHOWN)!r}" if name else "is not a member of a replica set"
     error = ConfigurationError(f"the client asks for the replica set {draft.set_name!r}, but this server {belongs}")
     draft.servers[server.address] = ServerDescription.unknown(
         server.address, error=error, last_update_time=server.last_update_time

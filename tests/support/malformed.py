@@ -44,6 +44,7 @@ VALUES: Final[dict[str, Any]] = {
     "double": 2.5,
     "NaN": float("nan"),
     "infinity": float("inf"),
+    "beyond 64 bits": 1e300,
     "text": "x",
     "text with NUL": "a\0b.c",
     "long text": "x" * 20_000,

@@ -14,12 +14,16 @@ from motorlite import _replies
 from motorlite.errors import DuplicateKeyError, ProtocolError, WriteConcernError, WTimeoutError
 
 
-@pytest.mark.parametrize(("value", "expected"), [(0, 0), (Int64(7), 7), (3.0, 3), (2**63 - 1, 2**63 - 1)])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0, 0), (Int64(7), 7), (3.0, 3), (2**63 - 1, 2**63 - 1), (2.0**62, 2**62)]
+)
 def test_numbers(value: object, expected: int) -> None:
     assert _replies.number({"n": value}, "n") == expected
 
 
-@pytest.mark.parametrize("value", [None, True, "1", 2.5, float("nan"), float("inf"), [1], {"a": 1}, -1])
+@pytest.mark.parametrize(
+    "value", [None, True, "1", 2.5, float("nan"), float("inf"), 2.0**63, -(2.0**64), 1e300, [1], {"a": 1}, -1]
+)
 def test_no_numbers(value: object) -> None:
     with pytest.raises(ProtocolError, match=r"^the server sent a malformed reply: n (is|has) "):
         _replies.number({"n": value}, "n")

@@ -9,6 +9,9 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -17,8 +20,13 @@ if TYPE_CHECKING:
 NOT_SHOWN: Final = "(the server's text is not shown: it repeats what the client has authenticated with)"
 # So many characters in a row count as the whole secret: servers cut long values.
 _WINDOW: Final = 16
-# Longer texts are not searched, and not shown.
+# Longer texts are not searched, and not shown; nor is what comes after so many characters, or lies deeper than this.
+# No refusal needs as much, and a server may send a megabyte, nested as deeply as Python allows.
 _MAX_TEXT: Final = 10_000
+_MAX_TEXTS: Final = 50_000
+_MAX_DEPTH: Final = 20
+# Too small to hold a secret. Other types, as regular expressions and references, hold texts of their own.
+_HARMLESS: Final = (int, float, ObjectId, Timestamp, type(None))
 
 
 def redacted(reply: Mapping[str, Any], command: Mapping[str, Any], secrets: Iterable[str | None]) -> Document:
@@ -31,7 +39,7 @@ def redacted(reply: Mapping[str, Any], command: Mapping[str, Any], secrets: Iter
     wanted.discard("")
     windows = {secret[start : start + _WINDOW] for secret in wanted for start in range(_starts(secret))}
     short = tuple(secret for secret in wanted if len(secret) <= _WINDOW)
-    return _Search(windows, short).document(reply)
+    return _Search(windows, short).document(reply, _MAX_DEPTH)
 
 
 def _starts(text: str) -> int:
@@ -40,28 +48,34 @@ def _starts(text: str) -> int:
 
 
 class _Search:
-    __slots__ = ("_short", "_windows")
+    __slots__ = ("_left", "_short", "_windows")
 
     def __init__(self, windows: set[str], short: tuple[str, ...]) -> None:
         self._windows = windows
         self._short = short
+        # Characters that may still be searched.
+        self._left = _MAX_TEXTS
 
-    def document(self, value: Mapping[Any, Any]) -> Document:
-        return {self._value(name): self._value(item) for name, item in value.items()}
+    def document(self, value: Mapping[Any, Any], depth: int) -> Document:
+        return {self._value(name, depth): self._value(item, depth) for name, item in value.items()}
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
-            return NOT_SHOWN if self._has_secret(value) else value
+            return NOT_SHOWN if self._has_secret(value) else str.__str__(value)
         if isinstance(value, bytes):
             # Also a Binary: nothing of a refusal's is read from one.
             return b""
-        if isinstance(value, Mapping):
-            return self.document(value)
-        return [self._value(item) for item in value] if isinstance(value, list) else value
+        if isinstance(value, Mapping | list) and depth:
+            if isinstance(value, list):
+                return [self._value(item, depth - 1) for item in value]
+            return self.document(value, depth - 1)
+        return value if isinstance(value, _HARMLESS) else NOT_SHOWN
 
     def _has_secret(self, text: str) -> bool:
+        self._left -= len(text)
         return (
             len(text) > _MAX_TEXT
+            or self._left < 0
             or any(secret in text for secret in self._short)
             or any(text[start : start + _WINDOW] in self._windows for start in range(_starts(text)))
         )

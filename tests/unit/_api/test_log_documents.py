@@ -14,13 +14,13 @@ from bson import json_util
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._api.log_documents import (
-    cut,
     error_text,
     extended_json,
     max_document_length,
     short_error_text,
 )
 from motorlite.errors import NetworkTimeout, OperationFailure
+from motorlite.values import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -38,6 +38,8 @@ def test_the_window(command: dict[str, Any], sent_at: float, now: float, until: 
         ({"cursor": {"id": "7", "ns": "shop.goods"}}, None),
         ({"cursor": {"id": True, "ns": "shop.goods"}}, None),
         ({"cursor": {"id": 7.5, "ns": "shop.goods"}}, None),
+        ({"cursor": {"id": 1e300, "ns": "shop.goods"}}, None),
+        ({"cursor": {"id": 7, "ns": "shop.goods\ud800"}}, None),
         ({"cursor": [7]}, None),
     ],
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+import trio.testing
 
 from motorlite._net.trio_stream import TrioStream
 from motorlite._wire.frames import FrameReader
@@ -58,3 +60,31 @@ async def test_nor_does_one_whose_peer_is_gone(sockets: tuple[socket.socket, soc
         await stream.send(message(50), inf)
     assert stream.is_closed
     assert own.fileno() == -1
+
+
+async def test_a_large_reply_arrives_while_its_callers_cancellation_lives_on(
+    sockets: tuple[socket.socket, socket.socket],
+) -> None:
+    """The application cleans up after a cancellation, whose traceback has the frame that was receiving."""
+    near, far = sockets
+    stream = TrioStream(("a", 1), FrameReader(), trio.socket.from_stdlib_socket(near), None)
+    reply = message(300_000)
+    kept: list[BaseException] = []
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, partial(far.sendall, reply[:100_000]))
+            nursery.start_soon(_cancel_soon, scope)
+            try:
+                await stream.receive(inf)
+            except trio.Cancelled as error:
+                kept.append(error)
+                raise
+    assert kept
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, partial(far.sendall, reply[100_000:]))
+        assert await stream.receive(inf) == reply
+
+
+async def _cancel_soon(scope: trio.CancelScope) -> None:
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    scope.cancel()

@@ -384,6 +384,8 @@ def test_clear() -> None:
     refusal = answer(subject.ask())
     assert isinstance(refusal, PoolClearedError)
     assert str(refusal) == "the connection pool of db.example:27017 was cleared: it is gone"
+    subject.state.clear(AutoReconnect("x" * 1_000_000))
+    assert len(str(answer(subject.ask()))) < 1200
     subject.state.put(in_use, 0.0)
     assert subject.effects() == [Close(in_use, "stale")]
 

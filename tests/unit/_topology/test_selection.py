@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -15,7 +15,7 @@ from motorlite._topology.selection import (
     suitable_servers,
 )
 from motorlite._topology.topology_description import TopologyDescription
-from motorlite.errors import AutoReconnect, ConfigurationError
+from motorlite.errors import AutoReconnect, ConfigurationError, NotPrimaryError, OperationFailure, PyMongoError
 from motorlite.read_preferences import ReadPreference, Secondary
 from tests.unit._topology.deployments import A, B, C, Preference, hello, primary, replica_set, secondary
 
@@ -169,6 +169,49 @@ def test_failure_with_reachable_servers_names_their_kinds() -> None:
 def test_failure_without_any_server() -> None:
     topology = TopologyDescription.initial([A], replica_set="rs").apply(hello(A))
     assert "no server is left in the deployment (ReplicaSetNoPrimary 'rs')" in describe_failure(topology, WRITABLE)
+
+
+HUGE = "\x01" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperationFailure(HUGE, 18, {"ok": 0, "errmsg": HUGE, "code": 18}),
+        OperationFailure("no", 18, {"ok": 0, "errmsg": "no", "code": 18, "info": HUGE}),
+        NotPrimaryError(HUGE, {"errmsg": HUGE}),
+        AutoReconnect(HUGE),
+    ],
+    ids=["message", "reply", "not primary", "network"],
+)
+def test_failure_repeats_little_of_what_a_server_says(error: PyMongoError) -> None:
+    """There may be a hundred servers, and every operation that finds none of them has this text."""
+    topology = replica_set().reset_server(A, error)
+    text = describe_failure(topology, WRITABLE)
+    assert f"a:1 is Unknown: {type(error).__name__}: {str(error)[:2]}" in text
+    assert len(text) < 1500
+    assert len(repr(topology)) < 1500
+
+
+def test_failure_repeats_the_code() -> None:
+    topology = replica_set().reset_server(A, OperationFailure("no", 18, {"ok": 0, "errmsg": "no", "code": 18}))
+    assert "a:1 is Unknown: OperationFailure: no (code 18); " in describe_failure(topology, WRITABLE)
+
+
+@pytest.mark.parametrize("tags", [{"a": HUGE}, {HUGE: "a"}, {str(number): "a" for number in range(100_000)}])
+def test_failure_repeats_few_tags_and_no_long_name(tags: dict[str, str]) -> None:
+    reply: dict[str, Any] = {"setName": HUGE, "hosts": ["a:1"], "secondary": True, "tags": tags}
+    topology = TopologyDescription.initial([A]).apply(hello(A, **reply))
+    text = describe_failure(topology, WRITABLE)
+    assert "a:1 is RSSecondary with tags {" in text
+    assert len(text) < 6000
+
+
+def test_failure_repeats_little_of_another_sets_name() -> None:
+    topology = TopologyDescription.initial([A], replica_set="rs", direct_connection=True)
+    text = describe_failure(topology.apply(hello(A, setName=HUGE, secondary=True)), WRITABLE)
+    assert "but this server is a member of" in text
+    assert len(text) < 1500
 
 
 def test_failure_of_an_unknown_deployment() -> None:

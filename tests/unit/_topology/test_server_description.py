@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from bson.datetime_ms import DatetimeMS
@@ -17,6 +17,9 @@ from motorlite._topology.server_description import (
 from motorlite.errors import AutoReconnect, InvalidURI, NetworkTimeout, OperationFailure, ProtocolError
 from motorlite.uri import parse_hosts
 from tests.support.kept_errors import is_kept_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ADDRESS = ("a", 27017)
 
@@ -319,6 +322,28 @@ def test_a_long_text_that_is_no_host_is_cut_in_the_error() -> None:
     with pytest.raises(ProtocolError) as caught:
         hello(hosts=["a" * 100_000])
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 1_000_000, [["x"] * 10_000], {"x": "y" * 1_000_000}], ids=["text", "list", "map"]
+)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        lambda value: {"maxWireVersion": value},
+        lambda value: {"maxBsonObjectSize": value},
+        lambda value: {"setVersion": value},
+        lambda value: {"electionId": value},
+        lambda value: {"me": [value]},
+        lambda value: {"hosts": [[value]]},
+        lambda value: {"lastWrite": [value]},
+        lambda value: {"lastWrite": {"lastWriteDate": value}},
+    ],
+)
+def test_no_value_of_the_wrong_type_is_in_the_error(fields: Callable[[Any], dict[str, Any]], value: Any) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        hello(**fields(value))
+    assert len(str(caught.value)) < 200
 
 
 def members(count: int, prefix: str = "h") -> list[str]:

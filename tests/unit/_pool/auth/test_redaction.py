@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import bson
 import pytest
 from bson.binary import Binary
+from bson.code import Code
+from bson.dbref import DBRef
+from bson.objectid import ObjectId
+from bson.regex import Regex
+from bson.timestamp import Timestamp
 
 from motorlite._pool.auth import aws, oidc, plain
 from motorlite._pool.auth.conversation import SaslReply
 from motorlite._pool.auth.redaction import NOT_SHOWN, redacted
 from motorlite.errors import OperationFailure, ProtocolError
 from tests.support.auth_servers import play
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhZGEiLCJleHAiOjE3MDB9.c2lnbmF0dXJlLW9mLWEtdG9rZW4"
 
@@ -50,6 +58,11 @@ def shown(error: OperationFailure) -> str:
         {"errmsg": "payload: " + bson.encode({"jwt": TOKEN}).hex()},
         {"errmsg": "payload: " + bson.encode({"jwt": TOKEN}).hex().upper()},
         {"errmsg": "x" * 20_000 + TOKEN},
+        {"errInfo": Regex(TOKEN)},
+        {"errInfo": [DBRef("coll", TOKEN)]},
+        {"errInfo": DBRef(TOKEN, 1)},
+        {"errInfo": Code("f()", {"a": TOKEN})},
+        {"errInfo": Code(TOKEN)},
     ],
     ids=lambda reply: str(reply)[:60],
 )
@@ -106,3 +119,23 @@ def test_nothing_else_is_changed() -> None:
     reply = {"ok": 0, "code": 18, "errmsg": "x", "topologyVersion": {"counter": 1}, "list": [1, None, 2.5, True]}
     assert redacted(reply, {}, ()) == reply
     assert redacted(reply, {"payload": b""}, (None, "")) == reply
+    gossip = {"clusterTime": Timestamp(1, 2), "processId": ObjectId()}
+    assert redacted(gossip, {}, (TOKEN,)) == gossip
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: {"a": inner}, lambda inner: [inner]], ids=["documents", "arrays"])
+def test_a_refusal_that_is_nested_deeply(wrap: Callable[[Any], Any]) -> None:
+    nested: Any = TOKEN
+    for _ in range(900):
+        nested = wrap(nested)
+    error = error_of(machine(), errmsg="no", errInfo=nested)
+    assert error.code == 18
+    assert str(error).startswith("no, full error")
+    assert TOKEN not in shown(error)
+
+
+def test_a_refusal_full_of_text_is_searched_in_part() -> None:
+    text = "x" * 10_000
+    found = redacted({"errmsg": "no", "all": [text] * 100}, {}, ("secret",))
+    assert found["errmsg"] == "no"
+    assert found["all"] == [text] * 4 + [NOT_SHOWN] * 96
