@@ -202,6 +202,7 @@ class PoolState:
         if connection is not None:
             self.in_use.add(connection)
             connection.asked_for_at = connection.in_use_since = now
+            connection.haste = None  # what the caller's limit is does not matter to callers who need not wait
         return connection
 
     def enqueue(self, request: Request, now: float) -> None:
@@ -224,7 +225,7 @@ class PoolState:
             raise InvalidOperation(f"connection {connection.id} was not checked out of this pool")
         self.in_use.discard(connection)
         if (self.queue or self.pending) and connection.owed is None and connection.purpose is Purpose.OTHER:
-            self.pace.worked(now - connection.in_use_since, now)
+            self.pace.worked(now - connection.in_use_since, now, connection.haste)
         self._keep(connection, now)
 
     def caller_left(self, connection: Connection, now: float) -> None:
@@ -268,7 +269,7 @@ class PoolState:
     def drained(self, connection: Connection, now: float) -> None:
         """The reply that a pending connection was waiting for has arrived."""
         del self.pending[connection]
-        self.pace.drained(now - connection.in_use_since, now)
+        self.pace.drained(now - connection.in_use_since, now, connection.haste)
         self._keep(connection, now)
 
     def drain_failed(self, connection: Connection, now: float) -> None:
@@ -330,7 +331,7 @@ class PoolState:
             request = self.queue.pop(now)
             self._release(request)
             self.in_use.add(connection)
-            connection.asked_for_at, connection.in_use_since = request.since, now
+            connection.asked_for_at, connection.in_use_since, connection.haste = request.since, now, request.haste
             if request.waiter.offer(connection):
                 return
             self.in_use.discard(connection)
