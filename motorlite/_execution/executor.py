@@ -131,7 +131,7 @@ class Executor:
                                 raise
                             raise decision.error from error
                         # The write was applied and the operation knows how to tell of the write concern.
-                        reply = run.reply
+                        reply, run.server = run.reply, run.replied
                         break
                     if decision.delay:
                         await self._back_off(run, retry, decision.delay, error)
@@ -352,7 +352,7 @@ class Executor:
         # answers with both, and what was written is not written again.
         if is_retryable:
             run.concern_error = error
-            run.reply = reply
+            run.reply, run.replied = reply, server
             try:
                 raise error
             finally:
@@ -437,7 +437,7 @@ class Executor:
             self._on_lost_cursor(run.server.address, reply)
         error.address = run.server.address
         if reply is run.reply and run.concern_error is not None:
-            error.address = run.concern_error.address
+            error.address, error.phase = run.concern_error.address, run.concern_error.phase
         if retry is None:
             error.attempts = 1
         else:

@@ -36,6 +36,7 @@ class Run:
         "operation",
         "operation_id",
         "pin",
+        "replied",
         "reply",
         "selection_until",
         "server",
@@ -64,9 +65,10 @@ class Run:
         self.wire_version = 0
         # The connection that stays with the cursor that was opened, until the cursor has taken it.
         self.pin: PinnedConnection | None = None
-        # The newest write concern error that may be retried, and the reply with ok: 1 that it is in.
+        # The newest write concern error that may be retried, the reply with ok: 1 that it is in, and who sent that.
         self.concern_error: PyMongoError | None = None
         self.reply: Document | None = None
+        self.replied: Server | None = None
         # Loop time at which selecting and checking out must be done; set when either has to wait.
         self.selection_until = inf
 

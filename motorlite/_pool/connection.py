@@ -67,6 +67,7 @@ class Connection:
         "framer",
         "generation",
         "handshake",
+        "haste",
         "hello_duration",
         "id",
         "idle_since",
@@ -103,6 +104,8 @@ class Connection:
         self.idle_since = 0.0
         self.in_use_since = 0.0
         self.asked_for_at = 0.0
+        # The magnitude of the limit that this request had (`pace.haste`); None: none, or it is not known.
+        self.haste: int | None = None
         # Why the pool interrupted the operation that uses this connection, or None.
         self.interruption: PyMongoError | None = None
         # The request that was sent whole and whose caller does not wait for the reply any more, or None; and the loop

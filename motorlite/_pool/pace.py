@@ -2,8 +2,10 @@
 
 Three figures, each from a few recent observations, so that decisions follow the load and not a constant:
 
-- how long operations take, which says whether a waiter has enough time left to make use of a connection, and whether a
-  reply that is still to come is overdue;
+- how long operations take, which says whether a reply that is still to come is overdue; and how long those take whose
+  callers have about the same limit, which says whether a waiter has enough time left to make use of a connection.
+  Callers set limits by what their operations take: without that difference, a look-up that must be done in half a
+  second would count as hopeless on a server that others keep busy with reports of a second each;
 - how long callers whose limit the driver cannot see (`asyncio.timeout`, a closed websocket) wait before they give up,
   while a good part of them does;
 - how long a new connection takes, which is what closing a pending one costs.
@@ -14,7 +16,7 @@ Observations are made only while operations wait or replies are pending: a pool 
 from __future__ import annotations
 
 from collections import deque
-from math import inf
+from math import inf, log2
 from typing import Final
 
 # An observation that is older says nothing about the load of now; seconds.
@@ -24,9 +26,16 @@ _SORTED_EVERY: Final = 4
 # Part of the callers that must have given up of late before their patience is worth considering.
 _MANY: Final = 0.05
 _WEIGHT: Final = 1 / 32
+# Limits are not told apart below this one; seconds.
+_SHORTEST: Final = 0.001
 _MARGIN: Final = 1.1
 # Until the first operation's duration is known, a pending reply is overdue after this many seconds.
 _UNKNOWN_DURATION: Final = 0.1
+
+
+def haste(limit: float) -> int | None:
+    """The magnitude of a caller's limit (seconds), in half powers of two. None: no limit."""
+    return None if limit == inf else round(2 * log2(max(limit, _SHORTEST)))
 
 
 class RecentTimes:
@@ -65,23 +74,32 @@ class RecentTimes:
 class Pace:
     """The pace of one server and the patience of its callers."""
 
-    __slots__ = ("_connecting", "_durations", "_part_left", "_patience")
+    __slots__ = ("_by_haste", "_connecting", "_durations", "_part_left", "_patience")
 
     def __init__(self) -> None:
         self._durations = RecentTimes()
+        # The same by the magnitude of the callers' limits.
+        self._by_haste: dict[int | None, RecentTimes] = {}
         self._patience = RecentTimes()
         self._connecting = RecentTimes()
         # Moving average: the part of the callers that gave up, of those who had to wait or left a reply behind.
         self._part_left = 0.0
 
-    def worked(self, seconds: float, now: float) -> None:
+    def worked(self, seconds: float, now: float, its_haste: int | None) -> None:
         """A connection was in use for `seconds`; its last reply has arrived."""
-        self._durations.add(seconds, now)
+        self._learn(seconds, now, its_haste)
         self._part_left -= self._part_left * _WEIGHT
 
-    def drained(self, seconds: float, now: float) -> None:
+    def drained(self, seconds: float, now: float, its_haste: int | None) -> None:
         """A late reply arrived `seconds` after its connection was checked out."""
+        self._learn(seconds, now, its_haste)
+
+    def _learn(self, seconds: float, now: float, its_haste: int | None) -> None:
         self._durations.add(seconds, now)
+        times = self._by_haste.get(its_haste)
+        if times is None:
+            times = self._by_haste[its_haste] = RecentTimes()
+        times.add(seconds, now)
 
     def left(self, seconds: float, now: float) -> None:
         """A caller without a visible limit gave up, `seconds` after it had asked for a connection."""
@@ -92,13 +110,14 @@ class Pace:
         """A connection was established in `seconds`."""
         self._connecting.add(seconds, now)
 
-    def needed(self, now: float) -> float:
-        """How much time a waiter should have left when it gets a connection; seconds.
+    def needed(self, now: float, its_haste: int | None) -> float:
+        """How much time a waiter should have left when it gets a connection; seconds. 0: not known, so it may try.
 
         A little more than most operations take: the oldest waiter that qualifies comes first, so those with just
         enough time are the rule, and what takes a moment longer would always be too late.
         """
-        return _MARGIN * (self._durations.quantile(0.75, now) or 0.0)
+        times = self._by_haste.get(its_haste)
+        return _MARGIN * (times.quantile(0.75, now) or 0.0) if times is not None else 0.0
 
     def patience(self, now: float) -> float:
         """How long callers without a visible limit wait; infinity unless many of them gave up of late."""

@@ -1,11 +1,11 @@
 """Pure: the wait queue of a pool.
 
 First in, first out (pooling specification), with one exception, for a queue that does not get empty while callers give
-up: a request that has less time left than operations take on this server would only waste the connection. It steps
-aside for those who can still make use of one. The limit of a request is its deadline or cancel scope; where the driver
-sees none (`asyncio.timeout`), it is presumed from how long such callers have waited of late before they gave up, and a
-request that has outlived that has its first place again. So no request waits behind later ones for longer than callers
-usually have patience for; and while no caller gives up, the order is the specification's.
+up: a request that has less time left than operations with such a limit take on this server would only waste the
+connection. It steps aside for those who can still make use of one. The limit of a request is its deadline or cancel
+scope; where the driver sees none (`asyncio.timeout`), it is presumed from how long such callers have waited of late
+before they gave up, and a request that has outlived that has its first place again. So no request waits behind later
+ones for longer than callers usually have patience for; and while no caller gives up, the order is the specification's.
 """
 
 from __future__ import annotations
@@ -53,13 +53,12 @@ class WaitQueue:
 
     def pop(self, now: float) -> Request:
         """Take out the request that is served next."""
-        needed = self._pace.needed(now)
         patience = self._pace.patience(now)
         if self._aside and self._has_outlived(next(iter(self._aside)), patience, now):
             return self._aside.popitem(last=False)[0]
         while self._in_order:
             request = self._in_order.popitem(last=False)[0]
-            if not self._is_late(request, needed, patience, now):
+            if not self._is_late(request, self._pace.needed(now, request.haste), patience, now):
                 return request
             self._aside[request] = None
         return self._aside.popitem(last=True)[0]

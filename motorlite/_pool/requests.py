@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import Protocol
 
+from motorlite._pool.pace import haste
+
 
 class Waiter(Protocol):
     """Whoever waits for a request to be served; a shell's primitive."""
@@ -17,7 +19,7 @@ class Waiter(Protocol):
 class Request:
     """One operation that waits for a connection."""
 
-    __slots__ = ("establishment", "operation_until", "since", "until", "waiter")
+    __slots__ = ("establishment", "haste", "operation_until", "since", "until", "waiter")
 
     def __init__(
         self, waiter: Waiter, since: float = 0.0, *, until: float = inf, operation_until: float | None = None
@@ -26,6 +28,8 @@ class Request:
         # When it was made, and until when its caller waits, as far as the driver can see; loop times.
         self.since = since
         self.until = until
+        # The magnitude of what lies between the two.
+        self.haste = haste(until - since)
         # When the timeoutMS of the operation is used up; None: none was set.
         self.operation_until = operation_until
         # The connection that is being established because of this request, or None.

@@ -204,6 +204,7 @@ class PoolState:
         if connection is not None:
             self.in_use.add(connection)
             connection.asked_for_at = connection.in_use_since = now
+            connection.haste = None  # what the caller's limit is does not matter to callers who need not wait
         return connection
 
     def enqueue(self, request: Request, now: float) -> None:
@@ -227,7 +228,7 @@ class PoolState:
         self.in_use.discard(connection)
         is_waited_for = bool(self.queue)  # asked once: this is on the way of every operation
         if (is_waited_for or self.pending) and connection.owed is None and connection.purpose is Purpose.OTHER:
-            self.pace.worked(now - connection.in_use_since, now)
+            self.pace.worked(now - connection.in_use_since, now, connection.haste)
         self._keep(connection, now)
         if is_waited_for:
             self.serve(now)
@@ -277,7 +278,7 @@ class PoolState:
     def drained(self, connection: Connection, now: float) -> None:
         """The reply that a pending connection was waiting for has arrived."""
         del self.pending[connection]
-        self.pace.drained(now - connection.in_use_since, now)
+        self.pace.drained(now - connection.in_use_since, now, connection.haste)
         self._keep(connection, now)
         self.serve(now)
 
@@ -340,7 +341,7 @@ class PoolState:
             request = self.queue.pop(now)
             self._release(request)
             self.in_use.add(connection)
-            connection.asked_for_at, connection.in_use_since = request.since, now
+            connection.asked_for_at, connection.in_use_since, connection.haste = request.since, now, request.haste
             if request.waiter.offer(connection):
                 return
             self.in_use.discard(connection)

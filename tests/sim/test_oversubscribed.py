@@ -5,14 +5,15 @@ Of what ten connections can do, nearly all must end in an answer that a caller s
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
-from motorlite.errors import PyMongoError
+from motorlite.errors import PyMongoError, WaitQueueTimeoutError
 from motorlite.testing.scripted import Hang
-from tests.support.core import FOUND, A, Driver, driver, find, later, replica_set
+from tests.support.core import FOUND, A, Driver, driver, find, later, replica_set, run_command
 from tests.support.pools import settle
 
 if TYPE_CHECKING:
@@ -137,6 +138,40 @@ async def test_a_patient_caller_in_an_impatient_crowd_is_served() -> None:
             await anyio.sleep(0.2)
             group.start_soon(patient)
         assert max(waited) < 3 * WAITS
+
+
+@pytest.mark.parametrize("limit", ["scope", "timeoutMS"])
+async def test_a_short_limit_among_long_operations_is_no_reason_to_starve(limit: str) -> None:
+    # A quick look-up has half a second; others keep every connection busy with what takes longer.
+    deployment = replica_set()
+    deployment["a:1"].on("find", later(FOUND, 0.6))
+    deployment["a:1"].on("ping", later({"ok": 1}, 0.01))
+    async with driver(deployment, maxPoolSize=CONNECTIONS) as client:
+        await warm(client)
+        failures = 0
+
+        async def long() -> None:
+            while True:
+                await client.run(find())
+
+        async def quick() -> None:
+            nonlocal failures
+            with anyio.move_on_after(0.5 if limit == "scope" else None) as scope:
+                try:
+                    await client.run(run_command(), timeout=inf if limit == "scope" else 0.5)
+                except WaitQueueTimeoutError:
+                    failures += 1
+            failures += scope.cancelled_caught
+
+        async with anyio.create_task_group() as group:
+            for _ in range(CONNECTIONS + 2):
+                group.start_soon(long)
+                await anyio.sleep(0.06)
+            for _ in range(100):
+                await quick()
+                await anyio.sleep(0.05)
+            group.cancel_scope.cancel()
+        assert failures <= 2
 
 
 async def test_a_reply_that_is_overdue_makes_room() -> None:

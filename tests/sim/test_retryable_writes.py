@@ -408,6 +408,25 @@ async def test_a_write_concern_error_on_both_attempts_is_the_operations_to_tell(
         assert error.retry_reasons == ("retryable write",)
 
 
+@pytest.mark.parametrize("new_primary", ["b:1", None])
+async def test_a_write_concern_error_and_then_no_reply(new_primary: str | None) -> None:
+    # The reply of the first attempt stands, with the server that sent it.
+    deployment = replica_set(servers=2)
+
+    def step_down(_: dict[str, Any]) -> Answer:
+        deployment.step_down(new_primary)
+        return concern_error(91, "RetryableWriteError")
+
+    deployment["a:1"].on("insert", step_down)
+    deployment["b:1"].on("insert", failure(10107, "RetryableWriteError", "NoWritesPerformed"))
+    async with driver(deployment, serverSelectionTimeoutMS=700) as client:
+        error = await fails(client, insert())
+        assert isinstance(error, WriteConcernError)
+        assert (error.attempts, error.address) == (2, A)
+        assert error.retry_reasons == ("retryable write",)
+        assert error.phase == (None if new_primary else "selection")
+
+
 async def test_a_write_concern_error_and_then_nothing_written() -> None:
     # The write was applied by the first attempt: its reply stands.
     deployment = replica_set()

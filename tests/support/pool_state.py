@@ -41,6 +41,7 @@ class FakeConnection:
         self.idle_since = -1.0
         self.in_use_since = -1.0
         self.asked_for_at = -1.0
+        self.haste: int | None = None
         self.interruption: object = None
         self.owed: int | None = None
         self.owed_until = -float("inf")

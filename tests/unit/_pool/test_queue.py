@@ -6,17 +6,21 @@ from math import inf
 
 import pytest
 
-from motorlite._pool.pace import Pace
+from motorlite._pool.pace import Pace, haste
 from motorlite._pool.queue import WaitQueue
 from motorlite._pool.requests import Request
 from tests.support.pool_state import FakeWaiter
+
+# Of the requests in here, which all have waited for callers whose operations took as long.
+LIMITS = (0.01, 0.02, 0.029, 0.034, 0.1, 1.0)
 
 
 class Subject:
     def __init__(self, *, takes: float = 0.03, patience: float | None = None) -> None:
         pace = Pace()
-        for _ in range(4):
-            pace.worked(takes, 0.0)
+        for limit in (*LIMITS, inf):
+            for _ in range(4):
+                pace.worked(takes, 0.0, haste(limit))
         if patience is not None:
             for _ in range(4):
                 pace.left(patience, 0.0)
@@ -99,6 +103,15 @@ def test_nothing_steps_aside_before_a_duration_is_known() -> None:
     assert [queue.pop(0.0), queue.pop(0.0)] == requests
 
 
+def test_what_callers_with_other_limits_do_says_nothing() -> None:
+    subject = Subject(takes=0.03)
+    for _ in range(31):
+        subject.pace.worked(10.0, 0.0, haste(60.0))
+    for name, until in (("a", 5.0), ("b", 0.1), ("c", 60.0), ("d", inf)):
+        subject.push(name, until=until)
+    assert subject.pops(0.0) == "abcd", "nothing is known of the first; the others have time enough"
+
+
 def test_where_no_limit_is_seen_the_usual_patience_counts() -> None:
     subject = Subject(takes=0.03, patience=0.05)
     subject.push("a", since=0.0)
@@ -134,7 +147,7 @@ def test_when_callers_have_stopped_giving_up_the_order_is_the_queues_again() -> 
     subject.push("b", since=0.02)
     assert subject.pop(0.03) == "b"
     for _ in range(60):
-        subject.pace.worked(0.03, 0.04)
+        subject.pace.worked(0.03, 0.04, None)
     subject.push("c", since=0.035)
     assert subject.pops(0.04) == "ac"
 

@@ -181,7 +181,7 @@ def test_the_time_of_a_request_counts_from_its_beginning() -> None:
         subject.state.caller_left(connection, subject.now)
     assert subject.state.pace.patience(subject.now) == 0.05
     subject.state.put(connection, subject.now)
-    assert subject.state.pace.needed(subject.now) == pytest.approx(1.1 * 0.03), "the longer of 30 and 20 ms"
+    assert subject.state.pace.needed(subject.now, None) == pytest.approx(1.1 * 0.03), "the longer of 30 and 20 ms"
 
 
 def test_an_idle_connection_is_taken_rather_than_a_pending_one_evicted() -> None:
