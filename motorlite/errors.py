@@ -88,7 +88,8 @@ class PyMongoError(Exception):
         phase: What the operation was doing when its time was used up (``"selection"``, ``"queue"``,
             ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``), or None.
         partial_result: What a bulk write had written before one of its commands failed as a whole, as a
-            `BulkWriteResult`; None elsewhere.
+            `BulkWriteResult`; None elsewhere. (What bson raises for a document in the middle of a bulk write has
+            this attribute too.)
     """
 
     address: Address | None = None

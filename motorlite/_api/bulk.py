@@ -9,7 +9,7 @@ from motorlite._operations.bulk_batch import BATCHES
 from motorlite._operations.bulk_merge import is_long, merge
 from motorlite._operations.bulk_result import BulkResult
 from motorlite._operations.slices import ITEMS, release
-from motorlite.errors import PyMongoError, WriteConcernError
+from motorlite.errors import WriteConcernError
 from motorlite.results import BulkWriteResult
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class BulkWrite:
 
         Raises:
             BulkWriteError: A write failed, or its write concern was not satisfied.
-            PyMongoError: A command failed as a whole; `partial_result` tells what was written before it.
+            Exception: A command failed as a whole, or could not be encoded; `partial_result` tells what was written
+                before it.
         """
         result = BulkResult(ordered=self._is_ordered)
         # An implicit session serves all batches; it takes its server session at the first of them.
@@ -87,9 +88,10 @@ class BulkWrite:
             for run in runs:
                 if len(run.statements) > ITEMS:
                     await self._turns.compute(release(run.statements), is_limited=False)
-        except PyMongoError as failure:
+        except Exception as failure:
+            # Not only errors of the driver: bson refuses a document of a later batch when others are written.
             if is_acknowledged:
-                failure.partial_result = BulkWriteResult(result.details, True)
+                vars(failure)["partial_result"] = BulkWriteResult(result.details, True)
             raise
         finally:
             if implicit is not None and implicit.server_session is not None:

@@ -8,7 +8,7 @@ from motorlite._api.collection_base import CollectionBase
 from motorlite._api.find_options import sort_document
 from motorlite._api.method_options import FIND_AND_MODIFY_CHECKS, FindAndModifyOptions
 from motorlite._api.typings import DocumentT
-from motorlite._api.validation import boolean, checked, converted
+from motorlite._api.validation import boolean, checked, converted, mapping
 from motorlite._operations.find_and_modify import FindAndModify
 from motorlite.arguments import check_replacement, check_update, fields_document, hint_value
 
@@ -164,6 +164,8 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
         options: dict[str, Any],
     ) -> DocumentT | None:
         found = checked(f"find_one_and_{change}", options, FIND_AND_MODIFY_CHECKS)
+        if given["let"] is not None:
+            converted("let", given["let"], mapping)
         settings = self._settings
         write_concern = settings.write_concern
         state, limit = self._begin(session, found.pop("timeoutMS", None), write_concern.acknowledged)

@@ -14,7 +14,7 @@ from motorlite._api.limits import deadline
 from motorlite._api.session import state_of
 from motorlite._api.turns import Turns
 from motorlite._api.typings import DocumentT
-from motorlite._api.validation import boolean, converted
+from motorlite._api.validation import boolean, converted, mapping
 from motorlite._operations.bulk_runs import insert_run, ordered_runs, unordered_runs
 from motorlite._operations.delete import Delete
 from motorlite._operations.insert import Insert
@@ -111,7 +111,9 @@ class CollectionWrites(CollectionBase[DocumentT]):
             TypeError: `documents` is not an iterable of mutable mappings.
             InvalidOperation: There are no documents.
             BulkWriteError: Some could not be inserted; `details` says which.
-            PyMongoError: A command failed as a whole.
+            PyMongoError: A command failed as a whole; `partial_result` says what was written before it.
+            bson.errors.InvalidDocument, OverflowError, ...: What bson raises for a value that it cannot encode, with a
+                `partial_result` as well.
 
         Retries: each command for overload errors (up to 5, with backoff), and network errors and failovers
         once (retryable write).
@@ -159,7 +161,9 @@ class CollectionWrites(CollectionBase[DocumentT]):
             TypeError, ValueError: A request is wrong.
             InvalidOperation: There are no requests.
             BulkWriteError: Some failed; `details` has counts and errors by the index of the request.
-            PyMongoError: A command failed as a whole.
+            PyMongoError: A command failed as a whole; `partial_result` says what was written before it.
+            bson.errors.InvalidDocument, OverflowError, ...: What bson raises for a value that it cannot encode, with a
+                `partial_result` as well.
 
         Retries: each command for overload errors (up to 5, with backoff), and once after a network error or a
         failover (retryable write) unless it has an UpdateMany or a DeleteMany, which may affect several
@@ -168,6 +172,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         Source: CRUD specification.
         """
         converted("ordered", ordered, boolean)
+        if let is not None:
+            converted("let", let, mapping)
         state, limit = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
         turns = Turns(self._core, limit)
         requests = list(requests)
@@ -348,6 +354,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         comment: Any,
         timeout_ms: float | None,
     ) -> UpdateResult:
+        if let is not None:
+            converted("let", let, mapping)
         settings = self._settings
         acknowledged = settings.write_concern.acknowledged
         state, limit = self._begin(session, timeout_ms, acknowledged)
@@ -436,6 +444,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         comment: Any,
         timeout_ms: float | None,
     ) -> DeleteResult:
+        if let is not None:
+            converted("let", let, mapping)
         settings = self._settings
         acknowledged = settings.write_concern.acknowledged
         state, limit = self._begin(session, timeout_ms, acknowledged)

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 from weakref import ref
 
 from bson.objectid import ObjectId
@@ -439,6 +439,13 @@ class Core:
         """The client was closed, or its event loop is ending."""
         self._has_lost_loop = not self._is_closed
         self._is_closed = True
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        # Asked by pickle and deepcopy, for whatever belongs to the client.
+        raise TypeError(
+            "a client has connections and an event loop, so neither it nor what belongs to it can be pickled "
+            "or copied deeply: make a client of your own in each process"
+        )
 
     def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
         # Maybe in another thread, amid whatever the event loop was doing, or after the loop's end.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from bson.code import Code
@@ -193,6 +194,16 @@ class AsyncCursor(CursorBase[DocumentT]):
             self._collection, self._core, self._settings, self._names, self._filter, self._projection, options
         )
         made._is_empty = self._is_empty
+        return made
+
+    def __copy__(self) -> Self:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = self.clone()
+        made._filter = copy.deepcopy(self._filter, memo)
+        made._projection = copy.deepcopy(self._projection, memo)
+        made._query = copy.deepcopy(self._query, memo)
         return made
 
     async def rewind(self) -> Self:

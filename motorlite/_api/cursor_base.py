@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
 
 from motorlite._api.server_cursor import GetMoreOptions, ServerCursor
 from motorlite._api.session import state_of
@@ -64,6 +64,11 @@ class CursorBase(ABC, Generic[DocumentT]):
         self._is_closed = False
         # Iterating a tailable cursor ends at each empty batch, while the cursor stays alive.
         self._stops_on_empty_batch = False
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            f"an {type(self).__name__} cannot be copied or pickled: it is one reader of one cursor in the server"
+        )
 
     @abstractmethod
     def _first_operation(self, deadline: Deadline) -> Operation:

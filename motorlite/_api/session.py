@@ -140,6 +140,11 @@ class AsyncClientSession:
             """Name what is not there yet."""
             raise no_attribute("AsyncClientSession", name, SESSION)
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            "a session cannot be copied or pickled: two of them would use one server session; start another"
+        )
+
     def _check_open(self) -> None:
         if self._has_ended:
             raise InvalidOperation("the session has ended")

@@ -14,6 +14,8 @@ Check: TypeAlias = Callable[[Any], Any]
 Checks: TypeAlias = Mapping[str, Check]
 """The options of a method by name."""
 
+# BSON has no such integers.
+_TOO_LONG = 2**63
 _FORBIDDEN_IN_DATABASE_NAMES = frozenset(' ./\\"$\x00')
 
 
@@ -105,7 +107,9 @@ def seconds(value: Any) -> int | float:
 
 def server_milliseconds(value: Any) -> int:
     """A duration for the server, which wants whole milliseconds."""
-    return int(milliseconds(value))
+    if milliseconds(value) >= _TOO_LONG:
+        raise ValueError("allowed is a number of milliseconds below 2**63")
+    return int(value)
 
 
 def boolean(value: Any) -> bool:

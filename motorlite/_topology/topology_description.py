@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._pool.handshake import incompatibility
 from motorlite._topology.eligibility import Preference, servers_for_read, servers_for_write
@@ -72,6 +72,12 @@ class TopologyDescription:
         self._servers = MappingProxyType(dict(servers))
         self.compatibility_error = _compatibility_error(servers.values())
         self.logical_session_timeout_minutes = _session_timeout(servers.values())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A read-only mapping can neither be pickled nor copied; the dictionary behind it can.
+        election = (self.max_set_version, self.max_election_id)
+        arguments = (self.topology_type, dict(self._servers), self.replica_set_name, *election, self.has_one_seed)
+        return _restored, arguments
 
     @classmethod
     def empty(cls) -> TopologyDescription:
@@ -263,3 +269,17 @@ def _session_timeout(servers: Iterable[ServerDescription]) -> int | None:
     timeouts = [server.logical_session_timeout_minutes for server in servers if server.is_readable]
     known = [timeout for timeout in timeouts if timeout is not None]
     return min(known) if known and len(known) == len(timeouts) else None
+
+
+def _restored(
+    topology_type: TopologyType,
+    servers: Mapping[Address, ServerDescription],
+    replica_set_name: str | None,
+    max_set_version: int | None,
+    max_election_id: ObjectId | None,
+    has_one_seed: bool,
+) -> TopologyDescription:
+    """A description from another process, or a deep copy."""
+    return TopologyDescription(
+        topology_type, servers, replica_set_name, max_set_version, max_election_id, has_one_seed=has_one_seed
+    )

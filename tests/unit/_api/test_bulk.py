@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from bson import decode, encode
+from bson.errors import InvalidDocument
 from bson.raw_bson import RawBSONDocument
 
 from motorlite import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne, WriteConcern
@@ -195,3 +196,19 @@ async def test_nothing_to_do(things: Things) -> None:
         await coll.insert_many([])
     with pytest.raises(InvalidOperation):
         await coll.bulk_write([])
+
+
+@pytest.mark.usefixtures("_batches_of_two")
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(
+    ("value", "error"), [({1, 2}, InvalidDocument), (2**63, OverflowError), ("\ud800", UnicodeEncodeError)]
+)
+async def test_what_bson_refuses_in_a_later_batch_says_what_was_written(
+    things: Things, ordered: bool, value: Any, error: type[Exception]
+) -> None:
+    coll, core = things
+    core.reply({"ok": 1, "n": 2})
+    with pytest.raises(error) as caught:
+        await coll.insert_many([{"_id": 0}, {"_id": 1}, {"_id": 2, "a": value}], ordered=ordered)
+    assert core.names == ["insert"]
+    assert vars(caught.value)["partial_result"].inserted_count == 2

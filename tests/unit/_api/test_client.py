@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import OrderedDict
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from bson.codec_options import CodecOptions
@@ -14,6 +16,9 @@ from motorlite._api.composition import Core
 from motorlite._api.core import CoreLike
 from motorlite.errors import ConfigurationError, InvalidOperation
 from tests.support.fake_core import FakeCore, FakeServer, FakeTopology, fake_client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.anyio
 
@@ -189,3 +194,19 @@ def test_files_are_looked_at_when_the_client_is_made(option: str) -> None:
 def test_a_mechanism_that_is_not_supported() -> None:
     with pytest.raises(ConfigurationError, match="'GSSAPI' is not supported by this version"):
         AsyncMongoClient("mongodb://user@a/?authMechanism=GSSAPI")
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickle.dumps])
+async def test_what_has_connections_cannot_be_pickled(duplicate: Callable[[Any], Any]) -> None:
+    # Half an event loop, and a warning from its end, were left behind.
+    async with AsyncMongoClient() as client:
+        for one in (client, client.app, client.app.things):
+            with pytest.raises(TypeError, match="make a client of your own in each process"):
+                duplicate(one)
+
+
+def test_shallow_copies_are_equal() -> None:
+    client = AsyncMongoClient[dict[str, Any]]()
+    assert copy.copy(client.app) == client.app
+    assert copy.copy(client.app.things) == client.app.things
+    assert copy.copy(client).app.name == "app"

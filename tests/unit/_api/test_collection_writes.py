@@ -11,7 +11,7 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
-from motorlite import ReturnDocument, WriteConcern
+from motorlite import DeleteOne, ReturnDocument, WriteConcern
 from motorlite.errors import DuplicateKeyError, InvalidOperation
 from tests.support.fake_core import FakeCore, fake_client
 
@@ -224,6 +224,15 @@ async def test_find_one_and_modify(things: Things) -> None:
         ("find_one_and_delete", [{}], {"colation": 1}, r"did you mean collation\?"),
         ("find_one_and_delete", [{}], {"sort": 3}, "sort=3 is wrong"),
         ("bulk_write", [[3]], {}, "not a write request"),
+        ("bulk_write", [[DeleteOne({})]], {"let": 1}, "let=1 is wrong: allowed is a mapping"),
+        ("update_one", [{}, {"$set": {"a": 1}}], {"let": []}, r"let=\[\] is wrong"),
+        ("update_many", [{}, {"$set": {"a": 1}}], {"let": 1}, "let=1 is wrong"),
+        ("replace_one", [{}, {}], {"let": 0}, "let=0 is wrong"),
+        ("delete_one", [{}], {"let": "x"}, "let='x' is wrong"),
+        ("delete_many", [{}], {"let": 1}, "let=1 is wrong"),
+        ("find_one_and_delete", [{}], {"let": 1}, "let=1 is wrong"),
+        ("find_one_and_update", [{}, {"$set": {"a": 1}}], {"let": 1}, "let=1 is wrong"),
+        ("find_one_and_replace", [{}, {}], {"let": 1}, "let=1 is wrong"),
         ("bulk_write", [[]], {"ordered": 1}, "ordered=1 is wrong"),
     ],
 )

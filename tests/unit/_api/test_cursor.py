@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -650,3 +652,27 @@ async def test_distinct(things: Things) -> None:
     assert await coll.find({"a": 1}).sort("a").hint("a_1").limit(3).distinct("b", timeoutMS=50) == [1, 2]
     assert core.last.command == {"distinct": "things", "key": "b", "query": {"a": 1}, "hint": "a_1"}
     assert core.last.deadline.expires_at == 1000.05
+
+
+async def test_a_copy_is_another_query(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([{"a": 1}]), batch([]), batch([]))
+    cursor = coll.find({"a": {"$in": [1]}}, sort=[("a", 1)])
+    await cursor.next()
+    shallow = copy.copy(cursor).limit(5)
+    deep = copy.deepcopy(cursor)
+    cursor._filter["a"]["$in"].append(2)
+    assert await shallow.to_list() == await deep.to_list() == []
+    first, second, third = (sent.command for sent in core.executor.sent)
+    assert "limit" not in first
+    assert second["limit"] == 5
+    assert third == {"find": "things", "filter": {"a": {"$in": [1]}}, "sort": {"a": 1}}
+
+
+async def test_cursors_cannot_be_pickled_and_those_of_commands_not_be_copied(things: Things) -> None:
+    coll, _ = things
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="AsyncCommandCursor cannot be"):
+            duplicate(coll.aggregate([]))
+    with pytest.raises(TypeError, match="AsyncCursor cannot be"):
+        pickle.dumps(coll.find())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import pickle
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from bson.timestamp import Timestamp
@@ -10,6 +12,9 @@ from bson.timestamp import Timestamp
 from motorlite import WriteConcern
 from motorlite.errors import ConfigurationError, InvalidOperation
 from tests.support.fake_core import batch, fake_client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.anyio
 
@@ -125,3 +130,10 @@ class TestForms:
 
     def test_no_await(self) -> None:
         assert not fake_client()[0].start_session().has_ended
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_it_cannot_be_copied(duplicate: Callable[[Any], Any]) -> None:
+    session = fake_client()[0].start_session()
+    with pytest.raises(TypeError, match="start another"):
+        duplicate(session)

@@ -20,6 +20,8 @@ from motorlite.errors import InvalidName
         (validation.milliseconds, "1", TypeError),
         (validation.milliseconds, float("nan"), ValueError),
         (validation.milliseconds, -1, ValueError),
+        (validation.server_milliseconds, float("inf"), ValueError),
+        (validation.server_milliseconds, 2**63, ValueError),
         (validation.boolean, 1, TypeError),
         (validation.text, b"x", TypeError),
         (validation.mapping, [], TypeError),

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import copy
+import pickle
+from typing import TYPE_CHECKING
+
 import pytest
 from bson.objectid import ObjectId
 
@@ -9,6 +13,9 @@ from motorlite._topology.topology_description import TopologyChange, TopologyDes
 from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import AutoReconnect
 from tests.unit._topology.deployments import A, B, C, Preference, hello, primary, replica_set, secondary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PROCESS = ObjectId()
 
@@ -228,3 +235,14 @@ def test_repr_lists_the_servers() -> None:
     text = repr(replica_set(primary(A)))
     assert text.startswith("<TopologyDescription topology_type: ReplicaSetWithPrimary, servers: [")
     assert text.count("<ServerDescription") == 3
+
+
+@pytest.mark.parametrize("duplicate", [lambda value: pickle.loads(pickle.dumps(value)), copy.copy, copy.deepcopy])
+def test_it_can_be_copied_and_pickled(duplicate: Callable[[TopologyDescription], TopologyDescription]) -> None:
+    description = replica_set(primary(A, election_id=ObjectId(), set_version=3), secondary(B))
+    twin = duplicate(description)
+    assert repr(twin) == repr(description)
+    for name in TopologyDescription.__slots__:
+        assert getattr(twin, name) == getattr(description, name)
+    with pytest.raises(TypeError):
+        twin.server_descriptions()[C] = description.server_descriptions()[A]  # type: ignore[index]  # read-only
