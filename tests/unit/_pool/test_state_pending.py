@@ -256,4 +256,4 @@ def test_an_operation_that_never_began_says_nothing_of_the_pace() -> None:
         subject.state.put_back(connection, subject.now)
     assert answer(requests[-1]) is connection
     assert subject.state.in_use == {connection}
-    assert subject.state.pace.needed(subject.now) == pytest.approx(0.033)
+    assert subject.state.pace.needed(subject.now, None) == pytest.approx(0.033)
