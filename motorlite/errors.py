@@ -40,6 +40,9 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
+# Also here, as in `pymongo.errors`: what a document raises that BSON cannot hold.
+from bson.errors import InvalidDocument as InvalidDocument
+
 from motorlite._error_copies import CAUSE, portable, without_init
 
 if TYPE_CHECKING:

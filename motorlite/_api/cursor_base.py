@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from motorlite._api.server_cursor import GetMoreOptions, ServerCursor
 from motorlite._api.session import state_of
@@ -42,6 +42,9 @@ class CursorBase(ABC, Generic[DocumentT]):
         "_session",
         "_stops_on_empty_batch",
     )
+
+    # Iterable with ``async for`` alone, although it can be sliced.
+    __iter__: ClassVar[None] = None
 
     def __init__(
         self,

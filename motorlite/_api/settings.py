@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from bson.codec_options import CodecOptions
 
@@ -83,6 +83,9 @@ class Configured(Generic[DocumentT]):
     """What client, database and collection have in common: the machinery and the settings."""
 
     __slots__ = ("__weakref__", "_core", "_settings")
+
+    # Python would iterate by asking `__getitem__` for 0, 1, 2 ..., and a collection has them all: c.0, c.1 ...
+    __iter__: ClassVar[None] = None
 
     def __init__(self, core: CoreLike, settings: Settings) -> None:
         self._core = core

@@ -50,7 +50,11 @@ class BulkResult:
         for error in reply.get("writeErrors") or ():
             position = start + number(error, "index")
             # Copies: the reply itself is published to command listeners.
-            details["writeErrors"].append({**error, "index": run.indexes[position], "op": run.statements[position]})
+            statement = run.statements[position]
+            if run.kind == "update":
+                # PyMongo sends `multi` and `upsert` always, and programs look them up here.
+                statement = {"q": None, "u": None, "multi": False, "upsert": False, **statement}
+            details["writeErrors"].append({**error, "index": run.indexes[position], "op": statement})
         concern_error = reply.get("writeConcernError")
         if concern_error is not None:
             labels = reply.get("errorLabels")

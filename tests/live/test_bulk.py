@@ -119,6 +119,20 @@ async def the_request_that_failed(db: Any, lib: Any) -> Any:
 
 
 @CASES.add
+async def the_updates_that_failed(db: Any, lib: Any) -> Any:
+    await db.c.insert_many([{"_id": 1, "a": 1}, {"_id": 2}])
+    requests = [
+        lib.UpdateOne({"_id": 1}, {"$set": {"_id": 2}}),
+        lib.UpdateMany({"a": 1}, {"$foo": 1}, upsert=True),
+        lib.UpdateOne({"_id": 1}, {"$set": {"a.b": 1}}, upsert=False, hint="_id_", collation={"locale": "en"}),
+    ]
+    try:
+        await db.c.bulk_write(requests, ordered=False)
+    except lib.errors.BulkWriteError as error:
+        return [error["op"] for error in error.details["writeErrors"]]
+
+
+@CASES.add
 async def one_kind_only(db: Any, lib: Any) -> Any:
     inserted = await db.c.bulk_write([lib.InsertOne({"_id": number}) for number in range(3)])
     changed = await db.c.bulk_write([lib.UpdateMany({}, {"$set": {"a": 1}})], let={"x": 1}, comment="bulk")

@@ -11,6 +11,7 @@ import ssl
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import bson.errors
 import pytest
 from bson.code import Code
 from bson.objectid import ObjectId
@@ -229,3 +230,8 @@ def test_details_that_are_nested_deeply() -> None:
 
 def test_the_code_of_a_server_that_is_no_primary() -> None:
     assert NotPrimaryError("no", {"code": [1]}).code is None
+
+
+def test_documents_that_bson_refuses_raise_an_error_that_can_be_imported_from_here() -> None:
+    assert errors.InvalidDocument is bson.errors.InvalidDocument
+    assert not issubclass(errors.InvalidDocument, errors.PyMongoError)

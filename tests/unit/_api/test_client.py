@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections import OrderedDict
+from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -210,3 +211,21 @@ def test_shallow_copies_are_equal() -> None:
     assert copy.copy(client.app) == client.app
     assert copy.copy(client.app.things) == client.app.things
     assert copy.copy(client).app.name == "app"
+
+
+@pytest.mark.parametrize("name", ["client", "database", "collection", "query", "aggregation"])
+def test_a_forgotten_async_or_find_is_no_endless_loop(name: str) -> None:
+    client = AsyncMongoClient[dict[str, Any]]()
+    things = client.app.things
+    one: Any = {
+        "client": client,
+        "database": client.app,
+        "collection": things,
+        "query": things.find(),
+        "aggregation": things.aggregate([]),
+    }[name]
+    assert not isinstance(one, Iterable)
+    with pytest.raises(TypeError, match="is not iterable"):
+        iter(one)
+    with pytest.raises(TypeError, match="is not iterable"):
+        _ = 1 in one

@@ -66,9 +66,9 @@ def test_write_errors_keep_the_indexes_of_the_requests() -> None:
     assert error is not None
     assert error.details is result.details
     assert [(entry["index"], entry["op"]) for entry in result.details["writeErrors"]] == [
-        (1, {"q": {"x": 1}, "u": {"$set": {"y": 1}}}),
+        (1, {"q": {"x": 1}, "u": {"$set": {"y": 1}}, "multi": False, "upsert": False}),
         (5, {"_id": 5}),
-        (6, {"q": {"x": 6}, "u": {"$set": {"y": 1}}}),
+        (6, {"q": {"x": 6}, "u": {"$set": {"y": 1}}, "multi": False, "upsert": False}),
     ]
 
 
