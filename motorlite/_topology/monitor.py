@@ -91,8 +91,10 @@ class Monitor:
         self._is_check_cancelled = False
         # Loop time of the last check that followed a lost connection at once.
         self._retried_at = -inf
-        # Loop time before which no check would have begun, had each waited for the interval after the one before it.
+        # Loop time before which no such check would have begun, had each waited for the interval after the last one.
         self._due = -inf
+        # The last check was one that the server answered when it liked.
+        self._has_news = False
         # Who sleeps between two checks, and whether a check was asked for meanwhile.
         self._sleeper: Waiter | None = None
         self._is_check_wanted = False
@@ -139,10 +141,10 @@ class Monitor:
                     _logger.exception("a check of %s failed; the next one follows", format_address(self.address))
                     self._close()
                     is_next_at_once = False
-                if is_next_at_once:
-                    await self._pace()
-                else:
+                if not is_next_at_once:
                     await self._sleep()
+                elif self._has_news:
+                    await self._pace()
         finally:
             self._close()
 
@@ -153,6 +155,7 @@ class Monitor:
         if self._publish is not None:
             self._publish(events.ServerHeartbeatStartedEvent(self.address, awaited))
         self._is_checking = True
+        self._has_news = False
         try:
             reply = await self._hello()
             if self._is_check_cancelled:
@@ -177,6 +180,7 @@ class Monitor:
         if self._publish is not None:
             self._publish(events.ServerHeartbeatSucceededEvent(self.address, awaited, now - started, reply))
         self._reply = reply
+        self._has_news = awaited
         self._on_checked(description)
         if self._is_streaming and not self._is_measuring:
             self._is_measuring = True
