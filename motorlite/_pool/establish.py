@@ -23,6 +23,7 @@ from motorlite.errors import (
     ProxyError,
     PyMongoError,
 )
+from motorlite.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -135,6 +136,8 @@ class Establisher:
             stream = await self._connect(address, framer, until)
             connection = Connection(address, connection_id, generation, stream, framer)
             await self._hello(connection, authentication, until, is_monitor=not authenticate)
+            if authenticate:
+                _check_open(connection)
         except PyMongoError as error:
             _close(connection)
             error.address = address
@@ -155,6 +158,7 @@ class Establisher:
         try:
             if authenticator is not None and authentication is not None:
                 await authenticator.authenticate(connection, authentication, Limits(until, operation_until))
+                _check_open(connection)
         except PyMongoError as error:
             connection.close()
             error.address = address
@@ -208,6 +212,17 @@ def _is_network_error(error: PyMongoError) -> bool:
     return isinstance(error, AutoReconnect) and not isinstance(
         error, (NameResolutionError, CertificateError, ProxyError, NotPrimaryError)
     )
+
+
+def _check_open(connection: Connection) -> None:
+    """Not to be left to the pool, which closes what it finds broken and begins another connection, without end.
+
+    Raises:
+        AutoReconnect: the last reply was followed by the connection's end, or by bytes that nobody asked for.
+    """
+    if not connection.stream.is_healthy():
+        where = format_address(connection.address)
+        raise AutoReconnect(f"{where}: the connection was closed, or went on unasked, right after its handshake")
 
 
 def _close(connection: Connection | None) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Server discovery specification: never checked more often than this, seconds.
 MIN_HEARTBEAT_INTERVAL: Final = 0.5
+# Ours: so many checks may follow one another at once, as the news of an election do; then each takes the interval.
+MAX_BURST: Final = 5
 
 _logger: Final = logging.getLogger("motorlite.client")
 
@@ -89,6 +91,10 @@ class Monitor:
         self._is_check_cancelled = False
         # Loop time of the last check that followed a lost connection at once.
         self._retried_at = -inf
+        # Loop time before which no such check would have begun, had each waited for the interval after the last one.
+        self._due = -inf
+        # The last check was one that the server answered when it liked.
+        self._has_news = False
         # Who sleeps between two checks, and whether a check was asked for meanwhile.
         self._sleeper: Waiter | None = None
         self._is_check_wanted = False
@@ -137,6 +143,8 @@ class Monitor:
                     is_next_at_once = False
                 if not is_next_at_once:
                     await self._sleep()
+                elif self._has_news:
+                    await self._pace()
         finally:
             self._close()
 
@@ -147,6 +155,7 @@ class Monitor:
         if self._publish is not None:
             self._publish(events.ServerHeartbeatStartedEvent(self.address, awaited))
         self._is_checking = True
+        self._has_news = False
         try:
             reply = await self._hello()
             if self._is_check_cancelled:
@@ -171,6 +180,7 @@ class Monitor:
         if self._publish is not None:
             self._publish(events.ServerHeartbeatSucceededEvent(self.address, awaited, now - started, reply))
         self._reply = reply
+        self._has_news = awaited
         self._on_checked(description)
         if self._is_streaming and not self._is_measuring:
             self._is_measuring = True
@@ -250,6 +260,16 @@ class Monitor:
         """The loop time at which a reply counts as lost, when the server may wait `wait` seconds with it."""
         timeout = self._settings.connect_timeout
         return self._runtime.now() + timeout + wait if timeout else inf
+
+    async def _pace(self) -> None:
+        """Read slowly from a server that has news all the time.
+
+        They may be of a hundred new members each time, whose monitoring would leave the event loop no time for else.
+        """
+        now, interval = self._runtime.now(), self._settings.min_heartbeat_interval
+        self._due = max(self._due, now - MAX_BURST * interval) + interval
+        if self._due > now:
+            await self._runtime.sleep(self._due - now)
 
     async def _sleep(self) -> None:
         settings = self._settings

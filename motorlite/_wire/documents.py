@@ -56,7 +56,10 @@ def decode_reply(
             # Time zones, UUIDs and the like do not change how the reply itself reads: still one C call.
             return bson.decode(body, codec_options)
         if not fields:
-            return bson.decode(body, codec_options)
+            reply = bson.decode(body, codec_options)
+            if isinstance(reply, RawBSONDocument):
+                reply.get("ok")  # It decodes itself at the first look: now, where it is known what a failure means.
+            return reply
         plain = codec_options.with_options(document_class=dict, type_registry=_NO_TYPES)
         raw = RawBSONDocument(bytes(body), plain.with_options(document_class=RawBSONDocument))
         return _decode_fields(raw, codec_options, plain, fields)

@@ -24,7 +24,10 @@ from tests.support.core import find, insert
 from tests.support.sdam import Client, client, until
 
 if TYPE_CHECKING:
-    from motorlite.testing.scripted import Answer
+    from collections.abc import Callable
+
+    from motorlite._net.memory import MemoryStream
+    from motorlite.testing.scripted import Answer, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -381,4 +384,46 @@ async def test_an_unsolicited_message_to_a_monitor() -> None:
             "server changed a Standalone to Unknown",
             "server changed a Unknown to Standalone",
         ]
+        await check_health(driver)
+
+
+PLAIN: dict[str, Any] = {"username": "ada", "password": "pencil", "authMechanism": "PLAIN", "tls": True}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda server, stream: stream.deliver(b"x"),
+        lambda server, stream: stream.deliver(WHOLE),
+        lambda server, stream: server.drop_connections(stream),
+    ],
+    ids=["a byte", "a message", "the end"],
+)
+@pytest.mark.parametrize(("last", "options"), [("isMaster", {}), ("saslStart", PLAIN)], ids=["hello", "authentication"])
+async def test_a_handshake_that_is_followed_by_something(
+    last: str,
+    options: dict[str, Any],
+    spoil: Callable[[ScriptedServer, MemoryStream], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each connection is of no use as soon as it is made; only the monitor's is left alone."""
+    deployment = ScriptedDeployment(["a:1"])
+    server = deployment["a:1"]
+    server.on("saslStart", {"conversationId": 1, "done": True, "payload": b""})
+    perform, spoiled = server._perform, 0
+
+    def reply(stream: MemoryStream, request_id: int, document: Any, *rest: Any) -> None:
+        nonlocal spoiled
+        perform(stream, request_id, document, *rest)
+        # The limit is for a client that tries for ever.
+        if last in document and server.connections_made > 1 and spoiled < 50:
+            spoiled += 1
+            spoil(server, stream)
+
+    monkeypatch.setattr(server, "_perform", reply)
+    async with client(deployment, **options) as driver:
+        with pytest.raises(AutoReconnect, match="right after its handshake"):
+            await driver.run(find())
+        assert spoiled <= 6
+        spoiled = 50
         await check_health(driver)

@@ -9,6 +9,7 @@ import pytest
 
 from motorlite import monitoring as events
 from motorlite._api.composition import Core, World
+from motorlite._topology.monitor import MAX_BURST
 from motorlite._topology.selection import WRITABLE
 from motorlite._topology.server_description import ServerDescription
 from motorlite.deadline import NO_DEADLINE
@@ -381,6 +382,26 @@ async def test_a_server_that_awaits_but_does_not_go_on() -> None:
         awaited = [hello.document for hello in server.hellos if "maxAwaitTimeMS" in hello.document]
         # Asked again each time, with the version of the last reply, and without a pause.
         assert [document["topologyVersion"]["counter"] for document in awaited] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("exhausts", [True, False], ids=["goes on", "is asked"])
+async def test_a_server_with_news_all_the_time(exhausts: bool) -> None:
+    """The news of an election are read at once, and not those of a flood, each of which may name other members."""
+    deployment = ScriptedDeployment(["a:1"], streaming=True)
+    server = deployment["a:1"]
+    server.exhausts = exhausts
+    async with client(deployment) as driver:
+        await anyio.sleep(5)
+        for _ in range(4):
+            server.announce()
+            await settle()
+        assert len(driver.log.of(events.ServerHeartbeatSucceededEvent)) == 5
+        assert driver.description("a").topology_version == {"processId": server.process_id, "counter": 4}
+        begun = driver.now
+        while driver.now < begun + 60:
+            server.announce()
+            await anyio.sleep(0.01)
+        assert 120 <= len(driver.log.of(events.ServerHeartbeatSucceededEvent)) - 5 <= 121 + MAX_BURST
 
 
 async def test_a_server_that_was_started_anew_answers_at_once() -> None:

@@ -259,6 +259,15 @@ def test_invalid_bson(data: bytes, options: CodecOptions[Any], fields: dict[str,
         decode_reply(data, options, fields)
 
 
+@pytest.mark.parametrize(
+    "inner", [b"\x02a\0\xff\xff\xff\x7fx\0", b"\x99a\0\0", b"\x03a\0\xff\0\0\0\0"], ids=["size", "type", "document"]
+)
+def test_invalid_bson_in_a_document_that_decodes_itself_later(inner: bytes) -> None:
+    data = (len(inner) + 5).to_bytes(4, "little") + inner + b"\0"
+    with pytest.raises(ProtocolError, match="not valid BSON"):
+        decode_reply(data, CodecOptions(RawBSONDocument), {})
+
+
 def test_too_deeply_nested() -> None:
     depth = 20_000  # more than any Python version takes
     heads = [(5 + 8 * level).to_bytes(4, "little") + b"\x03a\0" for level in range(depth, 0, -1)]
