@@ -134,9 +134,6 @@ class Executor:
                         # The write was applied and the operation knows how to tell of the write concern.
                         reply, run.server = run.reply, run.replied
                         break
-                    if self._is_stopped:
-                        retry.gave_up()
-                        raise
                     if decision.delay:
                         await self._back_off(run, retry, decision.delay, error)
                     run.begin_retry()
@@ -383,7 +380,14 @@ class Executor:
             # A server may have answered, or hung up on, the handshake or authentication; the operation was not sent.
             error.reached_server = False
         is_sharded = self._topology.description.topology_type is TopologyType.Sharded
-        decision = retry.after(error, run.deadline, self._now(), ordinary=ordinary, is_sharded=is_sharded)
+        decision = retry.after(
+            error,
+            run.deadline,
+            self._now(),
+            ordinary=ordinary,
+            is_sharded=is_sharded,
+            is_closing=self._is_stopped,
+        )
         if isinstance(decision, Again):
             self.retries[decision.reason] = self.retries.get(decision.reason, 0) + 1
             if decision.deprioritize and server is not None and server.address not in run.deprioritized:

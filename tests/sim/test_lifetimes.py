@@ -17,7 +17,7 @@ from motorlite import AsyncMongoClient
 from motorlite._api.composition import Core, World
 from motorlite._api.lost_cursors import LIMIT, PAUSES
 from motorlite.deadline import NO_DEADLINE
-from motorlite.errors import AutoReconnect, InvalidOperation, OperationFailure, PyMongoError
+from motorlite.errors import AutoReconnect, BulkWriteError, InvalidOperation, OperationFailure, PyMongoError
 from motorlite.monitoring import CommandListener
 from motorlite.options import client_options
 from motorlite.read_preferences import ReadPreference
@@ -394,8 +394,29 @@ class TestClose:
             begun = anyio.current_time()
             await client.close(grace=100)
             assert anyio.current_time() - begun == pytest.approx(0.5, abs=0.02)
-            assert isinstance(outcomes.ended["find"][0], OperationFailure)
+            error = outcomes.ended["find"][0]
+            assert isinstance(error, OperationFailure)
+            assert (error.attempts, error.retry_refusal) == (1, "closed")
             assert len(server.commands("find")) == 1
+            stats = client.stats()
+            assert (stats.retries, stats.refusals) == ({}, {"closed": 1})
+            assert stats.tokens == stats.token_capacity
+
+    async def test_a_bulk_write_tells_what_was_written_meanwhile(self) -> None:
+        deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+        server = deployment["a:1"]
+        # It was written, and the primary is about to step down.
+        concern_error = {"writeConcernError": {"code": 91, "errmsg": "no"}, "errorLabels": ["RetryableWriteError"]}
+        server.on("insert", Reply({"n": 2, **concern_error}, 1.0))
+        async with scripted_client(deployment) as client, anyio.create_task_group() as group:
+            outcomes = Outcomes()
+            group.start_soon(outcomes.run, "insert", lambda: client.db.coll.insert_many([{}, {}]))
+            await anyio.sleep(0.5)
+            await client.close(grace=100)
+            error = outcomes.ended["insert"][0]
+            assert isinstance(error, BulkWriteError)
+            assert error.details["nInserted"] == 2
+            assert len(server.commands("insert")) == 1
 
     async def test_what_is_in_flight_to_a_server_that_has_left_ends_too(self) -> None:
         deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
