@@ -407,6 +407,8 @@ class Core:
         """
         if self._is_closed:
             self._has_lost_loop = False  # closed late, but closed
+            if self._runtime is not None and not self._has_forked and self._runtime.is_current():
+                await self._background.join(grace)
             return
         if self._runtime is None or self._has_forked:
             # After a fork, sockets and sessions stay the parent's, and it goes on using them.

@@ -439,6 +439,28 @@ class TestClose:
             await anyio.sleep(0.01)
             assert isinstance(outcomes.ended["find"][0], AutoReconnect)
 
+    @pytest.mark.parametrize(("grace", "takes"), [(100, 0.9), (0.2, 0.2), (0, 0.0)])
+    async def test_a_second_close_waits_for_the_first_within_its_own_grace(self, grace: float, takes: float) -> None:
+        deployment, server = deployment_of(0)
+        server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 1.0))
+        async with scripted_client(deployment) as client, anyio.create_task_group() as group:
+            outcomes = Outcomes()
+            await client.admin.command("ping")
+            group.start_soon(outcomes.run, "find", client.db.coll.find_one)
+            await anyio.sleep(0.1)
+            begun = anyio.current_time()
+            group.start_soon(outcomes.run, "first", lambda: client.close(grace=50))
+            await anyio.sleep(0.001)
+            await client.close(grace=grace)
+            assert anyio.current_time() - begun == pytest.approx(takes, abs=0.02)
+            assert not server.open_connections
+            await anyio.sleep(0.02)
+            assert outcomes.ended["first"][1] - begun == pytest.approx(takes, abs=0.02)
+            assert isinstance(outcomes.ended["find"][0], AutoReconnect) == (takes < 0.9)
+            assert bool(server.commands("endSessions")) == (takes == 0.9)
+            await client.close()
+            assert anyio.current_time() - begun == pytest.approx(takes, abs=0.04), "there is nothing left to wait for"
+
     async def test_a_close_that_is_cancelled_closes_at_once(self) -> None:
         deployment, server = deployment_of(0)
         server.on("find", Hang())
