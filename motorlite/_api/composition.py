@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from motorlite._execution.lost_cursor import LostCursor
+    from motorlite._execution.session import Session
     from motorlite._net.dns import Resolver
     from motorlite._net.runtime import Connector, Host, Runtime
     from motorlite._net.tls import TLSContext
@@ -397,6 +398,11 @@ class Core:
         # After a fork the loop, and what wakes it, are the parent's.
         if self._runtime is not None and not self._has_forked:
             self._runtime.run_soon(self._background.lost_cursors.kill, cursor)
+
+    def release_session(self, session: Session) -> None:
+        """Give the server session of a dropped `session` back; does nothing when the loop is gone. From anywhere."""
+        if self._runtime is not None and not self._has_forked:
+            self._runtime.run_soon(self.executor.release, session)
 
     # --- the end ---
 

@@ -415,6 +415,7 @@ class TestClose:
             await client.close(grace=100)
             error = outcomes.ended["insert"][0]
             assert isinstance(error, BulkWriteError)
+            assert error.details is not None
             assert error.details["nInserted"] == 2
             assert len(server.commands("insert")) == 1
 
@@ -497,6 +498,45 @@ class Outcomes:
             self.ended[name] = error, anyio.current_time()
         else:
             self.ended[name] = None, anyio.current_time()
+
+
+class TestDroppedSessions:
+    """Nothing refers to a session any more, and nothing has ended it."""
+
+    pytestmark = anywhere
+
+    async def test_its_server_session_is_used_again_and_ended(self) -> None:
+        deployment, server = deployment_of(0)
+        with without_collector():
+            async with scripted_client(deployment) as client:
+                for _ in range(3):
+                    session = client.start_session()
+                    await client.db.coll.insert_one({}, session=session)
+                    del session
+                    await anyio.sleep(0.01)
+                client.start_session()  # it has no server session
+                async with client.start_session() as session:
+                    await client.db.coll.insert_one({}, session=session)
+                del session
+                await anyio.sleep(0.01)
+                assert client.stats().sessions == 1, "one that has ended is not given back again"
+                assert len({bytes(command["lsid"]["id"]) for command in server.commands("insert")}) == 1
+        (end,) = server.commands("endSessions")
+        assert len(end["endSessions"]) == 1
+
+    async def test_one_whose_operation_goes_on_is_not_used_before_its_end(self) -> None:
+        deployment, server = deployment_of(0)
+        server.on("insert", Reply({"n": 1}, 0.1))
+        with without_collector():
+            async with scripted_client(deployment) as client, anyio.create_task_group() as group:
+                outcomes = Outcomes()
+                group.start_soon(
+                    outcomes.run, "insert", lambda: client.db.coll.insert_one({}, session=client.start_session())
+                )
+                await anyio.sleep(0.05)
+                assert client.stats().sessions == 0
+                await anyio.sleep(0.1)
+                assert client.stats().sessions == 1
 
 
 class TestDroppedClients:
