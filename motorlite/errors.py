@@ -86,8 +86,8 @@ class PyMongoError(Exception):
         attempts: How many attempts of the operation were made, the first one included; 0 outside of operations.
         retry_reasons: Why retries were made, oldest first (for example ``"overload"``); the newest 16 of them.
         retry_refusal: Why no further retry was made (``"attempts"``, ``"deadline"``, ``"tokens"``,
-            ``"not retryable"`` or ``"disabled"``), or None when nothing was refused: no rule about retries is about
-            the error of a first attempt, or the client was closed before the next one.
+            ``"not retryable"``, ``"disabled"`` or ``"closed"``), or None when the question did not come up: no rule
+            about retries is about the error of a first attempt.
         phase: What the operation was doing when its time was used up (``"selection"``, ``"queue"``,
             ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``), or None.
         partial_result: What a bulk write had written before one of its commands failed as a whole, as a

@@ -43,6 +43,8 @@ class RetryRefusal(enum.StrEnum):
     the operation's deadline or that of the enclosing cancel scope."""
     TOKENS = "tokens"
     """The client's token bucket is empty."""
+    CLOSED = "closed"
+    """The client is being closed."""
 
 
 @dataclass(frozen=True, slots=True)

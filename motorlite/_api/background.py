@@ -49,6 +49,17 @@ class Background:
             await runtime.sleep(min(left, _LOOK_EVERY))
         return True
 
+    async def join(self, grace: float) -> None:
+        """Another task is closing the client: wait with it, and after `grace` seconds for nothing any more."""
+        runtime = self._runtime
+        until = runtime.now() + grace
+        try:
+            while not self.host.is_closed and (left := until - runtime.now()) > 0:
+                await runtime.sleep(min(left, _LOOK_EVERY))
+        finally:
+            self.topology.close(now=True)
+            await self.host.close()
+
     def end(self) -> None:
         """Close every connection and stop everything, without waiting. To be called on the event loop."""
         self.topology.close(now=True)

@@ -77,6 +77,8 @@ class ClientBase(Configured[DocumentT]):
         attempt end at once with InvalidOperation. Those that wait for a reply may finish within `grace`. Then their
         connections are closed, and they raise AutoReconnect: the server may or may not have executed them.
 
+        While another task is closing the client, it waits with that one, and for `grace` at most.
+
         Args:
             grace: For how many seconds to wait for operations in flight; 0 ends them at once.
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from motorlite._execution.lost_cursor import LostCursor
+    from motorlite._execution.session import Session
     from motorlite._net.dns import Resolver
     from motorlite._net.runtime import Connector, Host, Runtime
     from motorlite._net.tls import TLSContext
@@ -398,6 +399,11 @@ class Core:
         if self._runtime is not None and not self._has_forked:
             self._runtime.run_soon(self._background.lost_cursors.kill, cursor)
 
+    def release_session(self, session: Session) -> None:
+        """Give the server session of a dropped `session` back; does nothing when the loop is gone. From anywhere."""
+        if self._runtime is not None and not self._has_forked:
+            self._runtime.run_soon(self.executor.release, session)
+
     # --- the end ---
 
     async def close(self, grace: float = GRACE) -> None:
@@ -407,6 +413,8 @@ class Core:
         """
         if self._is_closed:
             self._has_lost_loop = False  # closed late, but closed
+            if self._runtime is not None and not self._has_forked and self._runtime.is_current():
+                await self._background.join(grace)
             return
         if self._runtime is None or self._has_forked:
             # After a fork, sockets and sessions stay the parent's, and it goes on using them.

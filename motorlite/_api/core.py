@@ -141,6 +141,10 @@ class CoreLike(Protocol):
         """Kill a cursor in the background; does nothing when the loop is gone. To be called from anywhere."""
         ...
 
+    def release_session(self, session: Session) -> None:
+        """Give the server session of a dropped `session` back; does nothing when the loop is gone. From anywhere."""
+        ...
+
     async def close(self, grace: float = GRACE) -> None:
         """End the sessions, close the connections and stop the background work.
 

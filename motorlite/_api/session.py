@@ -129,6 +129,11 @@ class AsyncClientSession:
             if self._state.server_session is not None:
                 self._core.executor.release(self._state)
 
+    def __del__(self) -> None:
+        # As with a cursor: maybe in another thread. No operation is using the session, since it would refer to it.
+        if not self._has_ended and self._state.server_session is not None:
+            self._core.release_session(self._state)
+
     def __await__(self) -> Generator[Any, None, Self]:
         """The session itself: code written for Motor awaits `start_session`."""
         return self

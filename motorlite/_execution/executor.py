@@ -32,9 +32,8 @@ from motorlite.errors import (
     error_from_reply,
     write_concern_error,
 )
-from motorlite.monitoring import (
-    RetryEvent,
-)
+from motorlite.monitoring import RetryEvent
+from motorlite.retry import RetryRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -380,9 +379,14 @@ class Executor:
             # A server may have answered, or hung up on, the handshake or authentication; the operation was not sent.
             error.reached_server = False
         is_sharded = self._topology.description.topology_type is TopologyType.Sharded
-        decision = retry.after(error, run.deadline, self._now(), ordinary=ordinary, is_sharded=is_sharded)
-        if self._is_stopped and isinstance(decision, Again):
-            decision = retry.gave_up()
+        decision = retry.after(
+            error,
+            run.deadline,
+            self._now(),
+            ordinary=ordinary,
+            is_sharded=is_sharded,
+            is_closing=self._is_stopped,
+        )
         if isinstance(decision, Again):
             self.retries[decision.reason] = self.retries.get(decision.reason, 0) + 1
             if decision.deprioritize and server is not None and server.address not in run.deprioritized:
@@ -407,7 +411,7 @@ class Executor:
             retry.gave_up()
             raise
         if self._is_stopped:
-            retry.gave_up()
+            retry.gave_up(RetryRefusal.CLOSED)
             message = "the client was closed while the operation waited for its next attempt"
             raise retry.describe(InvalidOperation(message)) from error
 

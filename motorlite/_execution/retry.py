@@ -3,7 +3,8 @@
 Theory of operation. One `Retry` belongs to one operation, from its first error on; operations that succeed at once
 never make one. Every rule about retries is an input to `after`: the labels of client backpressure, retryable reads,
 retryable writes, the deadline and the token bucket. The order of the checks is fixed: does a rule permit it, has that
-rule attempts left, does the delay fit, is there a token; so that nothing is taken for a retry that is not made.
+rule attempts left, does the delay fit, does the client stay open, is there a token; so that nothing is taken for a
+retry that is not made.
 
 Which rules permit a retry, in the order in which they are tried ("ordinary" is retryable reads or writes):
 
@@ -143,12 +144,20 @@ class Retry:
         self._refusal: RetryRefusal | None = None
 
     def after(
-        self, error: PyMongoError, deadline: Deadline, now: float, *, ordinary: bool, is_sharded: bool = False
+        self,
+        error: PyMongoError,
+        deadline: Deadline,
+        now: float,
+        *,
+        ordinary: bool,
+        is_sharded: bool = False,
+        is_closing: bool = False,
     ) -> Again | Raise:
         """What follows the failed attempt.
 
         `ordinary`: whether the retryable reads or writes specification applies on the server that failed;
-        `is_sharded`: whether it is a mongos, which is avoided by the retry whatever the error was.
+        `is_sharded`: whether it is a mongos, which is avoided by the retry whatever the error was; `is_closing`:
+        whether the client is being closed, so that nothing is retried.
         """
         self._remember(error)
         settings, policy = self._settings, self._settings.policy
@@ -171,6 +180,8 @@ class Retry:
             if delay and now + delay >= deadline.expires_at:
                 self._errors[-1].phase = self._errors[-1].phase or "backoff"
             return self._refuse(left[0], RetryRefusal.DEADLINE)
+        if is_closing:
+            return self._refuse(left[0], RetryRefusal.CLOSED)
         for reason in left:
             if self._pay(reason):
                 break
@@ -231,7 +242,7 @@ class Retry:
         if self._settings.bucket is not None:
             self._settings.bucket.retry_succeeded()
 
-    def gave_up(self) -> Raise:
+    def gave_up(self, refusal: RetryRefusal | None = None) -> Raise:
         """The newest retry is not made, and costs nothing: before it the caller was cancelled, or the client closed."""
         reason = self._reasons.pop()
         self.retries -= 1
@@ -239,4 +250,4 @@ class Retry:
             self._ordinary_retries -= 1
         elif self._settings.bucket is not None:
             self._settings.bucket.retry_not_made()
-        return self._refuse(reason, None)
+        return self._refuse(reason, refusal)

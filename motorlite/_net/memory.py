@@ -30,7 +30,7 @@ class Peer(Protocol):
 class MemoryStream:
     """A FrameStream without a socket. The peer answers with `deliver` and `close`, at once or later."""
 
-    ask_after = 1.0
+    ask_after: float = 1.0
 
     def __init__(self, runtime: Runtime, address: Address, framer: Framer, peer: Peer) -> None:
         self._runtime = runtime

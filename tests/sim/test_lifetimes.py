@@ -17,7 +17,7 @@ from motorlite import AsyncMongoClient
 from motorlite._api.composition import Core, World
 from motorlite._api.lost_cursors import LIMIT, PAUSES
 from motorlite.deadline import NO_DEADLINE
-from motorlite.errors import AutoReconnect, InvalidOperation, OperationFailure, PyMongoError
+from motorlite.errors import AutoReconnect, BulkWriteError, InvalidOperation, OperationFailure, PyMongoError
 from motorlite.monitoring import CommandListener, RetryEvent, RetryListener
 from motorlite.options import client_options
 from motorlite.read_preferences import ReadPreference
@@ -381,6 +381,7 @@ class TestClose:
             assert "the client was closed while the operation waited for its next attempt" in texts["backoff"]
             assert isinstance(outcomes.ended["backoff"][0].__cause__, OperationFailure)
             assert outcomes.ended["backoff"][0].attempts == 1
+            assert outcomes.ended["backoff"][0].retry_refusal == "closed"
             assert "the connection pool of a:1 is closed" in texts["queue"]
             assert texts["selection"].startswith("the client is closed")
             assert server.received[-1].name == "endSessions", "after the operations that use them"
@@ -402,12 +403,30 @@ class TestClose:
             error, _ = outcomes.ended["find"]
             assert isinstance(error, OperationFailure)
             assert (error.attempts, error.retry_reasons) == (retries + 1, ("overload",) * retries)
-            assert error.retry_refusal is None
+            assert error.retry_refusal == "closed"
             assert len(server.commands("find")) == retries + 1
             assert client.stats().retries == ({"overload": retries} if retries else {}), "only those that were made"
-            assert [event.permitted for event in events.events] == [True] * retries
+            assert [event.permitted for event in events.events] == [*[True] * retries, False]
             # endSessions brings 0.1.
             assert client.stats().tokens == pytest.approx(1000 - retries, abs=0.11), "what was not made costs nothing"
+            assert client.stats().refusals == {"closed": 1}
+
+    async def test_a_bulk_write_tells_what_was_written_meanwhile(self) -> None:
+        deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+        server = deployment["a:1"]
+        # It was written, and the primary is about to step down.
+        concern_error = {"writeConcernError": {"code": 91, "errmsg": "no"}, "errorLabels": ["RetryableWriteError"]}
+        server.on("insert", Reply({"n": 2, **concern_error}, 1.0))
+        async with scripted_client(deployment) as client, anyio.create_task_group() as group:
+            outcomes = Outcomes()
+            group.start_soon(outcomes.run, "insert", lambda: client.db.coll.insert_many([{}, {}]))
+            await anyio.sleep(0.5)
+            await client.close(grace=100)
+            error = outcomes.ended["insert"][0]
+            assert isinstance(error, BulkWriteError)
+            assert error.details is not None
+            assert error.details["nInserted"] == 2
+            assert len(server.commands("insert")) == 1
 
     async def test_what_is_in_flight_to_a_server_that_has_left_ends_too(self) -> None:
         deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
@@ -429,6 +448,28 @@ class TestClose:
             assert anyio.current_time() - begun == pytest.approx(2)
             await anyio.sleep(0.01)
             assert isinstance(outcomes.ended["find"][0], AutoReconnect)
+
+    @pytest.mark.parametrize(("grace", "takes"), [(100, 0.9), (0.2, 0.2), (0, 0.0)])
+    async def test_a_second_close_waits_for_the_first_within_its_own_grace(self, grace: float, takes: float) -> None:
+        deployment, server = deployment_of(0)
+        server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 1.0))
+        async with scripted_client(deployment) as client, anyio.create_task_group() as group:
+            outcomes = Outcomes()
+            await client.admin.command("ping")
+            group.start_soon(outcomes.run, "find", client.db.coll.find_one)
+            await anyio.sleep(0.1)
+            begun = anyio.current_time()
+            group.start_soon(outcomes.run, "first", lambda: client.close(grace=50))
+            await anyio.sleep(0.001)
+            await client.close(grace=grace)
+            assert anyio.current_time() - begun == pytest.approx(takes, abs=0.02)
+            assert not server.open_connections
+            await anyio.sleep(0.02)
+            assert outcomes.ended["first"][1] - begun == pytest.approx(takes, abs=0.02)
+            assert isinstance(outcomes.ended["find"][0], AutoReconnect) == (takes < 0.9)
+            assert bool(server.commands("endSessions")) == (takes == 0.9)
+            await client.close()
+            assert anyio.current_time() - begun == pytest.approx(takes, abs=0.04), "there is nothing left to wait for"
 
     async def test_a_close_that_is_cancelled_closes_at_once(self) -> None:
         deployment, server = deployment_of(0)
@@ -474,6 +515,45 @@ class Outcomes:
             self.ended[name] = error, anyio.current_time()
         else:
             self.ended[name] = None, anyio.current_time()
+
+
+class TestDroppedSessions:
+    """Nothing refers to a session any more, and nothing has ended it."""
+
+    pytestmark = anywhere
+
+    async def test_its_server_session_is_used_again_and_ended(self) -> None:
+        deployment, server = deployment_of(0)
+        with without_collector():
+            async with scripted_client(deployment) as client:
+                for _ in range(3):
+                    session = client.start_session()
+                    await client.db.coll.insert_one({}, session=session)
+                    del session
+                    await anyio.sleep(0.01)
+                client.start_session()  # it has no server session
+                async with client.start_session() as session:
+                    await client.db.coll.insert_one({}, session=session)
+                del session
+                await anyio.sleep(0.01)
+                assert client.stats().sessions == 1, "one that has ended is not given back again"
+                assert len({bytes(command["lsid"]["id"]) for command in server.commands("insert")}) == 1
+        (end,) = server.commands("endSessions")
+        assert len(end["endSessions"]) == 1
+
+    async def test_one_whose_operation_goes_on_is_not_used_before_its_end(self) -> None:
+        deployment, server = deployment_of(0)
+        server.on("insert", Reply({"n": 1}, 0.1))
+        with without_collector():
+            async with scripted_client(deployment) as client, anyio.create_task_group() as group:
+                outcomes = Outcomes()
+                group.start_soon(
+                    outcomes.run, "insert", lambda: client.db.coll.insert_one({}, session=client.start_session())
+                )
+                await anyio.sleep(0.05)
+                assert client.stats().sessions == 0
+                await anyio.sleep(0.1)
+                assert client.stats().sessions == 1
 
 
 class TestDroppedClients:

@@ -173,6 +173,9 @@ class FakeCore:
         lost_cursors = LostCursors(self.executor, spawn=self._spawn, sleep=anyio.sleep, now=self.now)
         lost_cursors.kill(cursor)
 
+    def release_session(self, session: Session) -> None:
+        self.executor.release(session)
+
     def _spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self.spawned.append(lambda: async_fn(*args))
 

@@ -226,8 +226,9 @@ it applies.
 | neither | the ordinary rule | no | no |
 
 The checks have an order: a rule permits the retry, the option is on, attempts are left, the backoff ends before the
-deadline, there is a token. The first that fails is the error's `retry_refusal`. A label never makes an error less
-retryable than its code does: when it has no attempt or no token left, the ordinary rule decides, within its own limit.
+deadline, the client is not being closed, there is a token. The first that fails is the error's `retry_refusal`. A label
+never makes an error less retryable than its code does: when it has no attempt or no token left, the ordinary rule
+decides, within its own limit.
 
 An overload error has no such fallback: its retry needs a backoff, a token and one of `maxAdaptiveRetries` attempts,
 also where the ordinary rule applies. **A connection that is refused, or closed before the server has answered hello, is
