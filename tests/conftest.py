@@ -6,11 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support import virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+# How fast inputs are generated is a word about the machine.
+settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("any machine")
 
 TESTS: Final = Path(__file__).parent
 # Elsewhere, or against these rules, the markers `virtual_time` and `real_time` decide.

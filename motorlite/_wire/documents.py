@@ -56,7 +56,7 @@ def decode_reply(
             # Time zones, UUIDs and the like do not change how the reply itself reads: still one C call.
             return bson.decode(body, codec_options)
         if not fields:
-            reply = bson.decode(body, codec_options)
+            reply: dict[str, Any] = bson.decode(body, codec_options)
             if isinstance(reply, RawBSONDocument):
                 reply.get("ok")  # It decodes itself at the first look: now, where it is known what a failure means.
             return reply
