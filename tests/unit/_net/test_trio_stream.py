@@ -10,8 +10,9 @@ import pytest
 import trio
 
 from motorlite._net.trio_stream import TrioStream
+from motorlite._pool.connection import Connection
 from motorlite._wire.frames import FrameReader
-from motorlite.errors import AutoReconnect, ProtocolError, PyMongoError
+from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
 from tests.support.peers import message
 
 if TYPE_CHECKING:
@@ -58,3 +59,27 @@ async def test_nor_does_one_whose_peer_is_gone(sockets: tuple[socket.socket, soc
         await stream.send(message(50), inf)
     assert stream.is_closed
     assert own.fileno() == -1
+
+
+@pytest.mark.parametrize("limit", ["scope", "deadline"])
+async def test_a_request_that_is_too_late_to_be_written_costs_no_connection(
+    sockets: tuple[socket.socket, socket.socket], limit: str
+) -> None:
+    near, far = sockets
+    framer = FrameReader()
+    stream = TrioStream(("a", 1), framer, trio.socket.from_stdlib_socket(near), None)
+    connection = Connection(("a", 1), 1, 0, stream, framer)
+    if limit == "scope":
+        with trio.move_on_after(0):
+            await connection.round_trip(message(50), 7, inf)
+    else:
+        with pytest.raises(NetworkTimeout) as caught:
+            await connection.round_trip(message(50), 7, trio.current_time() - 1)
+        assert (caught.value.address, caught.value.reached_server) == (("a", 1), False)
+    assert (stream.is_closed, stream.has_unsent, connection.owed) == (False, False, None)
+    assert stream.is_healthy()
+    # The next request is an ordinary one: once it is written, its reply is owed.
+    with trio.move_on_after(0.01):
+        await connection.round_trip(message(50), 8, inf)
+    assert far.recv(1000) == message(50)
+    assert (stream.is_closed, connection.owed) == (False, 8)
