@@ -71,6 +71,8 @@ class AsyncioStream(asyncio.BufferedProtocol):
 
     # The event loop reads idle streams too, and closes them.
     ask_after = 1.0
+    # It writes before it waits for anything.
+    sent_nothing = False
 
     def __init__(self, address: Address, framer: Framer, loop: asyncio.AbstractEventLoop) -> None:
         self._address = address

@@ -31,6 +31,8 @@ class MemoryStream:
     """A FrameStream without a socket. The peer answers with `deliver` and `close`, at once or later."""
 
     ask_after: float = 1.0
+    # What it sends is there at once.
+    sent_nothing: bool = False
 
     def __init__(self, runtime: Runtime, address: Address, framer: Framer, peer: Peer) -> None:
         self._runtime = runtime

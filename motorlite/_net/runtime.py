@@ -57,6 +57,11 @@ class FrameStream(Protocol):
         """Whether a part of the last request has not been handed to the operating system."""
         ...
 
+    @property
+    def sent_nothing(self) -> bool:
+        """Whether the last request was cancelled, or out of time, before its first byte was written."""
+        ...
+
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         """Write `data` and wait for one message; none may be left from before."""
         ...

@@ -38,6 +38,7 @@ class TrioStream:
         "_tls",
         "has_unsent",
         "is_closed",
+        "sent_nothing",
     )
 
     # Trio says nothing of an idle socket.
@@ -69,6 +70,8 @@ class TrioStream:
         self.is_closed = False
         # True while (and after an interrupted) write of a request.
         self.has_unsent = False
+        # Where a time limit or a scope has passed when the task runs, trio cancels before the first byte is written.
+        self.sent_nothing = False
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         self._check_open()
@@ -94,15 +97,24 @@ class TrioStream:
             await self._write(data)
 
     async def _write(self, data: bytes) -> None:
+        self.sent_nothing = False
         self.has_unsent = True
+        sent = 0
+        try:
+            if self._tls is not None:
+                await trio.lowlevel.checkpoint_if_cancelled()
+            else:
+                sent = await self._socket.send(data)
+        except trio.Cancelled:
+            self.sent_nothing = True
+            self.has_unsent = False
+            raise
         if self._tls is not None:
             await self._tls.send_all(data)
-        else:
-            sent = await self._socket.send(data)
-            if sent < len(data):
-                rest = memoryview(data)[sent:]
-                while rest:
-                    rest = rest[await self._socket.send(rest) :]
+        elif sent < len(data):
+            rest = memoryview(data)[sent:]
+            while rest:
+                rest = rest[await self._socket.send(rest) :]
         self.has_unsent = False
 
     async def _read(self) -> bytes | bytearray:

@@ -59,6 +59,10 @@ class CompressedStream:
     def has_unsent(self) -> bool:
         return self._stream.has_unsent
 
+    @property
+    def sent_nothing(self) -> bool:
+        return self._stream.sent_nothing
+
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         return self._unpack(await self._stream.exchange(self._pack_now(data), until))
 

@@ -138,7 +138,8 @@ class Connection:
         """Send `message` and wait for its reply, until the loop time `until`; the reply may be an error.
 
         Raises:
-            NetworkTimeout: no reply in time; the connection is closed, or the reply is `owed`, as after a cancellation.
+            NetworkTimeout: no reply in time; the connection is closed, or the reply is `owed`, as after a cancellation,
+                or nothing was sent.
             AutoReconnect, ProtocolError: the connection is closed then.
             Exception: what Python or the user's decoder says of a value; the reply is in `refused`.
         """
@@ -152,6 +153,9 @@ class Connection:
         except BaseException as error:
             if isinstance(error, ProtocolError) or self.stream.is_closed or self.stream.has_unsent:
                 self._spoil(error)
+            elif self.stream.sent_nothing:
+                if isinstance(error, PyMongoError):
+                    error.address = self.address
             else:
                 self.owed = request_id
                 self._mark(error)
@@ -186,7 +190,8 @@ class Connection:
         try:
             await self.stream.send(message, until)
         except BaseException as error:
-            self._spoil(error)
+            if self.stream.is_closed or not self.stream.sent_nothing:
+                self._spoil(error)
             raise
 
     async def receive_owed(self, until: float = inf) -> Document | None:

@@ -136,25 +136,20 @@ class Establisher:
             stream = await self._connect(address, framer, until)
             connection = Connection(address, connection_id, generation, stream, framer)
             await self._hello(connection, authentication, until, is_monitor=not authenticate)
-            if authenticate:
-                _check_open(connection)
         except PyMongoError as error:
             _close(connection)
             error.address = address
             if _is_network_error(error):
-                # Also where hello had been sent: the operation's command was not.
-                error.reached_server = False
-                error._add_error_label(SYSTEM_OVERLOADED)
-                error._add_error_label(RETRYABLE)
+                _call_overload(error)
             raise EstablishmentError(
                 error, during_authentication=False, max_wire_version=0, generation=generation
             ) from error
         except BaseException:
             _close(connection)
             raise
-        connection.service_id = connection.handshake.service_id
-        if connection.service_id is not None and join is not None:
-            connection.generation = join(connection.service_id)
+        service_id = connection.service_id = connection.handshake.service_id
+        if service_id is not None and join is not None:
+            connection.generation = join(service_id)
         try:
             if authenticator is not None and authentication is not None:
                 await authenticator.authenticate(connection, authentication, Limits(until, operation_until))
@@ -169,7 +164,7 @@ class Establisher:
                 during_authentication=True,
                 max_wire_version=connection.facts.max_wire_version,
                 generation=connection.generation,
-                service_id=connection.service_id,
+                service_id=service_id,
             ) from error
         except BaseException:
             connection.close()
@@ -205,6 +200,16 @@ class Establisher:
         connection.learn(handshake)
         if stream is not None:
             connection.stream = stream.agree(handshake.compression)
+        if not is_monitor:
+            _check_open(connection)
+
+
+def _call_overload(error: PyMongoError) -> None:
+    """A server that hangs up before it has answered hello may be overloaded (client backpressure)."""
+    # Also where hello had been sent: the operation's command was not.
+    error.reached_server = False
+    error._add_error_label(SYSTEM_OVERLOADED)
+    error._add_error_label(RETRYABLE)
 
 
 def _is_network_error(error: PyMongoError) -> bool:

@@ -12,8 +12,9 @@ import trio
 import trio.testing
 
 from motorlite._net.trio_stream import TrioStream
+from motorlite._pool.connection import Connection
 from motorlite._wire.frames import FrameReader
-from motorlite.errors import AutoReconnect, ProtocolError, PyMongoError
+from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
 from tests.support.peers import message
 
 if TYPE_CHECKING:
@@ -88,3 +89,27 @@ async def test_a_large_reply_arrives_while_its_callers_cancellation_lives_on(
 async def _cancel_soon(scope: trio.CancelScope) -> None:
     await trio.testing.wait_all_tasks_blocked(0.05)
     scope.cancel()
+
+
+@pytest.mark.parametrize("limit", ["scope", "deadline"])
+async def test_a_request_that_is_too_late_to_be_written_costs_no_connection(
+    sockets: tuple[socket.socket, socket.socket], limit: str
+) -> None:
+    near, far = sockets
+    framer = FrameReader()
+    stream = TrioStream(("a", 1), framer, trio.socket.from_stdlib_socket(near), None)
+    connection = Connection(("a", 1), 1, 0, stream, framer)
+    if limit == "scope":
+        with trio.move_on_after(0):
+            await connection.round_trip(message(50), 7, inf)
+    else:
+        with pytest.raises(NetworkTimeout) as caught:
+            await connection.round_trip(message(50), 7, trio.current_time() - 1)
+        assert (caught.value.address, caught.value.reached_server) == (("a", 1), False)
+    assert (stream.is_closed, stream.has_unsent, connection.owed) == (False, False, None)
+    assert stream.is_healthy()
+    # The next request is an ordinary one: once it is written, its reply is owed.
+    with trio.move_on_after(0.01):
+        await connection.round_trip(message(50), 8, inf)
+    assert far.recv(1000) == message(50)
+    assert (stream.is_closed, connection.owed) == (False, 8)

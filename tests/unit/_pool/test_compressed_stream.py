@@ -33,6 +33,7 @@ class Inner:
         self.answers: deque[bytes] = deque()
         self.is_closed = False
         self.has_unsent = False
+        self.sent_nothing = False
         self.is_sound = True
         self.ask_after = 1.0
         self.is_streaming = False
