@@ -73,7 +73,7 @@ class Background:
         self.topology.close(now=True)
 
     def learn_late(self, address: Address, reply: Mapping[str, Any]) -> bool:
-        """Of a reply whose caller had stopped waiting, the cluster time counts, and a cursor in it is nobody's.
+        """Learn the cluster time from a reply whose caller had stopped waiting, and kill the cursor in it.
 
         False: only closing the connection ends that cursor, as behind a load balancer no other is sure to lead to it.
         """
@@ -84,5 +84,5 @@ class Background:
         return True
 
     def kill_opened(self, address: Address, reply: Mapping[str, Any]) -> None:
-        """Kill the cursor that is in a reply of which the caller gets to know nothing."""
+        """Kill the cursor that is in a reply which the caller does not get."""
         self.lost_cursors.kill_opened(address, reply)

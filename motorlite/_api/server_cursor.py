@@ -151,8 +151,7 @@ class ServerCursor(Generic[DocumentT]):
         """Get the next batch (one getMore, retried only for overload errors).
 
         Raises:
-            InvalidOperation: Another task is reading from this cursor, or an earlier getMore failed in a way
-                that
+            InvalidOperation: Another task is reading from this cursor, or an earlier getMore failed in a way that
                 makes it unknown which documents come next.
         """
         if self._failure is not None:
@@ -251,7 +250,7 @@ class ServerCursor(Generic[DocumentT]):
         return True
 
     def __del__(self) -> None:
-        # Maybe in another thread, or amid whatever the event loop was doing: the garbage collector asks nobody.
+        # Maybe in another thread, or amid whatever the event loop was doing: the garbage collector runs anywhere.
         if self.cursor_id:
             self._core.kill_cursor(self._lose())
 

@@ -76,11 +76,11 @@ class Executor:
         self._sleep = sleep
         self._server_selection_timeout = server_selection_timeout
         self._socket_timeout = inf if socket_timeout is None else socket_timeout
-        # None: nobody listens and nothing is logged.
+        # None: there is no listener and nothing is logged.
         self._publish_command = publish_command
         self._publish_retry = publish_retry
         self._publish_selection = publish_selection
-        # Told of every reply that has opened a cursor, on this server, of which the caller gets to know nothing.
+        # Called with every reply that has opened a cursor, and its server, where the caller does not get the cursor.
         self._on_lost_cursor = on_lost_cursor
         # The client is being closed.
         self._is_stopped = False
@@ -119,7 +119,7 @@ class Executor:
                     reply = await self._attempt(run)
                 except PyMongoError as error:
                     if self._now() >= deadline.scope_expires_at:
-                        # The caller's scope ends now, which is to be told as that, not as what the server made of it.
+                        # The caller's scope ends now: the caller must see that, not what the server made of it.
                         await self._sleep(0.001)
                     if retry is None:
                         retry = Retry(self._settings, operation)
@@ -300,13 +300,13 @@ class Executor:
         if operation.is_await_data or (
             connection.facts.is_load_balanced and (operation.creates_cursor or operation.pin is not None)
         ):
-            # Behind a load balancer, closing is also what ends a cursor that nobody can reach any more.
+            # Behind a load balancer, closing also ends a cursor that no other connection can reach.
             connection.close()
         else:
             connection.owed_until = worth_waiting_until(sent, sent_at, self._now())
 
     def _end_refused(self, connection: Connection, reply: Document) -> None:
-        """The caller gets an error in place of this reply: a cursor that it has opened is nobody's."""
+        """The caller gets an error in place of this reply: a cursor that it has opened is lost."""
         connection.refused = None
         if not opens_cursor(reply) or "nextBatch" in reply["cursor"]:
             return  # the cursor of a getMore is known already

@@ -15,7 +15,7 @@ _WITHOUT_LIMIT: Final = 1.0
 
 
 class OpenCursor(NamedTuple):
-    """A cursor on a server that nobody knows of."""
+    """A cursor on a server that no caller has."""
 
     database: str
     collection: str

@@ -1,4 +1,4 @@
-"""Pure: a cursor that is open on a server while nobody reads from it any more."""
+"""Pure: a cursor that is still open on a server although no task reads from it any more."""
 
 from __future__ import annotations
 

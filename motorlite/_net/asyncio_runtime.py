@@ -86,7 +86,7 @@ class AsyncioHost:
         self._stop = asyncio.Event()
         self.is_closed = False
         self._task = loop.create_task(self._main(), name=name, context=contextvars.Context())
-        # Not at the end of `_main`, of which nothing runs when the loop is shut down in this very turn.
+        # Not at the end of `_main`, which does not even begin when the loop is shut down in this very turn.
         self._task.add_done_callback(self._ended, context=contextvars.Context())
 
     async def _main(self) -> None:
@@ -145,7 +145,8 @@ class _AsyncioTask:
 
     async def _run(self) -> None:
         if self._task is None:
-            # An eager task factory runs the first step before `spawn` returns; whoever spawns counts on the opposite.
+            # An eager task factory runs the first step before `spawn` returns; the callers of `spawn` count on the
+            # opposite.
             await asyncio.sleep(0)
         try:
             await self._function(*self._args)

@@ -54,10 +54,9 @@ class BulkBatch(Operation):
     """The statements of `run` from `start` on, as many as fit; `count` says how many after the first attempt.
 
     `prepare` encodes them, in slices; without it the first call of `command` does. That one chooses them by the
-    limits of its server; retries send the same ones, whatever the limits of the next server are. `parse` returns
-    the reply with its errors, for
-    `BulkResult.merge`; only a write concern error that may be retried is raised, and the reply is then in
-    `reply`.
+    limits of its server; retries send the same ones, whatever the limits of the next server are. `parse` returns the
+    reply with its errors, for `BulkResult.merge`; only a write concern error that may be retried is raised, and the
+    reply is then in `reply`.
 
     Retry: retryable write, unless a statement of the batch may change several documents or the batch is not
     acknowledged. Known only after `command`; before, `is_retryable` speaks of the first statement.

@@ -56,11 +56,11 @@ class Pool:
         self._runtime = runtime
         self._host = host
         self._establisher = establisher
-        # Told of every connection that could not be established, with the generation it was meant for.
+        # Called with every connection that could not be established, and the generation it was meant for.
         self._on_error = on_error
-        # Told of every reply whose caller had stopped waiting; says whether the connection is worth keeping.
+        # Called with every reply whose caller had stopped waiting; answers whether the connection is worth keeping.
         self._on_late_reply = on_late_reply
-        # None: nobody listens and nothing is logged.
+        # None: there is no listener and nothing is logged.
         self._publish = publish
         # The background tasks by what they establish.
         self._establishing: dict[Establishment, BackgroundTask] = {}
@@ -76,7 +76,7 @@ class Pool:
     # --- for operations ---
 
     def check_out_now(self) -> Connection | None:
-        """A connection if one is idle and nobody waits; None: call `check_out` at once."""
+        """A connection if one is idle and no other caller waits; None: call `check_out` at once."""
         state = self.state
         connection = state.take(self._runtime.now())
         if connection is None:
@@ -309,7 +309,7 @@ class Pool:
             self._tell_given_up(connection, started, None)
         self._tell_closed(connection.id, reason)
 
-    # --- replies that nobody waits for ---
+    # --- replies whose callers have stopped waiting ---
 
     def _start_draining(self, drain: Drain) -> None:
         connection = drain.connection
@@ -370,7 +370,7 @@ class Pool:
         self._establishing[establishment] = self._host.spawn(self._establish, establishment)
 
     def _abandon(self, establishment: Establishment, reason: str) -> None:
-        # Its task may end without ever having begun, so whatever is to be told is told here.
+        # Its task may end without ever having begun, so the event is published here.
         self._establishing.pop(establishment).cancel()
         self._tell_closed(establishment.connection_id, reason)
 
@@ -394,11 +394,11 @@ class Pool:
         except Exception as error:
             # A bug, or one of what the application has a part in: the operation that waits gets an error of its own.
             _logger.exception("a connection to %s could not be made", format_address(self.address))
-            told = PoolClearedError(f"a connection could not be made: {error!r}")
-            told.__cause__ = error.with_traceback(None)
-            self._not_established(establishment, told, None)
+            wrapped = PoolClearedError(f"a connection could not be made: {error!r}")
+            wrapped.__cause__ = error.with_traceback(None)
+            self._not_established(establishment, wrapped, None)
         except BaseException as error:
-            # The end of the client: whoever waits must be told.
+            # The end of the client: the operation that waits must not wait for ever.
             self._not_established(
                 establishment, PoolClearedError(f"connecting was abandoned: {type(error).__name__}"), None
             )

@@ -27,7 +27,7 @@ def server_type(reply: Mapping[str, Any]) -> ServerType:
     """Specification, table of section "type"; the order of the questions matters.
 
     Discovery and the handshake of every connection use this one table, so that a server cannot be writable for one
-    and an arbiter, which needs no authentication, for the other.
+    and an arbiter, which authenticates no user, for the other.
     """
     if reply.get("isreplicaset"):
         return ServerType.RSGhost

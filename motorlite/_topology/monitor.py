@@ -137,7 +137,7 @@ class Monitor:
                 try:
                     is_next_at_once = await self._check()
                 except Exception:
-                    # A bug, here or in what is told of the server: its monitoring goes on all the same.
+                    # A bug, here or in what learns from the check: the monitoring goes on all the same.
                     _logger.exception("a check of %s failed; the next one follows", format_address(self.address))
                     self._close()
                     is_next_at_once = False

@@ -149,11 +149,11 @@ class SRVDiscovery:
         return False
 
     def stop(self) -> None:
-        """Let nobody wait any longer."""
+        """End all waiting."""
         self.close()
 
     def close(self, *, now: bool = False) -> None:
-        """Let nobody wait any longer; there are no connections that `now` could be about."""
+        """End all waiting; there are no connections that `now` could be about."""
         self._is_closed = True
         for waiter in self._waiters:
             waiter.offer(None)

@@ -57,7 +57,7 @@ class SRVPolling:
                 try:
                     await self._rescan()
                 except Exception as error:
-                    # An answer that nobody expects, or a bug: the polling goes on.
+                    # An unexpected answer, or a bug: the polling goes on.
                     _logger.exception("rescan of SRV records")
                     self._failed(f"{records.query_name(self._srv)}: {error!r}")
 

@@ -244,7 +244,7 @@ async def test_a_host_that_only_looks_allowed_does_not_get_the_token(host: str) 
 
         return note
 
-    async with authenticating_driver(deployment, world={"connector": connector}, tls=True, **options) as driver:
+    async with authenticating_driver(deployment, world={"connector": connector}, **options) as driver:
         with pytest.raises((ServerSelectionTimeoutError, OperationFailure, ConfigurationError)):
             await driver.run(insert(), timeout=5)
     assert callback.contexts == []

@@ -85,7 +85,7 @@ def check_host(address: Address, allowed: Collection[str]) -> None:
     """Refuse to show a person's token to a server that is none of `allowed` (``ALLOWED_HOSTS``).
 
     What is checked must be what is connected to. So a host that getaddrinfo may take for another one than its text
-    says, or an IDNA codec, is none of them, whoever it comes from.
+    says, or an IDNA codec, is none of them, wherever it comes from.
     """
     host, port = address
     if port is not None:
