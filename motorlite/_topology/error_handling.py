@@ -12,6 +12,7 @@ from motorlite.errors import (
     SHUTDOWN_CODES,
     SYSTEM_OVERLOADED,
     AutoReconnect,
+    ConfigurationError,
     NetworkTimeout,
     NotPrimaryError,
     OperationFailure,
@@ -75,6 +76,9 @@ def on_error(known: ServerDescription, facts: ErrorFacts) -> ErrorEffect:
         return NO_EFFECT
     if is_load_balancer and facts.service_id is None:
         # Errors up to and including hello: nobody knows which mongos it was.
+        return NO_EFFECT
+    if known.server_type is ServerType.RSArbiter and isinstance(error, ConfigurationError):
+        # The client itself does not authenticate to an arbiter, which is what it was taken for.
         return NO_EFFECT
     is_establishing = facts.during_handshake or facts.during_authentication
     if is_state_change_error(error):

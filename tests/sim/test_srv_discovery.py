@@ -323,6 +323,7 @@ async def test_a_client_of_the_public_api() -> None:
     assert not client.options.seeds
     async with client:
         assert client.nodes == frozenset()
+        await client.admin.command("ping")
         assert await client.primary == ("a.example.com", 1)
         assert set(client.options.seeds) == {("a.example.com", 1), ("b.example.com", 1)}
         assert client.options.replica_set == "rs"

@@ -146,6 +146,14 @@ def test_other_errors_while_connecting_clear_the_pool(phase: str, error: PyMongo
     assert (result.clear_pool, result.request_check, result.cancel_check) == (True, False, True)
 
 
+def test_an_arbiter_that_does_not_authenticate_stays_one() -> None:
+    error = ConfigurationError("an arbiter cannot authenticate anyone")
+    assert effect(error, during_authentication=True).clear_pool, "it was taken for a primary"
+    arbiter = primary(A, isWritablePrimary=False, ismaster=False, arbiterOnly=True)
+    assert arbiter.server_type is ServerType.RSArbiter
+    assert on_error(arbiter, ErrorFacts(error=error, during_authentication=True)) is NO_EFFECT
+
+
 def test_state_change_error_while_connecting_clears_the_pool_and_asks_for_a_check() -> None:
     result = effect(command_error(10107), during_authentication=True)
     assert (result.clear_pool, result.request_check) == (True, True)
