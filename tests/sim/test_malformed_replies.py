@@ -101,7 +101,7 @@ async def dropped(client: Any) -> Any:
     found = client.db.coll.find(batch_size=1)
     await found.next()
     del found
-    await anyio.sleep(1)
+    await anyio.sleep(20)  # until the last attempt to kill it
 
 
 OPEN: Final = cursor("firstBatch", {"_id": 1}, cursor_id=7)
