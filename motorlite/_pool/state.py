@@ -198,7 +198,7 @@ class PoolState:
 
     def take(self, now: float) -> Connection | None:
         """An idle connection for an operation that need not wait, or None when it must ask with `enqueue`."""
-        if self.phase is not Phase.READY or self.queue:
+        if self.phase is not Phase.READY or self.queue.count:
             return None
         connection = self._next_idle(now)
         if connection is not None:
@@ -226,7 +226,7 @@ class PoolState:
         if connection not in self.in_use:
             raise InvalidOperation(f"connection {connection.id} was not checked out of this pool")
         self.in_use.discard(connection)
-        is_waited_for = bool(self.queue)  # asked once: this is on the way of every operation
+        is_waited_for = self.queue.count > 0
         if (is_waited_for or self.pending) and connection.owed is None and connection.purpose is Purpose.OTHER:
             self.pace.worked(now - connection.in_use_since, now, connection.haste)
         self._keep(connection, now)
