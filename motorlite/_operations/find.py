@@ -162,14 +162,16 @@ class FindOne(Find):
 
     def parse(self, reply: Document) -> Any:
         # The hot path: what usually comes needs no call.
-        cursor = reply.get("cursor")
-        if type(cursor) is dict:
-            batch = cursor.get("firstBatch")
+        try:
+            batch = reply["cursor"]["firstBatch"]
             if type(batch) is list:
                 if not batch:
                     return None
-                if type(batch[0]) is dict:
-                    return batch[0]
+                document = batch[0]
+                if type(document) is dict:
+                    return document
+        except (KeyError, TypeError):
+            pass  # `first_document` says what is wrong
         return first_document(reply)
 
 
