@@ -19,7 +19,7 @@ T = TypeVar("T")
 MIN_RESCAN_INTERVAL: Final = 60.0
 # Ours: records may say that they live for 68 years, and one forged answer would then be the last. Seconds.
 MAX_RESCAN_INTERVAL: Final = 86_400.0
-# Ours: of so many hosts at most, each of which costs sockets, tasks and memory; `srvMaxHosts` chooses among more.
+# Not from the specification. Each host costs sockets, tasks and memory; with `srvMaxHosts` there may be more records.
 MAX_HOSTS: Final = 500
 # So many names are in an error at most.
 _MAX_SHOWN: Final = 5

@@ -62,8 +62,8 @@ class ParsedURI:
         database: The default database, which is also the default of `authSource`, or None.
         collection: What follows a dot in the database part, or None.
         options: The options by their documented names, in the units of the connection string.
-        refusals: Why options of TLS and authentication are not among them although the connection string has them:
-            a client must not go on without, in plaintext or as nobody. By the options' documented names.
+        refusals: Invalid options of TLS and authentication, by their documented names, and what is wrong with each. A
+            client must not ignore them: it would go on in plaintext or without authenticating.
     """
 
     hosts: tuple[Address, ...]
@@ -240,7 +240,7 @@ class _Found:
         self.refusals: dict[str, str] = {}
 
     def ignore(self, name: str, problem: str) -> None:
-        """The option `name` is there, but of no use."""
+        """Leave out the option `name`, whose value is invalid."""
         if name.lower().startswith(_NOT_TO_BE_IGNORED):
             self.refusals[name] = problem
             consequence = "a client with this connection string sends nothing"

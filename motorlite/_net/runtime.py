@@ -95,7 +95,7 @@ class Waiter(Protocol):
     """One value, handed over once."""
 
     def offer(self, value: Any) -> bool:
-        """Hand `value` over. False when nobody waits any more: then the giver keeps it."""
+        """Hand `value` over. False if the waiter has given up; the caller then keeps `value`."""
         ...
 
     def take_back(self) -> Any | None:

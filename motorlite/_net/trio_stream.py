@@ -139,7 +139,7 @@ class TrioStream:
             if self._frames:
                 frame = self._frames.popleft()
                 if not self._is_streaming and self._has_surplus:
-                    # The caller has its reply; the connection is of no use to the next one.
+                    # This reply is good, but the connection must not be used again.
                     self.abort()
                 return frame
 

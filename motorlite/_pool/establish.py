@@ -223,7 +223,7 @@ def _check_open(connection: Connection) -> None:
     """Not to be left to the pool, which closes what it finds broken and begins another connection, without end.
 
     Raises:
-        AutoReconnect: the last reply was followed by the connection's end, or by bytes that nobody asked for.
+        AutoReconnect: the server closed the connection after its last reply, or sent bytes unasked.
     """
     if not connection.stream.is_healthy():
         where = format_address(connection.address)

@@ -9,10 +9,10 @@ from motorlite._pool.pace import haste
 
 
 class Waiter(Protocol):
-    """Whoever waits for a request to be served; a shell's primitive."""
+    """Waits until a request is served; implemented by each runtime."""
 
     def offer(self, value: object) -> bool:
-        """False when nobody waits any more: then the giver keeps the value."""
+        """Hand `value` over. False if the waiter has given up; the caller then keeps `value`."""
         ...
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 # How many replies that nobody waits for a pool may wait for; one more, and the oldest is given up.
 MAX_PENDING: Final = 100
-# Characters of the reason for a clear that are told to each who finds the pool paused.
+# The reason for a clear is cut to this many characters in the errors of a paused pool.
 _MAX_REASON: Final = 1000
 
 
