@@ -23,7 +23,7 @@ from typing import Final
 _RECENT: Final = 5.0
 _KEPT: Final = 31
 _SORTED_EVERY: Final = 4
-# Part of the callers that must have given up of late before their patience is worth considering.
+# Patience is only considered while at least this fraction of the callers has given up recently.
 _MANY: Final = 0.05
 _WEIGHT: Final = 1 / 32
 # Limits are not told apart below this one; seconds.
@@ -82,7 +82,7 @@ class Pace:
         self._by_haste: dict[int | None, RecentTimes] = {}
         self._patience = RecentTimes()
         self._connecting = RecentTimes()
-        # Moving average: the part of the callers that gave up, of those who had to wait or left a reply behind.
+        # Moving average: the fraction of callers that gave up, among those that waited or left a reply behind.
         self._part_left = 0.0
 
     def worked(self, seconds: float, now: float, its_haste: int | None) -> None:

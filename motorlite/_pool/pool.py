@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from motorlite import monitoring as events
 from motorlite._net.runtime import WaitTimeout
 from motorlite._pool.connection import Connection
+from motorlite._pool.effects import Abandon, Close, Drain, Establish
 from motorlite._pool.establish import EstablishmentError
 from motorlite._pool.requests import Request
 from motorlite._pool.services import Purpose
-from motorlite._pool.state import Abandon, Close, Drain, Establish, PoolClosedError, PoolState
+from motorlite._pool.state import PoolClosedError, PoolState
 from motorlite.errors import AutoReconnect, PoolClearedError, PyMongoError, WaitQueueTimeoutError
 from motorlite.values import format_address
 

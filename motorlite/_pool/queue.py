@@ -2,7 +2,7 @@
 
 First in, first out (pooling specification), with one exception, for a queue that does not get empty while callers give
 up: a request that has less time left than operations with such a limit take on this server would only waste the
-connection. It steps aside for those who can still make use of one. The limit of a request is its deadline or cancel
+connection. It steps aside for requests that can still make use of one. The limit of a request is its deadline or cancel
 scope; where the driver sees none (`asyncio.timeout`), it is presumed from how long such callers have waited of late
 before they gave up, and a request that has outlived that has its first place again. So no request waits behind later
 ones for longer than callers usually have patience for; and while no caller gives up, the order is the specification's.

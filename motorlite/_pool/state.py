@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+from motorlite._pool.effects import Abandon, Close, Drain, Establish, Interrupt
 from motorlite._pool.pace import Pace
 from motorlite._pool.queue import WaitQueue
 from motorlite._pool.requests import Establishment
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from bson.objectid import ObjectId
 
     from motorlite._pool.connection import Connection
+    from motorlite._pool.effects import Effect
     from motorlite._pool.requests import Request
     from motorlite.errors import PyMongoError
     from motorlite.values import Address
@@ -98,45 +100,6 @@ class PoolOptions:
         self.given: Mapping[str, int] = given or {}
 
 
-class Establish(NamedTuple):
-    """Effect: start establishing a connection."""
-
-    establishment: Establishment
-
-
-class Abandon(NamedTuple):
-    """Effect: stop establishing a connection; it has left the pool."""
-
-    establishment: Establishment
-    reason: str
-
-
-class Close(NamedTuple):
-    """Effect: close a connection that has left the pool."""
-
-    connection: Connection
-    reason: str
-
-
-class Drain(NamedTuple):
-    """Effect: receive the reply that is owed, and report it with `drained` or `drain_failed`.
-
-    `overdue` is to be called at the loop time `overdue_at`, if the reply has not arrived by then.
-    """
-
-    connection: Connection
-    overdue_at: float
-
-
-class Interrupt(NamedTuple):
-    """Effect: make the operation that is using this connection fail."""
-
-    connection: Connection
-
-
-Effect: TypeAlias = Establish | Abandon | Close | Drain | Interrupt
-
-
 class PoolState:
     """The state of one pool."""
 
@@ -166,7 +129,7 @@ class PoolState:
         self.generation = 0
         # Behind a load balancer: the generations of its services, and `generation` stays as it is.
         self.services = Services()
-        # Why the pool was last cleared, for the errors of those who find it paused; empty: no reason is known.
+        # Why the pool was last cleared, for the errors of requests to a paused pool; empty: no reason is known.
         self.cleared_because = ""
         # The pool was closed because its server left the deployment.
         self.is_server_gone = False
@@ -326,7 +289,7 @@ class PoolState:
         return None
 
     def serve(self, now: float) -> None:
-        """Give connections to those who wait, in the queue's order; start establishing as many as are missing."""
+        """Give connections to waiting requests, in the queue's order; start establishing as many as are missing."""
         queue = self.queue
         while queue:
             connection = self._next_idle(now)

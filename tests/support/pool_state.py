@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from motorlite._pool.effects import Establish
 from motorlite._pool.requests import Request
 from motorlite._pool.services import Purpose
-from motorlite._pool.state import Establish, PoolOptions, PoolState
+from motorlite._pool.state import PoolOptions, PoolState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

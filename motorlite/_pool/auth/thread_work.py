@@ -29,7 +29,7 @@ class _Outcome(NamedTuple):
 
 
 class _Work:
-    """One call, and those who wait for its outcome."""
+    """One call, and the waiters for its outcome."""
 
     __slots__ = ("function", "keep", "key", "waiters")
 

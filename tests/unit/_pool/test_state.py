@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from motorlite._pool.state import Abandon, Close, Interrupt, Phase, PoolClosedError, PoolOptions, PoolState
+from motorlite._pool.effects import Abandon, Close, Interrupt
+from motorlite._pool.state import Phase, PoolClosedError, PoolOptions, PoolState
 from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, Subject, answer, give_up
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from motorlite._pool.effects import Close, Drain, Interrupt
 from motorlite._pool.services import Purpose
-from motorlite._pool.state import MAX_PENDING, Close, Drain, Interrupt
+from motorlite._pool.state import MAX_PENDING
 from motorlite.errors import AutoReconnect
 from motorlite.monitoring import ConnectionClosedReason
 from tests.support.pool_state import Subject, answer

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bson import ObjectId
 
+from motorlite._pool.effects import Close, Drain
 from motorlite._pool.services import Purpose
-from motorlite._pool.state import Close, Drain, Phase
+from motorlite._pool.state import Phase
 from motorlite.monitoring import ConnectionClosedReason
 from tests.support.pool_state import Subject, answer
 
