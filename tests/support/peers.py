@@ -264,6 +264,21 @@ async def _connect(
     return Link(runtime, stream, accepted[0], framer)
 
 
+@asynccontextmanager
+async def serving(serve: Callable[[socket.socket], None]) -> AsyncIterator[Address]:
+    """A listener whose one connection is given to `serve` in a thread, and closed afterwards."""
+    async with listening("tcp") as (listener, address), anyio.create_task_group() as group:
+
+        def accept() -> None:
+            connection, _ = listener.accept()
+            connection.settimeout(PATIENCE)
+            with connection, suppress(OSError):
+                serve(connection)
+
+        group.start_soon(to_thread.run_sync, accept)
+        yield address
+
+
 async def answer(peer: Peer, *replies: bytes) -> None:
     """Read one request and write the replies."""
     await peer.read()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import socket
 import ssl
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, CertificateError, NameResolutionError, NetworkTimeout
 from motorlite.options import TLSOptions
 from motorlite.testing.certificates import Certificates, make_certificates
-from tests.support.peers import PATIENCE, exceptions, listening, message, server_context
+from tests.support.peers import PATIENCE, exceptions, listening, message, server_context, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -68,21 +68,6 @@ def trusting(certificates: Certificates) -> ssl.SSLContext:
 async def connect(address: Address, tls: ssl.SSLContext | None = None, until: float | None = None) -> FrameStream:
     runtime = current_runtime()
     return await runtime.connect(address, FrameReader(), runtime.now() + 30 if until is None else until, tls)
-
-
-@asynccontextmanager
-async def serving(serve: Callable[[socket.socket], None]) -> AsyncIterator[Address]:
-    """A listener whose one connection is given to `serve` in a thread."""
-    async with listening("tcp") as (listener, address), anyio.create_task_group() as group:
-
-        def accept() -> None:
-            connection, _ = listener.accept()
-            connection.settimeout(PATIENCE)
-            with connection, suppress(OSError):
-                serve(connection)
-
-        group.start_soon(to_thread.run_sync, accept)
-        yield address
 
 
 def tls_server(context: ssl.SSLContext) -> Callable[[socket.socket], None]:

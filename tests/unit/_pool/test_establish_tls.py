@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import socket
 import ssl
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-import anyio
 import pytest
-from anyio import to_thread
 
 from motorlite._net.current import current_runtime
 from motorlite._net.tls import make_context
@@ -17,11 +15,9 @@ from motorlite._pool.establish import Establisher, EstablishmentError, Handshake
 from motorlite.errors import RETRYABLE, SYSTEM_OVERLOADED, AutoReconnect, CertificateError, NetworkTimeout
 from motorlite.options import TLSOptions
 from motorlite.testing.certificates import Certificates, make_certificates
-from tests.support.peers import PATIENCE, listening, server_context
+from tests.support.peers import listening, server_context, serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
     from motorlite._net.runtime import FrameStream
     from motorlite.values import Address
 
@@ -46,21 +42,6 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("certificates"))
-
-
-@asynccontextmanager
-async def serving(serve: Callable[[socket.socket], None]) -> AsyncIterator[Address]:
-    """A listener whose one connection is given to `serve` in a thread, and closed afterwards."""
-    async with listening("tcp") as (listener, address), anyio.create_task_group() as group:
-
-        def accept() -> None:
-            connection, _ = listener.accept()
-            connection.settimeout(PATIENCE)
-            with connection, suppress(OSError):
-                serve(connection)
-
-        group.start_soon(to_thread.run_sync, accept)
-        yield address
 
 
 async def failure_to_open(address: Address, certificates: Certificates, seconds: float = 30) -> EstablishmentError:
