@@ -5,7 +5,7 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cov spec-tests bench failover mutation format clean
+.PHONY: help demo test quick check cov spec-tests bench failover mutation format clean
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
@@ -14,8 +14,11 @@ help:  ## list the commands
 demo: $(VENV)/.installed-demo  ## a real MongoDB server under overload, live in the terminal
 	@$(RUN) -m benchmarks.demo
 
-test: $(VENV)/.installed-dev  ## everything: check, unit, simulation and live tests, coverage
-	@$(RUN) scripts/run_parts.py $(if $(PYTHON),--no-coverage)
+quick: $(VENV)/.installed-dev  ## what a change needs before it is committed, in seconds
+	@$(RUN) -m scripts.quick $(FILES)
+
+test: $(VENV)/.installed-dev  ## everything: check, unit, simulation and live tests, coverage (PARTS=unit: one of them)
+	@$(RUN) scripts/run_parts.py $(if $(PYTHON)$(PARTS),--no-coverage) $(PARTS)
 
 check: $(VENV)/.installed-dev  ## style, types, architecture and size budgets
 	@$(RUN) scripts/run_parts.py --no-coverage ruff mypy pyright house
@@ -39,12 +42,13 @@ format: $(VENV)/.installed-dev  ## let ruff format and fix the code
 	@$(RUN) -m ruff format . && $(RUN) -m ruff check --fix .
 
 clean:  ## remove environments and caches
-	@rm -rf .venv .venv-* .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@if [ -x $(RUN) ]; then $(RUN) -m mypy.dmypy stop >/dev/null 2>&1 || true; fi
+	@rm -rf .venv .venv-* .coverage .coverage.* htmlcov .hypothesis .mypy_cache .dmypy.json .pytest_cache .ruff_cache
 
 # Looked at before anything is downloaded: an interpreter, and what the mongod that will be used needs.
 $(VENV)/.created:
 	@python=$$(sh scripts/find-python "$(PYTHON)") && \
-	"$$python" motorlite/testing/mongod_binary.py && \
+	"$$python" motorlite/testing/server/mongod_binary.py && \
 	echo "Making $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
 	@touch $@
 

@@ -1,1 +1,1 @@
-"""Pure: benchmarks against the peers in the same run, and the demo. Neither ships with the driver."""
+"""Pure: benchmarks against other drivers in the same run, and the demo. Neither ships with the driver."""

@@ -13,28 +13,28 @@ def main() -> int:
     commands = parser.add_subparsers(required=True, metavar="benchmark")
     reads = commands.add_parser(
         "point-reads",
-        help="find_one by _id; exits 1 when motorlite is below 2.5 times PyMongo Async, or behind mongojet, "
-        "at 50 tasks, or when motorlite or PyMongo Async could not be measured",
+        help="find_one by _id; exits 1 if motorlite is below 2.5 times PyMongo Async, or behind mongojet, "
+        "at 50 tasks, or if motorlite or PyMongo Async could not be measured",
     )
     point_reads.add_arguments(reads)
     reads.set_defaults(run=point_reads.run)
     late = commands.add_parser(
         "abandoned",
-        help="connections made for operations that are cancelled or run out of time; exits 1 when motorlite makes 5 or "
-        "more per 1000 that the server answers within the second",
+        help="connections opened for operations that are cancelled or time out; exits 1 if motorlite opens 5 or "
+        "more per 1000 that the server answers within a second",
     )
     abandoned.add_arguments(late)
     late.set_defaults(run=abandoned.run)
     crowd = commands.add_parser(
         "oversubscribed",
-        help="more callers than connections, each with little time; exits 1 when motorlite has fewer successes than "
-        "PyMongo Async, uses less than 80 %% of what the connections can do, or makes over 10 connections per 1000",
+        help="more callers than connections, each with little time; exits 1 if motorlite has fewer successes than "
+        "PyMongo Async, uses less than 80 %% of the connections' capacity, or opens over 10 connections per 1000",
     )
     oversubscribed.add_arguments(crowd)
     crowd.set_defaults(run=oversubscribed.run)
     kills = commands.add_parser(
         "failover",
-        help="the primary is killed under load, twenty times; exits 1 when a write is lost or applied twice, or when "
+        help="kills the primary under load, twenty times; exits 1 if a write is lost or applied twice, or if "
         "the median from the election to the next success is 300 ms or more",
     )
     failover.add_arguments(kills)

@@ -1,4 +1,4 @@
-"""Shell: how many connections are made for operations that are cancelled or run out of time, by each driver."""
+"""Shell: counts the connections that each driver opens for operations that are cancelled or time out."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
 ARMS = {"motorlite": "motorlite", "pymongo": "pymongo"}
-TARGET = 5.0  # new connections per 1000 operations that the server answers within the window
+TARGET = 5.0  # new connections per 1000 operations that the server answers in time
 DATABASE, COLLECTION = "motorlite_abandoned", "c"
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """How long the server takes, and how long the caller waits; seconds."""
+    """The server's delay and the caller's limit, in seconds."""
 
     name: str
     server_takes: float
@@ -41,7 +41,7 @@ SCENARIOS = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one driver did in one scenario."""
+    """The result of one driver in one scenario."""
 
     arm: str
     scenario: Scenario
@@ -55,12 +55,12 @@ class Outcome:
 
 
 def connections_created(server: LocalServer) -> int:
-    """As the server counts them; the question itself needs none."""
+    """The server's count of connections that were ever created."""
     return int(server.command({"serverStatus": 1})["connections"]["totalCreated"])
 
 
 async def abandon(scenario: Scenario, find_one: Callable[[], Awaitable[Any]], tasks: int, count: int) -> int:
-    """Let `tasks` tasks together abandon `count` operations; returns how many were."""
+    """Start `count` operations in `tasks` tasks; return the number of abandoned ones."""
     left = count
     abandoned = 0
 
@@ -86,7 +86,7 @@ async def abandon(scenario: Scenario, find_one: Callable[[], Awaitable[Any]], ta
 
 
 async def measure(arm: str, scenario: Scenario, server: LocalServer, tasks: int, count: int) -> Outcome:
-    """Run one driver in one scenario, on a pool that is warm."""
+    """Run one driver in one scenario, on a warm pool."""
     module: Any = importlib.import_module(ARMS[arm])
     async with module.AsyncMongoClient(server.uri) as client:
         collection = client[DATABASE][COLLECTION]
@@ -101,7 +101,7 @@ async def measure(arm: str, scenario: Scenario, server: LocalServer, tasks: int,
         block_ms = round(scenario.server_takes * 1000)
         server.command(failpoints.fail_command(["find"], block_ms=block_ms))
         try:
-            # The pool grows to what the scenario needs: connections in use, and those whose late reply is awaited.
+            # First let the pool grow to the scenario's size: connections in use, and those with a pending reply.
             await abandon(scenario, find_one, tasks, tasks * (20 if scenario.is_answered_in_time else 2))
             before = await asyncio.to_thread(connections_created, server)
             abandoned = await abandon(scenario, find_one, tasks, count)
@@ -122,18 +122,18 @@ def render(outcomes: Sequence[Outcome]) -> str:
 
 
 def verdict(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
-    """Whether motorlite stays below the target where the server answers in time."""
+    """Whether motorlite stays below the target in the scenarios where the server answers in time."""
     ours = [one for one in outcomes if one.arm == "motorlite" and one.scenario.is_answered_in_time]
     is_met = bool(ours) and all(one.abandoned and one.per_thousand < TARGET for one in ours)
     word = "met" if is_met else "NOT MET"
     return (
-        f"{word}: motorlite makes under {TARGET:g} connections per 1000 abandoned operations that are answered",
+        f"{word}: motorlite opens fewer than {TARGET:g} connections per 1000 abandoned operations that are answered",
         is_met,
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; returns the exit status."""
+    """Measure, print and judge; return the exit status."""
     outcomes = []
     with LocalServer.start("standalone", own=True) as server:
         server.command({"insert": COLLECTION, "documents": [{"_id": 1}]}, DATABASE)

@@ -1,4 +1,4 @@
-"""Net: the drivers that are compared, each behind the same `find_one`."""
+"""Net: the compared drivers, each behind the same `find_one`."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Arm:
     uvloop: bool = False
 
     def missing(self) -> list[str]:
-        """What would have to be installed for this arm."""
+        """The modules and attributes that this arm lacks."""
         return [need for need in self.needs if not _is_there(need)]
 
     def version(self) -> str:
-        """The versions of the driver and of the loop that it is run on."""
+        """The versions of the driver and of its event loop."""
         loop = ("uvloop",) if self.uvloop else (self.backend,) if self.backend != "asyncio" else ()
         parts = [need.partition(":")[0] for need in self.needs] or ["python"]
         return ", ".join(f"{part} {_version(part)}" for part in dict.fromkeys((*parts, *loop)))
@@ -64,7 +64,7 @@ def _version(module: str) -> str:
 async def _bare(uri: str) -> AsyncIterator[FindOne]:
     parts = urlsplit(uri)
     if parts.username or parts.scheme != "mongodb" or "tls=true" in parts.query or "," in parts.netloc:
-        raise ValueError("the bare arm speaks to one server without authentication and TLS only")
+        raise ValueError("the bare arm supports only one server without authentication and TLS")
     client = BareClient(parts.hostname or "127.0.0.1", parts.port or 27017, POOL_SIZE)
     try:
         yield client.find_one
@@ -119,7 +119,7 @@ DEFAULT_ARMS = ("bare", "motorlite", "pymongo", "motor", "mongojet")
 
 
 def arm_uri(uri: str) -> str:
-    """The same pool for all arms; the Rust driver's own default would be 10 connections."""
+    """The URI with the same pool size for all arms; the Rust driver's default would be 10 connections."""
     head, _, query = uri.partition("?")
     if head.count("/") < 3:
         head += "/"

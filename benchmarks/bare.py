@@ -1,4 +1,4 @@
-"""Net: the floor of every driver: constant bytes out, one decode in, nothing else."""
+"""Net: the lower bound for every driver: send constant bytes, decode one reply, nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BODY = 21  # header, flag bits and section kind
 
 
 class BareConnection(asyncio.BufferedProtocol):
-    """One socket with at most one request on its way."""
+    """One socket with at most one request in flight."""
 
     def __init__(self) -> None:
         self._buffer = bytearray(_BUFFER)
@@ -59,7 +59,7 @@ class BareConnection(asyncio.BufferedProtocol):
 
 
 class BareClient:
-    """Connections without a handshake, handed from one request to the next in the order of arrival."""
+    """Connections without a handshake, passed from request to request in order of arrival."""
 
     def __init__(self, host: str, port: int, pool_size: int) -> None:
         self._address = (host, port)

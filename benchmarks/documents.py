@@ -31,13 +31,13 @@ def document(number: int) -> dict[str, Any]:
 
 
 def message(command: dict[str, Any], request_id: int) -> bytes:
-    """An OP_MSG with one section of kind 0."""
+    """An OP_MSG with a single section of kind 0."""
     body = bson.encode(command)
     return b"".join((_HEADER.pack(21 + len(body), request_id, 0, _OP_MSG), b"\x00\x00\x00\x00", b"\x00", body))
 
 
 def find_messages() -> list[bytes]:
-    """One ready find message for every document, by its `_id`."""
+    """An encoded find message for every document, by its `_id`."""
     return [
         message(
             {

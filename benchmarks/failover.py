@@ -1,8 +1,8 @@
-"""Shell: the primary is killed under a load of majority writes: what is lost, and how long it takes.
+"""Shell: kills the primary under a load of majority writes, and measures lost writes and recovery times.
 
-After an election a majority write waits until the other member has found its new sync source, for which it looks once a
-second: half a second that has nothing to do with drivers. So the servers look every 50 ms here, and in each round a
-bare socket writes as well, as soon as the new primary lets it: a driver cannot be faster than that.
+After an election, a majority write waits until the other member has found its new sync source. By default, members look
+for it once a second, which costs half a second regardless of the driver. Here the servers look every 50 ms. In each
+round, a bare socket also writes as soon as the new primary accepts writes; no driver can be faster.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.report import align
 from motorlite.errors import PyMongoError
 from motorlite.testing import LocalServer
-from motorlite.testing.local_commands import Access, run_command
+from motorlite.testing.server.local_commands import Access, run_command
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
 ARMS = ("motorlite", "pymongo")
 TARGET = 0.3  # seconds from the election to the next success, the median of all rounds
 DATABASE = "motorlite_failover"
 ELECTED = 21450  # "Election succeeded, assuming primary role"
 WRITABLE = 21331  # "Transition to primary complete; database writes are now permitted"
-# Another one, every 50 ms instead of every second, when a member finds none that it could follow.
+# Members without a sync source look for one every 50 ms instead of every second.
 QUICKLY = {"failpoint.forceBgSyncSyncSourceRetryWaitMS": "{mode: 'alwaysOn', data: {sleepMS: 50}}"}
 _BEFORE, _AFTER = 0.5, 1.0  # seconds of load around each kill
 
 
 @dataclass(slots=True)
 class Load:
-    """What the tasks of one round did: each inserts documents and counts in a document of its own."""
+    """The writes of one round; each task inserts documents and increments a counter document of its own."""
 
     inserted: list[str] = field(default_factory=list)
     counted: Counter[int] = field(default_factory=Counter)
-    # Errors of operations whose outcome is not known, by task.
+    # Operations with an unknown outcome, by task.
     uncertain: Counter[int] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
-    # Wall clock, since it is compared with the servers' log.
+    # Wall-clock times, for comparison with the servers' logs.
     successes: list[float] = field(default_factory=list)
-    # When the new primary took writes, as soon as that is known; set when one succeeded after it.
+    # When the new primary began to accept writes, once known; the event is set after the first success since then.
     writable: float = inf
     has_recovered: asyncio.Event = field(default_factory=asyncio.Event)
     is_over: bool = False
@@ -71,12 +71,12 @@ class Round:
     election_to_success: float
     writable_to_success: float
     election_to_bare: float
-    # What the client has when all is over: checked out, waiting; motorlite only.
+    # Connections checked out and requests waiting at the end; motorlite only.
     left_over: int | None
 
 
 def log_time(lines: Iterable[str], log_id: int, after: float) -> float | None:
-    """When a server wrote the message, as seconds since the epoch; the first one after a moment."""
+    """The time of the first log message `log_id` later than `after`, as seconds since the epoch."""
     for line in lines:
         entry = json.loads(line)
         if entry.get("id") == log_id:
@@ -87,23 +87,23 @@ def log_time(lines: Iterable[str], log_id: int, after: float) -> float | None:
 
 
 def first_after(moments: Sequence[float], moment: float) -> float:
-    """Seconds from `moment` to the first of `moments` that is not before it."""
+    """Seconds from `moment` to the first of `moments` at or after it."""
     return min(one for one in moments if one >= moment) - moment
 
 
 def doubled(load: Load, found: dict[int, int]) -> int:
-    """How many increments are in the documents that no operation accounts for."""
+    """The number of increments in the documents that no operation accounts for."""
     return sum(max(0, found.get(task, 0) - load.counted[task] - load.uncertain[task]) for task in found)
 
 
 def lost(load: Load, ids: set[str], found: dict[int, int]) -> int:
-    """How many acknowledged writes are not there."""
+    """The number of missing acknowledged writes."""
     missing = sum(1 for one in load.inserted if one not in ids)
     return missing + sum(max(0, count - found.get(task, 0)) for task, count in load.counted.items())
 
 
 async def write(collections: Any, task: int, load: Load, base_error: type[Exception]) -> None:
-    """Insert and count in turn until the round is over."""
+    """Alternate inserts and increments until the round is over."""
     inserts, counters = collections
     number = 0
     while not load.is_over:
@@ -126,14 +126,14 @@ async def write(collections: Any, task: int, load: Load, base_error: type[Except
 
 
 async def kill_once(arm: str, number: int, server: LocalServer, tasks: int) -> Round:
-    """One round with a client of its own."""
+    """Run one round with a new client."""
     module: Any = importlib.import_module(arm)
     errors = importlib.import_module(f"{arm}.errors")
     load = Load()
     async with module.AsyncMongoClient(server.uri, w="majority", maxPoolSize=100) as client:
         database = client[f"{DATABASE}_{arm}_{number}"]
         collections = database.inserts, database.counters
-        # The one that was killed last must have caught up: without its vote there is no election.
+        # The previously killed member must have caught up: without its vote there is no election.
         first = {"insert": "first", "documents": [{}], "writeConcern": {"w": len(server.addresses)}}
         await asyncio.to_thread(server.command, first, database.name)
         async with asyncio.TaskGroup() as group:
@@ -174,7 +174,7 @@ async def kill_once(arm: str, number: int, server: LocalServer, tasks: int) -> R
 
 
 def _bare_write(address: Address, database: str, load: Load) -> float:
-    """When a majority write over a bare socket succeeded; infinity when this member did not become the primary."""
+    """The time of the first majority write over a bare socket; infinity if this member did not become primary."""
     insert = {"insert": "bare", "documents": [{}], "writeConcern": {"w": "majority"}}
     while not load.is_over:
         try:
@@ -187,7 +187,7 @@ def _bare_write(address: Address, database: str, load: Load) -> float:
 
 
 async def _election(server: LocalServer, killed: Address, killed_at: float) -> tuple[float, float]:
-    """When the new primary was elected and when it took writes, by its own log."""
+    """When the new primary was elected and when it began to accept writes, according to its log."""
     others = [address for address in server.addresses if address != killed]
     while True:
         for address in others:
@@ -236,7 +236,7 @@ def render(rounds: Sequence[Round]) -> str:
 
 
 def verdict(rounds: Sequence[Round]) -> tuple[str, bool]:
-    """The medians of each driver, and whether motorlite's are what they should be."""
+    """The medians of each driver, and whether motorlite meets its target."""
     lines = []
     is_met = False
     for arm in dict.fromkeys(one.arm for one in rounds):
@@ -258,7 +258,7 @@ def verdict(rounds: Sequence[Round]) -> tuple[str, bool]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Kill, print and judge; returns the exit status."""
+    """Kill, print and judge; return the exit status."""
     rounds = []
     parameters = None if arguments.plain_servers else QUICKLY
     with LocalServer.start("replicaset", nodes=3, own=True, parameters=parameters) as server:
@@ -269,7 +269,7 @@ def run(arguments: argparse.Namespace) -> int:
     line, is_met = verdict(rounds)
     print(f"{arguments.tasks} tasks of majority writes on three members; the primary is killed with SIGKILL")
     pace = "second" if arguments.plain_servers else "50 ms"
-    print(f"Members look for a new sync source every {pace}; what they then need is in the time of the bare write.\n")
+    print(f"Members look for a new sync source every {pace}; the bare write includes the time they need for it.\n")
     print(f"{render(rounds)}\n\n{line}")
     return 0 if is_met else 1
 

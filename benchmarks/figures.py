@@ -1,4 +1,4 @@
-"""Pure: the figures of rounds, their medians, and the conditions that a run must meet."""
+"""Pure: figures of rounds, their medians, and the conditions that a run must meet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SUBJECT = "motorlite"
 BASELINE = "pymongo"
 RUNNER_UP = "mongojet"
-# motorlite as another checkout has it.
+# motorlite from another checkout.
 EARLIER = "before"
 FLOOR = "bare"
 DECISIVE_TASKS = 50
@@ -23,7 +23,7 @@ HIGHEST_GROWTH = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one arm did in one round; times are in seconds."""
+    """The result of one arm in one round; times in seconds."""
 
     arm: str
     tasks: int
@@ -46,7 +46,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A median with what lies around it."""
+    """A median with the lowest and the highest value."""
 
     median: float
     low: float
@@ -84,7 +84,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One requirement on the medians: `met` is None when it could not be measured."""
+    """One requirement on the medians; `met` is None if it could not be measured."""
 
     text: str
     met: bool | None
@@ -97,7 +97,7 @@ class Condition:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The smallest of the ordered values that at least `share` of them do not exceed."""
+    """The smallest value that at least `share` of the ordered values do not exceed."""
     if not ordered:
         return math.nan
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
@@ -112,7 +112,7 @@ def summarise(rounds: Sequence[Round]) -> dict[tuple[str, int], Summary]:
 
 
 def conditions(summaries: Mapping[tuple[str, int], Summary]) -> list[Condition]:
-    """The conditions of the project at 50 tasks; only the first cannot be left unmeasured."""
+    """The project's conditions at 50 tasks; the comparison with mongojet may remain unmeasured."""
     subject = summaries.get((SUBJECT, DECISIVE_TASKS))
     earlier = summaries.get((EARLIER, DECISIVE_TASKS))
     floor = summaries.get((FLOOR, DECISIVE_TASKS))
@@ -146,6 +146,6 @@ def _growth(subject: Summary | None, earlier: Summary, floor: Summary | None) ->
 
 
 def exit_code(found: Sequence[Condition]) -> int:
-    """0 when nothing failed and everything required was measured, else 1."""
+    """0 if no condition failed and all required ones were measured, else 1."""
     failed = any(c.met is False or (c.met is None and c.required) for c in found)
     return 1 if failed else 0

@@ -1,7 +1,7 @@
-"""Shell: a pool with more callers than connections, each with less time than waiting and working take together.
+"""Shell: a pool with more callers than connections, where each caller has less time than waiting and working take.
 
-Every caller gives up after a while and tries again. What counts is how much of the work that the connections can do
-ends in an answer that somebody still waits for, and how many connections are made for it.
+Every caller gives up after a while and tries again. The benchmark measures how much of the connections' capacity
+produces replies that a caller still waits for, and how many connections are opened for it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ CONNECTIONS = 10
 SERVER_TAKES, CALLER_WAITS = 0.03, 0.05  # seconds
 TASKS = (10, 13, 20, 40)
 LIMITS = ("asyncio.timeout", "anyio scope", "driver's timeout")
-LEAST_SHARE = 0.8  # of what the connections can do
+LEAST_SHARE = 0.8  # of the connections' capacity
 MOST_CREATED = 10.0  # connections per 1000 operations
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one driver did with one kind of limit and one number of tasks."""
+    """The result of one driver with one kind of limit and one number of tasks."""
 
     arm: str
     limit: str
@@ -43,13 +43,13 @@ class Outcome:
     operations: int
     succeeded: int
     created: int
-    # How long the run took, and how long the server took for one operation with as many tasks as connections; seconds.
+    # Seconds: the run, and one server operation with as many tasks as connections.
     elapsed: float
     duration: float
 
     @property
     def share(self) -> float:
-        """Successes, of those that the connections could have had in that time, or of all operations if fewer."""
+        """Successes relative to the connections' capacity in that time, or to all operations if those are fewer."""
         return self.succeeded / min(self.operations, CONNECTIONS * self.elapsed / self.duration)
 
     @property
@@ -59,7 +59,7 @@ class Outcome:
 
 
 async def attempt(limit: str, module: Any, find_one: Callable[[], Awaitable[Any]]) -> bool:
-    """One operation under its limit; whether it was answered in time."""
+    """Run one operation under its limit; return whether its reply arrived in time."""
     if limit == "asyncio.timeout":
         try:
             async with asyncio.timeout(CALLER_WAITS):
@@ -82,7 +82,7 @@ async def attempt(limit: str, module: Any, find_one: Callable[[], Awaitable[Any]
 
 
 async def drive(tasks: int, operations: int, one: Callable[[], Awaitable[bool]]) -> tuple[int, float]:
-    """Let `tasks` tasks make `operations` operations; returns how many succeeded, and seconds."""
+    """Run `operations` operations in `tasks` tasks; return the number of successes and the seconds taken."""
     left, succeeded = operations, 0
 
     async def work() -> None:
@@ -100,7 +100,7 @@ async def drive(tasks: int, operations: int, one: Callable[[], Awaitable[bool]])
 
 
 async def measure(arm: str, limit: str, tasks: int, operations: int, server: LocalServer) -> Outcome:
-    """Run one driver on a pool that is warm."""
+    """Run one driver on a warm pool."""
     module: Any = importlib.import_module(ARMS[arm])
     async with module.AsyncMongoClient(server.uri, maxPoolSize=CONNECTIONS) as client:
         collection = client[DATABASE][COLLECTION]
@@ -126,7 +126,7 @@ async def measure(arm: str, limit: str, tasks: int, operations: int, server: Loc
 
 def render(outcomes: Sequence[Outcome]) -> str:
     """One line per run."""
-    head = ("limit", "tasks", "driver", "succeeded", "of what is possible", "new connections per 1000")
+    head = ("limit", "tasks", "driver", "succeeded", "of capacity", "new connections per 1000")
     rows = [
         (
             one.limit,
@@ -142,7 +142,7 @@ def render(outcomes: Sequence[Outcome]) -> str:
 
 
 def misses(outcomes: Sequence[Outcome]) -> list[str]:
-    """Every run of motorlite that falls short, in words."""
+    """A line for each condition that a run of motorlite misses."""
     peers = {(one.limit, one.tasks): one for one in outcomes if one.arm != "motorlite"}
     found = []
     for one in outcomes:
@@ -153,14 +153,14 @@ def misses(outcomes: Sequence[Outcome]) -> list[str]:
         if one.succeeded < peer.succeeded:
             found.append(f"{where}: {one.succeeded} succeeded, {peer.arm}: {peer.succeeded}")
         if one.share < LEAST_SHARE:
-            found.append(f"{where}: {one.share:.0%} of what {CONNECTIONS} connections can do")
+            found.append(f"{where}: {one.share:.0%} of the capacity of {CONNECTIONS} connections")
         if one.per_thousand > MOST_CREATED:
             found.append(f"{where}: {one.per_thousand:.0f} new connections per 1000 operations")
     return found
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; returns the exit status."""
+    """Measure, print and judge; return the exit status."""
     outcomes = []
     with LocalServer.start("standalone", own=True) as server:
         server.command({"insert": COLLECTION, "documents": [{"_id": 1}]}, DATABASE)
@@ -178,7 +178,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"NOT MET: {line}")
     if not found:
         print(
-            f"met: at least as many successes as PyMongo Async, {LEAST_SHARE:.0%} of what is possible, at most "
+            f"met: at least as many successes as PyMongo Async, {LEAST_SHARE:.0%} of the capacity, at most "
             f"{MOST_CREATED:.0f} new connections per 1000 operations"
         )
     return 1 if found else 0

@@ -1,4 +1,4 @@
-"""Shell: point reads by all arms against one server, interleaved round by round."""
+"""Shell: point reads with all arms against one server, interleaved by round."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 WARM_UP_OPERATIONS = 10_000
-GRACE = 60.0  # seconds that an arm may take beyond its round before it is killed
+GRACE = 60.0  # seconds that an arm may exceed its round before it is killed
 
 
 class Run:
-    """The processes of the arms and what they measured so far."""
+    """The arms' processes and their measurements so far."""
 
     def __init__(self, arms: Sequence[str], uri: str, before: Path | None = None) -> None:
         self._workers = {arm: Worker(arm, uri) for arm in arms}
@@ -39,7 +39,7 @@ class Run:
         self.failures: dict[str, str] = {}
 
     def warm_up(self, tasks: int) -> None:
-        """10,000 discarded operations for each arm, at the highest concurrency so that its pool is full."""
+        """Run 10,000 discarded operations per arm, at the highest concurrency so that its pool is full."""
         for arm in list(self._workers):
             self._ask(arm, tasks=tasks, operations=WARM_UP_OPERATIONS)
 
@@ -63,19 +63,19 @@ class Run:
             _say(f"{arm} failed and is left out: {error}")
             self.failures[arm] = str(error)
             self._workers.pop(arm).close()
-            # An arm that failed half-way has no comparable medians.
+            # The medians of an arm that failed midway are not comparable.
             self.rounds = [one for one in self.rounds if one.arm != arm]
             return None
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; returns the exit status."""
+    """Measure, print and judge; return the exit status."""
     missing = {arm: ", ".join(ARMS[arm].missing()) for arm in arguments.arms if ARMS[arm].missing()}
     for arm, what in missing.items():
         _say(f"{arm} is not measured: {what} cannot be imported")
     arms = [arm for arm in arguments.arms if arm not in missing]
     if not arms:
-        _say("nothing is left to measure")
+        _say("there is no arm left to measure")
         return 1
     started = time.monotonic()
     busy = os.getloadavg()[0]
@@ -118,13 +118,13 @@ def _headline(facts: dict[str, Any], arguments: argparse.Namespace) -> str:
             f"MongoDB {facts['server']}, Python {facts['python']}, {facts['cores']} cores; "
             + "; ".join(facts["arms"].values()),
             f"load average before the run {facts['load_before']:.1f}"
-            + (": other work was going on, the figures are noisy" if facts["load_before"] > 0.5 else ""),
+            + (": the machine was busy, so the figures are noisy" if facts["load_before"] > 0.5 else ""),
         )
     )
 
 
 def _rotated(arms: list[str], by: int) -> list[str]:
-    """Another arm goes first in every round, so that none always follows the same neighbour."""
+    """The arms, rotated: a different arm starts each round."""
     at = by % len(arms) if arms else 0
     return arms[at:] + arms[:at]
 
@@ -142,7 +142,7 @@ def _server(uri: str | None) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _documents(uri: str) -> Iterator[str]:
-    """Put the documents in place for the run; yields the server's version."""
+    """Insert the documents for the run and yield the server's version."""
     with pymongo.MongoClient[dict[str, Any]](uri) as client:
         client.drop_database(DATABASE)
         client[DATABASE][COLLECTION].insert_many(document(number) for number in range(DOCUMENTS))
@@ -155,20 +155,20 @@ def _documents(uri: str) -> Iterator[str]:
 
 
 def _say(line: str) -> None:
-    """Progress goes to standard error: standard output is the result."""
+    """Print progress to standard error; standard output holds only the result."""
     print(line, file=sys.stderr, flush=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tasks", type=_counts, default=[1, 8, 50, 500], help="default: 1,8,50,500")
-    parser.add_argument("--rounds", type=_positive, default=5, help="default: 5, the least for a verdict")
+    parser.add_argument("--rounds", type=_positive, default=5, help="default: 5, the minimum for a verdict")
     parser.add_argument("--seconds-per-round", dest="seconds", type=float, default=1.5, help="default: 1.5")
     parser.add_argument("--arms", type=_arms, default=list(DEFAULT_ARMS), help=f"of {', '.join(ARMS)}")
     parser.add_argument(
         "--before",
         type=_checkout,
         metavar="PATH",
-        help="another checkout, whose motorlite is measured beside it",
+        help="another checkout, whose motorlite is measured for comparison",
     )
     parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
     parser.add_argument("--json", metavar="FILE", help="write every round to this file")
@@ -184,7 +184,7 @@ def _positive(text: str) -> int:
 def _checkout(text: str) -> Path:
     path = Path(text).resolve()
     if not (path / "benchmarks" / "worker.py").is_file():
-        raise argparse.ArgumentTypeError(f"{text} is no checkout of motorlite")
+        raise argparse.ArgumentTypeError(f"{text} is not a checkout of motorlite")
     return path
 
 
@@ -196,5 +196,5 @@ def _arms(text: str) -> list[str]:
     names = text.split(",")
     unknown = [name for name in names if name not in ARMS]
     if unknown:
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(ARMS)}")
+        raise argparse.ArgumentTypeError(f"unknown arms: {', '.join(unknown)}; choose from {', '.join(ARMS)}")
     return names

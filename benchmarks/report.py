@@ -1,4 +1,4 @@
-"""Pure: a run of the point reads as text and as JSON."""
+"""Pure: renders the point-read results as text and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD = (*COLUMNS, "p50 ms", "p99 ms")
 
 
 def render(rounds: Sequence[Round]) -> str:
-    """One table for each number of tasks; ratios are those of the medians."""
+    """One table per number of tasks; ratios are those of the medians."""
     summaries = summarise(rounds)
     tables = []
     for tasks in dict.fromkeys(one.tasks for one in rounds):
@@ -31,7 +31,7 @@ def verdict(rounds: Sequence[Round]) -> str:
 
 
 def as_json(rounds: Sequence[Round], facts: Mapping[str, Any], failures: Mapping[str, str]) -> dict[str, Any]:
-    """Everything that was measured, every round included; seconds throughout."""
+    """All measurements, including every round; times in seconds."""
     summaries = summarise(rounds)
     return {
         **facts,
@@ -43,7 +43,7 @@ def as_json(rounds: Sequence[Round], facts: Mapping[str, Any], failures: Mapping
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell: the first to the left, the others to the right."""
+    """Rows with columns as wide as their widest cell; the first is left-aligned, the others right-aligned."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(

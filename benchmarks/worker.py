@@ -1,4 +1,4 @@
-"""Shell: the process of one arm: waits for a line, runs a round, answers with a line."""
+"""Shell: the process of one arm: reads a request line, runs a round, writes an answer line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def walk(task: int) -> Iterator[int]:
-    """The endless walk of one task over all documents."""
+    """An endless walk over all documents for one task."""
     number = task * 61 % DOCUMENTS
     while True:
         yield number
@@ -34,10 +34,10 @@ def walk(task: int) -> Iterator[int]:
 async def run_round(
     find_one: FindOne, tasks: int, *, seconds: float = math.inf, operations: int | None = None
 ) -> dict[str, Any]:
-    """Read documents with concurrent tasks, for a time or up to a number of operations.
+    """Read documents with concurrent tasks, for a duration or up to a number of operations.
 
     Raises:
-        ValueError: A reply was not the document that was asked for.
+        ValueError: A reply was not the requested document.
     """
     latencies: list[float] = []
 
@@ -78,10 +78,10 @@ def _cpu_seconds() -> float:
 
 
 async def serve(arm: Arm, uri: str) -> None:
-    """Answer requests until standard input ends, which is also how a killed parent ends its children."""
+    """Answer requests until standard input ends, which also happens when the parent is killed."""
     try:
         async with arm.open(uri) as find_one:
-            # Read in a thread: monitors of the driver must run on while other arms have their turn.
+            # Read in a thread, so that the driver's monitors keep running while other arms are measured.
             while line := await anyio.to_thread.run_sync(sys.stdin.readline):
                 answer(await run_round(find_one, **json.loads(line)))
     except Exception as error:  # the parent decides what a failed arm means

@@ -1,4 +1,4 @@
-"""Shell: the parent's side of the processes of the arms."""
+"""Shell: the parent's interface to the arms' processes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class ArmFailedError(Exception):
-    """The process of an arm reported an error, ended or did not answer in time."""
+    """An arm's process reported an error, ended, or did not answer in time."""
 
 
 class Worker:
-    """One arm in its own process; `root` is the checkout whose benchmarks and motorlite it runs."""
+    """One arm in a separate process; `root` is the checkout whose benchmarks and motorlite it runs."""
 
     def __init__(self, arm: str, uri: str, root: Path = ROOT) -> None:
         self.arm = arm
@@ -30,10 +30,10 @@ class Worker:
         )
 
     def run(self, *, limit: float, **request: Any) -> dict[str, Any]:
-        """Have one round run; `limit` is in seconds.
+        """Run one round; `limit` is in seconds.
 
         Raises:
-            ArmFailedError: With what the process said, if it said something.
+            ArmFailedError: The process failed; contains its error message, if it sent one.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -61,7 +61,7 @@ class Worker:
                 try:
                     pipe.close()
                 except BrokenPipeError:
-                    continue  # it has ended already
+                    continue  # the process has already ended
         try:
             self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:

@@ -1,9 +1,33 @@
-"""Pure: the public names of motorlite, an async MongoDB driver for asyncio and trio."""
+"""Pure: an async MongoDB driver for asyncio and trio.
+
+    async with AsyncMongoClient("mongodb://localhost") as client:
+        movie = await client.test.movies.find_one({"title": "Alien"})
+
+Names and parameters match PyMongo's asynchronous API. This package exports the names that most programs need. The rest
+is in `motorlite.errors`, `motorlite.monitoring`, `motorlite.operations` and the other modules without an underscore.
+"""
 
 from __future__ import annotations
 
-from motorlite import auth_oidc, concerns, errors, monitoring, read_preferences, requests, results, retry
-from motorlite._api.command_cursor import AsyncCommandCursor
+from motorlite import (
+    auth_oidc,
+    client_options,
+    client_session,
+    collation,
+    cursor,
+    driver_info,
+    errors,
+    monitoring,
+    operations,
+    read_concern,
+    read_preferences,
+    results,
+    retry,
+    server_api,
+    stats,
+    topology_description,
+    write_concern,
+)
 from motorlite._api.constants import (
     ASCENDING,
     DESCENDING,
@@ -14,15 +38,15 @@ from motorlite._api.constants import (
     CursorType,
     ReturnDocument,
 )
-from motorlite._api.cursor import AsyncCursor
+from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.handles import AsyncCollection, AsyncDatabase, AsyncMongoClient
 from motorlite._api.limits import timeout
 from motorlite._api.session import AsyncClientSession, SessionOptions
-from motorlite._version import __version__
-from motorlite.concerns import ReadConcern, WriteConcern
+from motorlite._base.version import __version__
+from motorlite.collation import Collation
 from motorlite.driver_info import DriverInfo
-from motorlite.read_preferences import ReadPreference
-from motorlite.requests import (
+from motorlite.operations import (
     DeleteMany,
     DeleteOne,
     IndexModel,
@@ -32,9 +56,12 @@ from motorlite.requests import (
     UpdateMany,
     UpdateOne,
 )
+from motorlite.read_concern import ReadConcern
+from motorlite.read_preferences import ReadPreference
 from motorlite.retry import OverloadRetry
 from motorlite.server_api import ServerApi, ServerApiVersion
 from motorlite.stats import ClientStats, ServerStats
+from motorlite.write_concern import WriteConcern
 
 __all__ = [
     "ASCENDING",
@@ -50,6 +77,7 @@ __all__ = [
     "AsyncDatabase",
     "AsyncMongoClient",
     "ClientStats",
+    "Collation",
     "CursorType",
     "DeleteMany",
     "DeleteOne",
@@ -71,12 +99,21 @@ __all__ = [
     "WriteConcern",
     "__version__",
     "auth_oidc",
-    "concerns",
+    "client_options",
+    "client_session",
+    "collation",
+    "cursor",
+    "driver_info",
     "errors",
     "monitoring",
+    "operations",
+    "read_concern",
     "read_preferences",
-    "requests",
     "results",
     "retry",
+    "server_api",
+    "stats",
     "timeout",
+    "topology_description",
+    "write_concern",
 ]

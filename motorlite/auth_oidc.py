@@ -1,4 +1,4 @@
-"""Pure: what an application writes to authenticate with MONGODB-OIDC; the names are those of `pymongo.auth_oidc`."""
+"""Pure: callbacks for authentication with MONGODB-OIDC, with the names of `pymongo.auth_oidc`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["OIDCCallback", "OIDCCallbackContext", "OIDCCallbackResult", "OIDCIdP
 
 @dataclass
 class OIDCIdPInfo:
-    """What the server says of the identity provider; for human callbacks.
+    """The server's information about the identity provider, for human callbacks.
 
     Attributes:
-        issuer: A URL of the authentication server, as in the claim ``iss`` of its tokens.
-        clientId: This client's id there, or None.
-        requestScopes: More scopes to ask for, or None.
+        issuer: The URL of the authorization server, as in the ``iss`` claim of its tokens.
+        clientId: The client id registered there, or None.
+        requestScopes: Additional scopes to request, or None.
     """
 
     issuer: str
@@ -29,13 +29,13 @@ class OIDCIdPInfo:
 
 @dataclass
 class OIDCCallbackContext:
-    """What a callback is given. Later versions may add attributes.
+    """The argument of a callback. Later versions may add attributes.
 
     Attributes:
-        timeout_seconds: How long the callback may take.
+        timeout_seconds: The time limit of the callback.
         username: The username of the client, or the empty string.
-        version: Of this interface; grows with every change that callbacks may want to know of.
-        refresh_token: What an earlier call of a human callback returned as such, or None.
+        version: The version of this interface; incremented with every change relevant to callbacks.
+        refresh_token: The refresh token that an earlier call of a human callback returned, or None.
         idp_info: The identity provider; None for machine callbacks.
     """
 
@@ -48,12 +48,12 @@ class OIDCCallbackContext:
 
 @dataclass
 class OIDCCallbackResult:
-    """What a callback returns. The tokens are not in the repr.
+    """The result of a callback. The repr omits the tokens.
 
     Attributes:
         access_token: The token to authenticate with.
-        expires_in_seconds: How long it is valid, or None; not used yet.
-        refresh_token: What the next call of a human callback is given as such, or None.
+        expires_in_seconds: The token's lifetime, or None; not used yet.
+        refresh_token: The refresh token for the next call of a human callback, or None.
     """
 
     access_token: str = field(repr=False)
@@ -62,21 +62,21 @@ class OIDCCallbackResult:
 
 
 class OIDCCallback(abc.ABC):
-    """Gets access tokens from an identity provider: the mechanism property `OIDC_CALLBACK` or `OIDC_HUMAN_CALLBACK`."""
+    """Fetches access tokens from an identity provider, as the property `OIDC_CALLBACK` or `OIDC_HUMAN_CALLBACK`."""
 
     @abc.abstractmethod
     def fetch(self, context: OIDCCallbackContext) -> OIDCCallbackResult | Awaitable[OIDCCallbackResult]:
-        """A new token.
+        """Return a new token.
 
-        Write it with ``async def``, and it runs on the client's event loop, in a background task with an empty
-        context; with ``def`` it runs in a thread. The driver keeps tokens and calls it only when it needs another
-        one, one call at a time, and at most ten times per second. It waits for one minute (five for
-        `OIDC_HUMAN_CALLBACK`). Then it cancels an asynchronous callback; a synchronous one cannot be cancelled, so
-        the next call does not wait for it.
+        An ``async def`` method runs on the client's event loop, in a background task with an empty context. A plain
+        ``def`` method runs in a thread. The driver caches tokens and calls this method only when it needs a new one,
+        one call at a time and at most ten times per second. It waits for one minute (five for `OIDC_HUMAN_CALLBACK`),
+        then cancels an asynchronous callback. A synchronous callback cannot be cancelled, so the next call does not
+        wait for it.
 
         Args:
-            context: Who asks, and how long it may take.
+            context: The client's username, the time limit and the identity provider.
 
         Raises:
-            Exception: Whatever you raise becomes the cause of the `OperationFailure` that the operation raises.
+            Exception: Any exception becomes the cause of the `OperationFailure` that the operation raises.
         """

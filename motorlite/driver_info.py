@@ -1,12 +1,13 @@
-"""Pure: what a library that wraps the driver adds to the client metadata (handshake specification)."""
+"""Pure: the client metadata of a library that wraps the driver (handshake specification)."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from motorlite._pymongo_objects import is_like
+from motorlite._base.arguments import WrongType
+from motorlite._base.pymongo_objects import is_like
+from motorlite._base.values import is_encodable
 from motorlite.errors import ConfigurationError
-from motorlite.values import is_encodable
 
 __all__ = ["DriverInfo"]
 
@@ -23,9 +24,9 @@ class DriverInfo(_Fields):
     """Name, version and platform of a library on top of motorlite, for the server's log.
 
     Args:
-        name: For example ``"my-odm"``.
-        version: Its version.
-        platform: What it runs on.
+        name: The library's name, for example ``"my-odm"``.
+        version: The library's version.
+        platform: The library's platform.
 
     Raises:
         TypeError: A field is not a string.
@@ -48,14 +49,14 @@ class DriverInfo(_Fields):
 
 
 def as_driver_info(value: Any) -> DriverInfo:
-    """A DriverInfo, which may be PyMongo's.
+    """Return `value`, which may be PyMongo's, as a DriverInfo.
 
     Raises:
-        TypeError: It is none.
-        ConfigurationError: A field cannot be used.
+        TypeError: `value` is not a DriverInfo.
+        ConfigurationError: A field is invalid.
     """
     if isinstance(value, DriverInfo):
         return value
     if not is_like(value, DriverInfo):
-        raise TypeError("allowed is a DriverInfo")
+        raise WrongType("a DriverInfo")
     return DriverInfo(value.name, value.version, value.platform)

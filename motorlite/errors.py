@@ -4,20 +4,20 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
 
     PyMongoError
      ├── ProtocolError                      the peer broke the wire protocol
-     ├── ConnectionFailure                  no usable answer from a server
-     │    ├── WaitQueueTimeoutError         no connection became free in time
-     │    └── AutoReconnect                 the topology is being discovered again
+     ├── ConnectionFailure                  no usable reply from a server
+     │    ├── WaitQueueTimeoutError         no connection became available in time
+     │    └── AutoReconnect                 the driver is rediscovering the topology
      │         ├── NameResolutionError      a host name could not be resolved
      │         ├── CertificateError         TLS could not be set up
-     │         ├── ProxyError               the SOCKS5 proxy could not be reached, or refused
+     │         ├── ProxyError               the SOCKS5 proxy was unreachable, or refused
      │         │    └── ProxyTimeout        also a NetworkTimeout
-     │         ├── NetworkTimeout           the socket gave no answer in time
+     │         ├── NetworkTimeout           no reply on the socket in time
      │         ├── NotPrimaryError          the server is not (or no longer) a primary
-     │         ├── PoolClearedError         the pool was cleared while the operation wanted a connection
+     │         ├── PoolClearedError         the pool was cleared while the operation needed a connection
      │         └── ServerSelectionTimeoutError
-     ├── OperationFailure                   the server answered with an error
+     ├── OperationFailure                   the server replied with an error
      │    ├── CursorNotFound
-     │    ├── ExecutionTimeout              the time limit of the operation was used up
+     │    ├── ExecutionTimeout              the operation's time limit passed
      │    ├── WriteConcernError
      │    │    └── WTimeoutError
      │    ├── WriteError
@@ -25,14 +25,14 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      │    └── BulkWriteError
      ├── ConfigurationError
      │    └── InvalidURI
-     ├── InvalidOperation                   the driver was used in a way that cannot work
+     ├── InvalidOperation                   invalid use of the driver
      ├── CollectionInvalid
      ├── InvalidName
      └── DocumentTooLarge
 
-The type says what happened; labels say what may be done about it. Every error that left a retry loop
-carries where it happened (`address`), how often the operation was tried (`attempts`), why it was retried
-(`retry_reasons`) and why no further retry was made (`retry_refusal`).
+The type identifies the failure; labels identify the permitted reactions. Every error that leaves a retry loop
+carries the server (`address`), the number of attempts (`attempts`), the reasons for retries (`retry_reasons`) and the
+reason for not retrying again (`retry_refusal`).
 """
 
 from __future__ import annotations
@@ -40,17 +40,49 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
-# Also here, as in `pymongo.errors`: what a document raises that BSON cannot hold.
+# Re-exported as in `pymongo.errors`: raised for documents that BSON cannot represent.
 from bson.errors import InvalidDocument as InvalidDocument
 
-from motorlite._error_copies import CAUSE, portable, without_init
+from motorlite._base import error_documents
+from motorlite._base.error_copies import CAUSE, portable, without_init
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
-# Labels that servers attach, and those that drivers must add (transactions, retryable writes, backpressure).
+__all__ = [
+    "AutoReconnect",
+    "BulkWriteError",
+    "CertificateError",
+    "CollectionInvalid",
+    "ConfigurationError",
+    "ConnectionFailure",
+    "CursorNotFound",
+    "DocumentTooLarge",
+    "DuplicateKeyError",
+    "ExecutionTimeout",
+    "InvalidDocument",
+    "InvalidName",
+    "InvalidOperation",
+    "InvalidURI",
+    "NameResolutionError",
+    "NetworkTimeout",
+    "NotPrimaryError",
+    "OperationFailure",
+    "PoolClearedError",
+    "ProtocolError",
+    "ProxyError",
+    "ProxyTimeout",
+    "PyMongoError",
+    "ServerSelectionTimeoutError",
+    "WTimeoutError",
+    "WaitQueueTimeoutError",
+    "WriteConcernError",
+    "WriteError",
+]
+
+# Labels that servers attach or drivers must add (transactions, retryable writes, backpressure).
 RETRYABLE_WRITE: Final = "RetryableWriteError"
 RETRYABLE: Final = "RetryableError"
 SYSTEM_OVERLOADED: Final = "SystemOverloadedError"
@@ -69,7 +101,7 @@ NOT_PRIMARY_CODES: Final = NOT_WRITABLE_PRIMARY_CODES | RECOVERING_CODES
 RETRYABLE_WRITE_CODES: Final = frozenset(
     {6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436},
 )
-# Retryable reads specification: the same and ReadConcernMajorityNotAvailableYet.
+# Retryable reads specification: the same plus ReadConcernMajorityNotAvailableYet.
 RETRYABLE_READ_CODES: Final = RETRYABLE_WRITE_CODES | {134}
 
 MAX_TIME_MS_EXPIRED: Final = 50
@@ -82,17 +114,17 @@ class PyMongoError(Exception):
     """Base class of every error that motorlite raises.
 
     Attributes:
-        address: The server that the failing attempt talked to, or None when none was reached.
-        attempts: How many attempts of the operation were made, the first one included; 0 outside of operations.
-        retry_reasons: Why retries were made, oldest first (for example ``"overload"``); the newest 16 of them.
+        address: The server of the failed attempt, or None if no server was reached.
+        attempts: The number of attempts, including the first one; 0 outside of operations.
+        retry_reasons: The reasons for retries, oldest first (for example ``"overload"``); the newest 16 of them.
         retry_refusal: Why no further retry was made (``"attempts"``, ``"deadline"``, ``"tokens"``,
-            ``"not retryable"``, ``"disabled"`` or ``"closed"``), or None when the question did not come up: no rule
-            about retries is about the error of a first attempt.
-        phase: What the operation was doing when its time was used up (``"selection"``, ``"queue"``,
+            ``"not retryable"``, ``"disabled"`` or ``"closed"``), or None if no retry rule covers the error of a first
+            attempt.
+        phase: The phase of the operation in which its time limit passed (``"selection"``, ``"queue"``,
             ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``), or None.
-        partial_result: What a bulk write had written before one of its commands failed as a whole, as a
-            `BulkWriteResult`; None elsewhere. (What bson raises for a document in the middle of a bulk write has
-            this attribute too.)
+        partial_result: The writes of a bulk write before one of its commands failed as a whole, as a
+            `BulkWriteResult`; None elsewhere. (bson's errors for a document in the middle of a bulk write also have
+            this attribute.)
     """
 
     address: Address | None = None
@@ -101,14 +133,14 @@ class PyMongoError(Exception):
     retry_refusal: str | None = None
     phase: str | None = None
     partial_result: Any = None
-    # Error-propagation rules of the retryable reads and writes specifications: did this error come back from a
-    # server (a reply, or a socket on which the command was put)? Errors from before that never replace one.
+    # Error-propagation rules of the retryable reads and writes specifications: whether this error came from a server
+    # (a reply, or a socket to which the command was written). Errors from earlier phases never replace such an error.
     reached_server: bool = False
 
     def __init__(self, message: str = "", error_labels: Iterable[str] | None = None) -> None:
         super().__init__(message)
         self._message = message
-        self._labels: set[str] = set(_texts(error_labels))
+        self._labels: set[str] = set(error_documents.texts(error_labels))
 
     @property
     def error_labels(self) -> frozenset[str]:
@@ -127,14 +159,14 @@ class PyMongoError(Exception):
 
     @property
     def timeout(self) -> bool:
-        """Whether time was used up, perhaps by a retry after this error (client-side operations timeout, "Errors")."""
-        # In the backoff no time was used up: it would not have been enough.
+        """Whether the time limit passed, also in a later retry (client-side operations timeout, "Errors")."""
+        # "backoff" is not a timeout: the time left was merely too short for the backoff.
         return self.phase not in (None, "backoff")
 
     # --- copies: in another process (pickle), for another task (copy) ---
     #
-    # Exceptions are made anew by calling their class with `args`, which have the message alone, and lose what caused
-    # them. These are made without a call, and then get all that the original had.
+    # By default Python recreates an exception by calling its class with `args`, which hold only the message, and drops
+    # the cause. These copies are made without calling `__init__` and then take over the original's state.
 
     def __reduce__(self) -> tuple[Any, ...]:
         cause = self.__cause__
@@ -146,7 +178,7 @@ class PyMongoError(Exception):
         return self._twin(self._state(self.__cause__))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # Not what caused it: many an exception cannot be copied, and none is changed once it is raised.
+        # The cause is shared, not copied: many exceptions cannot be copied, and none changes once raised.
         twin = memo[id(self)] = self._twin({})
         twin.__setstate__({**copy.deepcopy(self.__dict__, memo), CAUSE: self.__cause__})
         return twin
@@ -188,15 +220,15 @@ class PyMongoError(Exception):
 
 
 class ProtocolError(PyMongoError):
-    """The peer sent something that is not the MongoDB wire protocol; its connection has been closed."""
+    """The peer violated the MongoDB wire protocol; its connection has been closed."""
 
 
 class ConnectionFailure(PyMongoError):
-    """A connection to a server could not be made or was lost, or none was free."""
+    """A connection to a server could not be established, was lost, or was not available."""
 
 
 class WaitQueueTimeoutError(ConnectionFailure):
-    """No connection of the pool became free in time (pooling specification, "WaitQueueTimeoutError")."""
+    """No connection of the pool became available in time (pooling specification, "WaitQueueTimeoutError")."""
 
     @property
     def timeout(self) -> bool:
@@ -204,7 +236,7 @@ class WaitQueueTimeoutError(ConnectionFailure):
 
 
 class AutoReconnect(ConnectionFailure):
-    """The connection to a server was lost; the driver is discovering the deployment again.
+    """The connection to a server was lost; the driver is rediscovering the deployment.
 
     Attributes:
         details: The server's reply, or an empty mapping.
@@ -219,7 +251,7 @@ class AutoReconnect(ConnectionFailure):
 
 
 class NetworkTimeout(AutoReconnect):
-    """A server did not answer in time. The operation may or may not have been executed."""
+    """A server did not reply in time. The operation may or may not have been executed."""
 
     @property
     def timeout(self) -> bool:
@@ -227,7 +259,7 @@ class NetworkTimeout(AutoReconnect):
 
 
 class NotPrimaryError(AutoReconnect):
-    """The server answered that it is not a primary, is recovering or is shutting down.
+    """The server replied that it is not a primary, is recovering or is shutting down.
 
     Attributes:
         code: The server's error code.
@@ -235,7 +267,7 @@ class NotPrimaryError(AutoReconnect):
 
     def __init__(self, message: str = "", errors: Mapping[str, Any] | None = None) -> None:
         super().__init__(message, errors)
-        self.code: int | None = _code(errors or {})
+        self.code: int | None = error_documents.code(errors or {})
 
 
 class NameResolutionError(AutoReconnect):
@@ -247,11 +279,11 @@ class CertificateError(AutoReconnect):
 
 
 class ProxyError(AutoReconnect):
-    """The SOCKS5 proxy could not be reached, or did not connect to the server. Not a sign of overload."""
+    """The SOCKS5 proxy was unreachable, or did not connect to the server. Not a sign of overload."""
 
 
 class ProxyTimeout(ProxyError, NetworkTimeout):
-    """The SOCKS5 proxy did not answer, or did not connect to the server, in time. Not a sign of overload."""
+    """The SOCKS5 proxy did not reply, or did not connect to the server, in time. Not a sign of overload."""
 
 
 class PoolClearedError(AutoReconnect):
@@ -267,7 +299,7 @@ class ServerSelectionTimeoutError(AutoReconnect):
 
 
 class ConfigurationError(PyMongoError):
-    """An option or a combination of options is wrong."""
+    """An option or a combination of options is invalid."""
 
 
 class InvalidURI(ConfigurationError):
@@ -275,7 +307,7 @@ class InvalidURI(ConfigurationError):
 
 
 class InvalidOperation(PyMongoError):
-    """The driver was used in a way that cannot work, for example after `close()`."""
+    """An invalid use of the driver, for example after `close()`."""
 
 
 class InvalidName(PyMongoError):
@@ -291,7 +323,7 @@ class DocumentTooLarge(PyMongoError):
 
 
 class OperationFailure(PyMongoError):
-    """The server answered a command with an error.
+    """The server replied to a command with an error.
 
     Attributes:
         code: The server's error code, or None.
@@ -340,7 +372,7 @@ class CursorNotFound(OperationFailure):
 
 
 class ExecutionTimeout(OperationFailure):
-    """The operation's time limit was used up: in the server (`maxTimeMS`) or before the command could be sent."""
+    """The operation's time limit passed, on the server (`maxTimeMS`) or before the command could be sent."""
 
     @property
     def timeout(self) -> bool:
@@ -348,7 +380,7 @@ class ExecutionTimeout(OperationFailure):
 
 
 def no_time_left() -> ExecutionTimeout:
-    """The error of an operation whose time limit was used up before its command was sent."""
+    """Return the error of an operation whose time limit passed before its command was sent."""
     error = ExecutionTimeout("the time limit of the operation was used up before the command was sent", 50)
     error.phase = "before sending"
     return error
@@ -367,7 +399,7 @@ class WTimeoutError(WriteConcernError):
 
 
 class WriteError(OperationFailure):
-    """The server refused a single write."""
+    """The server rejected a single write."""
 
 
 class DuplicateKeyError(WriteError):
@@ -383,89 +415,32 @@ class BulkWriteError(OperationFailure):
     def __init__(self, results: Mapping[str, Any]) -> None:
         super().__init__("batch op errors occurred", 65, results)
         for error in results.get("writeConcernErrors") or ():
-            self._labels.update(_texts(error.get("errorLabels")))
+            self._labels.update(error_documents.texts(error.get("errorLabels")))
 
     @property
     def timeout(self) -> bool:
-        """Whether time was used up, also as the newest write concern error or a write error says it."""
+        """Whether the time limit passed, also according to the newest write concern error or a write error."""
         if super().timeout:
             return True
         details = self._details or {}
         concern_errors = details.get("writeConcernErrors") or ()
         if concern_errors and _is_timeout_document(concern_errors[-1]):
             return True
-        return any(_code(error) == MAX_TIME_MS_EXPIRED for error in details.get("writeErrors") or ())
+        return any(error_documents.code(error) == MAX_TIME_MS_EXPIRED for error in details.get("writeErrors") or ())
 
 
 # --- from error documents ---
 #
-# They come from servers, so any field may be anything. That the document is an error is what counts: a field that
-# cannot be what it should be is left out, and `details` has all of it.
-
-
-def _texts(labels: Any) -> Iterable[str]:
-    """Error labels, as plain text (`bson.Code` is text that cannot be hashed)."""
-    given = labels if isinstance(labels, list | tuple | set | frozenset) else ()
-    return (str.__str__(label) for label in given if isinstance(label, str))
-
-
-def _code(error: Mapping[str, Any]) -> int | None:
-    code = error.get("code")
-    return code if isinstance(code, int) and not isinstance(code, bool) else None
-
-
-def _message(error: Mapping[str, Any]) -> str:
-    message = error.get("errmsg") or error.get("$err")
-    return str.__str__(message) if isinstance(message, str) else "the server sent an error without a message"
-
-
-def _is_wtimeout(error: Mapping[str, Any]) -> bool:
-    info: Any = error.get("errInfo")
-    return hasattr(info, "get") and bool(info.get("wtimeout"))
+# Error documents come from servers, so any field may have any type. The error itself matters more than its fields: an
+# invalid field is skipped, and `details` has the whole document.
 
 
 def _is_timeout_document(error: Mapping[str, Any]) -> bool:
-    return _code(error) == MAX_TIME_MS_EXPIRED or _is_wtimeout(error)
-
-
-def error_from_reply(reply: Mapping[str, Any], max_wire_version: int | None = None) -> PyMongoError:
-    """The error that a reply with ``ok: 0`` stands for."""
-    code, message = _code(reply), _message(reply)
-    error: PyMongoError
-    if code in NOT_PRIMARY_CODES:
-        error = NotPrimaryError(message, reply)
-        error.reached_server = True
-        return error
-    if code in DUPLICATE_KEY_CODES:
-        return DuplicateKeyError(message, code, reply, max_wire_version)
-    if code == MAX_TIME_MS_EXPIRED:
-        return ExecutionTimeout(message, code, reply, max_wire_version)
-    if code == CURSOR_NOT_FOUND:
-        return CursorNotFound(message, code, reply, max_wire_version)
-    return OperationFailure(message, code, reply, max_wire_version)
-
-
-def write_error(error: Mapping[str, Any], labels: Iterable[str] = ()) -> WriteError:
-    """The exception for one entry of a reply's `writeErrors`; `labels` are the reply's own."""
-    message, code = _message(error), _code(error)
-    kind = DuplicateKeyError if code in DUPLICATE_KEY_CODES else WriteError
-    raised = kind(message, code, error)
-    for label in labels:
-        raised._add_error_label(label)
-    return raised
-
-
-def write_concern_error(error: Mapping[str, Any], labels: Iterable[str] = ()) -> WriteConcernError:
-    """The exception for a reply's `writeConcernError`; `labels` are the reply's own."""
-    kind = WTimeoutError if _is_wtimeout(error) else WriteConcernError
-    raised = kind(_message(error), _code(error), error)
-    for label in _texts(labels):
-        raised._add_error_label(label)
-    return raised
+    return error_documents.code(error) == MAX_TIME_MS_EXPIRED or error_documents.is_wtimeout(error)
 
 
 def error_code(error: BaseException) -> int | None:
-    """The server's code of `error`, or None."""
+    """Return the server's code of `error`, or None."""
     code = getattr(error, "code", None)
     return code if isinstance(code, int) else None
 
@@ -482,14 +457,14 @@ def detached(error: BaseException) -> BaseException: ...
 
 
 def detached(error: BaseException) -> BaseException:
-    """A copy of `error` to be kept: without traceback, cause and context.
+    """Return a copy of `error` that is safe to store: without traceback, cause and context.
 
-    A traceback keeps alive every frame that the error came through, and with them the cursor and the connection of the
-    operation that failed.
+    A traceback keeps alive every frame that the error passed through, and with them the failed operation's cursor and
+    connection.
     """
     if isinstance(error, PyMongoError):
         return error._twin(error._state(None))
     try:
         return copy.copy(error).with_traceback(None)
-    except Exception:  # an application's own class, whose constructor wants something else
+    except Exception:  # an application's own class, whose constructor takes other arguments
         return PyMongoError(f"{type(error).__name__}: {error}")

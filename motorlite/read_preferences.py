@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
-from motorlite._pymongo_objects import is_like
+from motorlite._base.arguments import WrongType
+from motorlite._base.pymongo_objects import is_like
+from motorlite._base.wire_versions import V3_4
 from motorlite.errors import ConfigurationError
 
 __all__ = [
@@ -16,17 +18,18 @@ __all__ = [
     "ReadPreference",
     "Secondary",
     "SecondaryPreferred",
+    "ServerMode",
     "make_read_preference",
     "read_pref_mode_from_name",
 ]
 
 TagSets: TypeAlias = Sequence[Mapping[str, str]]
-"""In order of preference: the first tag set that any member satisfies is used; ``{}`` is satisfied by all."""
+"""Tag sets in order of preference: the first one that any member matches is used. ``{}`` matches all members."""
 
 MODES: Final = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
-"""The names of the modes in connection strings and commands, at the index that `mode` is."""
+"""The names of the modes in connection strings and commands, indexed by `mode`."""
 
-_WIRE_VERSION_OF_MAX_STALENESS = 5
+_WIRE_VERSION_OF_MAX_STALENESS = V3_4
 
 
 def _checked_tag_sets(tag_sets: object) -> list[dict[str, str]]:
@@ -62,16 +65,16 @@ def _checked_hedge(hedge: object) -> dict[str, Any] | None:
     return dict(hedge)
 
 
-class _ServerMode:
-    """What all read preferences are: immutable values, made to be dictionary keys.
+class ServerMode:
+    """The base class of read preferences: immutable values, usable as dictionary keys.
 
     Attributes:
         mode: 0 to 4, in the order primary, primaryPreferred, secondary, secondaryPreferred, nearest.
         mongos_mode: The mode as connection strings and commands name it: ``"secondaryPreferred"``.
-        max_staleness: Seconds that a secondary may lag behind, -1 for no limit.
+        max_staleness: The maximum lag of a secondary in seconds, -1 for no limit.
         hedge: The hedged read options of MongoDB 4.4 to 7.0, or None.
-        document: What is sent as ``$readPreference``. Shared: do not change it.
-        min_wire_version: The wire version that all servers must have.
+        document: The document sent as ``$readPreference``. Shared: do not change it.
+        min_wire_version: The wire version that all servers must support.
     """
 
     __slots__ = (
@@ -95,7 +98,7 @@ class _ServerMode:
     ) -> None:
         self.mode: Final = mode
         self.mongos_mode: Final = MODES[mode]
-        # [{}], any member, when none were given.
+        # [{}], any member, by default.
         self.tag_sets: Final = _checked_tag_sets(tag_sets)
         self.max_staleness: Final = _checked_max_staleness(max_staleness)
         self.hedge: Final = _checked_hedge(hedge)
@@ -109,7 +112,7 @@ class _ServerMode:
             self.document["hedge"] = self.hedge
         tags = tuple(frozenset(tag_set.items()) for tag_set in self.tag_sets)
         self._key: Final = (mode, tags, max_staleness, frozenset((hedge or {}).items()))
-        # Server selection looks its cached answers up by the preference, once for every operation.
+        # Server selection looks up its cached results by preference, once per operation.
         self._hash: Final = hash(self._key)
 
     @property
@@ -121,10 +124,10 @@ class _ServerMode:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self._key == other._key if isinstance(other, _ServerMode) else NotImplemented
+        return self._key == other._key if isinstance(other, ServerMode) else NotImplemented
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        # The stored hash is only good in the process that made it (strings hash differently elsewhere).
+        # The stored hash is valid only in the process that computed it (strings hash differently elsewhere).
         return _restore, (type(self), self.mode, self.tag_sets, self.max_staleness, self.hedge)
 
     def __repr__(self) -> str:
@@ -132,7 +135,7 @@ class _ServerMode:
         return f"{self.name}({fields}, hedge={self.hedge!r})" if self.hedge else f"{self.name}({fields})"
 
 
-class Primary(_ServerMode):
+class Primary(ServerMode):
     """Read from the primary only. The default."""
 
     __slots__ = ()
@@ -144,7 +147,7 @@ class Primary(_ServerMode):
         return "Primary()"
 
 
-class _WithSecondaries(_ServerMode):
+class _WithSecondaries(ServerMode):
     __slots__ = ()
 
     _MODE: ClassVar[int]
@@ -165,14 +168,14 @@ class _WithSecondaries(_ServerMode):
 
 
 class PrimaryPreferred(_WithSecondaries):
-    """Read from the primary, or from a secondary when there is none.
+    """Read from the primary, or from a secondary if there is no primary.
 
-    With overload retargeting (the default) a retry avoids the server that was overloaded, so it may read from
-    a secondary although there is a primary.
+    With overload retargeting (the default) a retry avoids the overloaded server, so it may read from a secondary
+    although there is a primary.
 
     Args:
-        tag_sets: Which secondaries, in order of preference.
-        max_staleness: Seconds that the secondary may lag behind: at least 90, or -1 for no limit.
+        tag_sets: The tags of eligible secondaries, in order of preference.
+        max_staleness: The maximum lag of the secondary in seconds: at least 90, or -1 for no limit.
         hedge: Deprecated with MongoDB 8.0.
 
     Raises:
@@ -192,7 +195,7 @@ class Secondary(_WithSecondaries):
 
 
 class SecondaryPreferred(_WithSecondaries):
-    """Read from a secondary, or from the primary when there is none. Arguments as for `PrimaryPreferred`."""
+    """Read from a secondary, or from the primary if there is no secondary. Arguments as for `PrimaryPreferred`."""
 
     __slots__ = ()
     _MODE = 3
@@ -206,7 +209,7 @@ class Nearest(_WithSecondaries):
 
 
 class ReadPreference:
-    """The read preferences without tags or a limit to staleness."""
+    """The read preferences without tags or a staleness limit."""
 
     PRIMARY: Final = Primary()
     PRIMARY_PREFERRED: Final = PrimaryPreferred()
@@ -218,22 +221,22 @@ class ReadPreference:
 _WITH_SECONDARIES = (PrimaryPreferred, Secondary, SecondaryPreferred, Nearest)
 
 
-def as_read_preference(value: Any) -> _ServerMode:
-    """A read preference, which may be PyMongo's. Raises TypeError."""
-    if isinstance(value, _ServerMode):
+def as_read_preference(value: Any) -> ServerMode:
+    """Return `value`, which may be PyMongo's, as a read preference. Raises TypeError."""
+    if isinstance(value, ServerMode):
         return value
     for kind in (Primary, *_WITH_SECONDARIES):
         if is_like(value, kind):
-            # Not `value.hedge`, which warns: making the preference did that already.
+            # Not `value.hedge`, which warns: the constructor already did.
             return _restore(kind, value.mode, value.tag_sets, value.max_staleness, value.document.get("hedge"))
-    raise TypeError("allowed is a read preference (ReadPreference.NEAREST ...)")
+    raise WrongType("a read preference (ReadPreference.NEAREST ...)")
 
 
-def make_read_preference(mode: int, tag_sets: TagSets | None, max_staleness: int = -1) -> _ServerMode:
-    """The read preference of a mode.
+def make_read_preference(mode: int, tag_sets: TagSets | None, max_staleness: int = -1) -> ServerMode:
+    """Make the read preference of a mode.
 
     Raises:
-        ConfigurationError: Mode 0, primary, with tag sets or a limit to staleness.
+        ConfigurationError: Mode 0, primary, is combined with tag sets or a staleness limit.
         TypeError: An argument has the wrong type.
         ValueError: An argument has the wrong value.
     """
@@ -251,10 +254,10 @@ def make_read_preference(mode: int, tag_sets: TagSets | None, max_staleness: int
 
 
 def read_pref_mode_from_name(name: str) -> int:
-    """The number of a mode, from its name in connection strings.
+    """Return the number of a mode from its name in connection strings.
 
     Raises:
-        ValueError: There is no such mode.
+        ValueError: The mode does not exist.
     """
     if name not in MODES:
         raise ValueError(f"read preference mode must be one of {', '.join(MODES)}, not {name!r}")
@@ -262,9 +265,9 @@ def read_pref_mode_from_name(name: str) -> int:
 
 
 def _restore(
-    kind: type[_ServerMode], mode: int, tag_sets: TagSets, max_staleness: int, hedge: Mapping[str, Any] | None
-) -> _ServerMode:
-    # Past the subclass, which would warn of `hedge` once more.
+    kind: type[ServerMode], mode: int, tag_sets: TagSets, max_staleness: int, hedge: Mapping[str, Any] | None
+) -> ServerMode:
+    # Bypasses the subclass, which would warn about `hedge` again.
     preference = object.__new__(kind)
-    _ServerMode.__init__(preference, mode, tag_sets, max_staleness, hedge)
+    ServerMode.__init__(preference, mode, tag_sets, max_staleness, hedge)
     return preference

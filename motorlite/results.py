@@ -1,4 +1,4 @@
-"""Pure: what write methods return, with PyMongo's names."""
+"""Pure: the results of write methods, with PyMongo's names."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class _WriteResult:
 
     @property
     def acknowledged(self) -> bool:
-        """False for a write concern with ``w=0``: the server said nothing, so there are no counts either."""
+        """False for a write concern with ``w=0``: the server reports nothing, so there are no counts."""
         return self._acknowledged
 
     def _known(self, name: str) -> None:
-        """Raise InvalidOperation when the server was not asked for an answer."""
+        """Raise InvalidOperation if the write was not acknowledged."""
         if not self._acknowledged:
             raise InvalidOperation(
                 f"{name} is unknown because the write was not acknowledged (w=0); check `acknowledged` first"
@@ -46,7 +46,7 @@ class InsertOneResult(_WriteResult):
 
     @property
     def inserted_id(self) -> Any:
-        """The `_id` of the document; None for a RawBSONDocument, which is not looked into."""
+        """The `_id` of the document; None for a RawBSONDocument, which is not decoded."""
         return self._inserted_id
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class InsertManyResult(_WriteResult):
     """The result of `insert_many`.
 
     Args:
-        inserted_ids: The `_id` of each document, in the order in which they were given.
+        inserted_ids: The `_id` of each document, in the order of the documents.
         acknowledged: Whether the server acknowledged the writes.
     """
 
@@ -69,7 +69,7 @@ class InsertManyResult(_WriteResult):
 
     @property
     def inserted_ids(self) -> list[Any]:
-        """The `_id` of each document, in the order in which they were given."""
+        """The `_id` of each document, in the order of the documents."""
         return self._inserted_ids
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class UpdateResult(_WriteResult):
 
     @property
     def matched_count(self) -> int:
-        """How many documents the filter matched; 0 for an upsert.
+        """The number of documents that the filter matched; 0 for an upsert.
 
         Raises:
             InvalidOperation: The write was not acknowledged.
@@ -107,7 +107,7 @@ class UpdateResult(_WriteResult):
 
     @property
     def modified_count(self) -> int:
-        """How many documents were changed.
+        """The number of modified documents.
 
         Raises:
             InvalidOperation: The write was not acknowledged.
@@ -127,7 +127,7 @@ class UpdateResult(_WriteResult):
 
     @property
     def did_upsert(self) -> bool:
-        """Whether a document was inserted; also when its `_id` is None.
+        """Whether a document was inserted, even if its `_id` is None.
 
         Raises:
             InvalidOperation: The write was not acknowledged.
@@ -160,7 +160,7 @@ class DeleteResult(_WriteResult):
 
     @property
     def deleted_count(self) -> int:
-        """How many documents were deleted.
+        """The number of deleted documents.
 
         Raises:
             InvalidOperation: The write was not acknowledged.
@@ -197,7 +197,7 @@ class BulkWriteResult(_WriteResult):
 
     @property
     def inserted_count(self) -> int:
-        """How many documents were inserted (upserts are not counted).
+        """The number of inserted documents, without upserts.
 
         Raises:
             InvalidOperation: The writes were not acknowledged.
@@ -206,7 +206,7 @@ class BulkWriteResult(_WriteResult):
 
     @property
     def matched_count(self) -> int:
-        """How many documents matched the filters of updates and replacements.
+        """The number of documents that matched the filters of updates and replacements.
 
         Raises:
             InvalidOperation: The writes were not acknowledged.
@@ -215,7 +215,7 @@ class BulkWriteResult(_WriteResult):
 
     @property
     def modified_count(self) -> int:
-        """How many documents were changed.
+        """The number of modified documents.
 
         Raises:
             InvalidOperation: The writes were not acknowledged.
@@ -224,7 +224,7 @@ class BulkWriteResult(_WriteResult):
 
     @property
     def deleted_count(self) -> int:
-        """How many documents were deleted.
+        """The number of deleted documents.
 
         Raises:
             InvalidOperation: The writes were not acknowledged.
@@ -233,7 +233,7 @@ class BulkWriteResult(_WriteResult):
 
     @property
     def upserted_count(self) -> int:
-        """How many documents upserts inserted.
+        """The number of documents that upserts inserted.
 
         Raises:
             InvalidOperation: The writes were not acknowledged.

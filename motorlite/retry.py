@@ -6,45 +6,47 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Final
 
-from motorlite.arguments import check_boolean
+from motorlite._base.arguments import check_boolean
+
+__all__ = ["OverloadRetry", "RetryReason", "RetryRefusal"]
 
 MAX_ADAPTIVE_RETRIES: Final = 5
 TOKEN_CAPACITY: Final = 1000.0
-# Up to here floats hold every whole number.
+# Floats represent every integer up to this one.
 _LARGEST: Final = 2.0**53
 
 
 class RetryReason(enum.StrEnum):
-    """What a failed attempt was classified as."""
+    """The classification of a failed attempt."""
 
     OVERLOAD = "overload"
     """`SystemOverloadedError` with `RetryableError`: retried after a backoff, for one token."""
     LABEL = "retryable"
-    """`RetryableError` alone: retried at once, for one token."""
+    """`RetryableError` alone: retried immediately, for one token."""
     READ = "retryable read"
-    """Retryable reads specification: retried at once, for nothing."""
+    """Retryable reads specification: retried immediately, for no token."""
     WRITE = "retryable write"
-    """Retryable writes specification: retried at once with the same txnNumber, for nothing."""
+    """Retryable writes specification: retried immediately with the same txnNumber, for no token."""
     NONE = "none"
-    """Nothing says that it may be retried."""
+    """No rule permits a retry."""
 
 
 class RetryRefusal(enum.StrEnum):
-    """Why no retry follows. Errors that no rule about retries is about (a duplicate key) are not refused one."""
+    """Why no retry follows. An error that no retry rule covers (a duplicate key) has no refusal."""
 
     NOT_RETRYABLE = "not retryable"
-    """Such an error may be retried, but not after this operation; or a retry ended with an error that none follows."""
+    """The error is retryable, but not for this operation; or a retry failed with an error that is not retryable."""
     DISABLED = "disabled"
     """`retryReads` or `retryWrites` is off (both must be on for runCommand)."""
     ATTEMPTS = "attempts"
     """No retries are left."""
     DEADLINE = "deadline"
-    """The time for the operation, for selecting a server or for a connection was over, or the backoff would end after
-    the operation's deadline or that of the enclosing cancel scope."""
+    """The time limit of the operation, of server selection or of the connection passed, or the backoff would end after
+    the deadline of the operation or of the enclosing cancel scope."""
     TOKENS = "tokens"
     """The client's token bucket is empty."""
     CLOSED = "closed"
-    """The client is being closed."""
+    """The client is closing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +54,16 @@ class OverloadRetry:
     """How operations are retried while the server is overloaded (client backpressure specification).
 
     Attributes:
-        max_retries: Retries of one operation at most (`maxAdaptiveRetries`).
+        max_retries: The maximum number of retries of one operation (`maxAdaptiveRetries`).
         is_budgeted: Whether retries that a label permits take tokens from the client's bucket (`adaptiveRetries`).
-        token_capacity: The bucket's capacity, and what it starts with.
+        token_capacity: The bucket's capacity and initial content.
         base_backoff: Seconds before the first retry, at a jitter of 1; the server's `baseBackoffMS` replaces it.
-        max_backoff: Seconds that no backoff exceeds.
+        max_backoff: The maximum backoff in seconds.
         first_exponent: 0: the first delay is `base_backoff`; 1: twice that.
-        needs_both_labels: Whether `RetryableError` alone permits nothing.
-        retargets: Whether the overloaded server is avoided by the retry (`enableOverloadRetargeting`). With
+        needs_both_labels: Whether retries require both labels, so that `RetryableError` alone permits none.
+        retargets: Whether the retry avoids the overloaded server (`enableOverloadRetargeting`). With
             primaryPreferred a retry may then read from a secondary.
-        handshake: What the handshake announces as `backpressure`.
+        handshake: The value of `backpressure` in the handshake.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -92,7 +94,7 @@ class OverloadRetry:
 
     @classmethod
     def revision_2026_07(cls) -> OverloadRetry:
-        """The later public revision: 2 retries after 200 and 400 ms, both labels needed, no bucket, no retargeting."""
+        """The later public revision: 2 retries after 200 and 400 ms, needs both labels, no bucket, no retargeting."""
         return cls(
             max_retries=2,
             is_budgeted=False,
@@ -105,7 +107,7 @@ class OverloadRetry:
     def with_options(
         self, max_retries: int | None = None, is_budgeted: bool | None = None, retargets: bool | None = None
     ) -> OverloadRetry:
-        """A copy with those settings that are not None."""
+        """Return a copy with the arguments that are not None."""
         return replace(
             self,
             max_retries=self.max_retries if max_retries is None else max_retries,
@@ -117,6 +119,6 @@ class OverloadRetry:
 def _check_number(name: str, value: object, noun: str, *kinds: type[float]) -> None:
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise TypeError(f"{name} must be a non-negative {noun}, not {value!r}")
-    # False for NaN and infinities too.
+    # The comparison is also false for NaN and infinities.
     if not 0 <= value <= _LARGEST:
         raise ValueError(f"{name} must be a non-negative {noun}, at most 2**53, not {value!r}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from motorlite._pymongo_objects import is_like
+from motorlite._base.arguments import WrongType
+from motorlite._base.pymongo_objects import is_like
 
 __all__ = ["ServerApi", "ServerApiVersion"]
 
@@ -16,12 +17,12 @@ class ServerApiVersion:
 
 
 class ServerApi:
-    """Ask the server to behave as one version of its API says; sent with every command. Needs MongoDB 5.0.
+    """A version of the server's Stable API, declared with every command. Needs MongoDB 5.0.
 
     Args:
         version: A value of `ServerApiVersion`.
-        strict: Make the server refuse what is not part of the version. None: the server's default.
-        deprecation_errors: Make the server refuse what the version deprecates. None: the server's default.
+        strict: Whether the server rejects commands and options outside the version. None: the server's default.
+        deprecation_errors: Whether the server rejects deprecated commands and options. None: the server's default.
 
     Raises:
         ValueError: The version is unknown.
@@ -55,9 +56,9 @@ class ServerApi:
 
 
 def as_server_api(value: Any) -> ServerApi:
-    """A ServerApi, which may be PyMongo's. Raises TypeError."""
+    """Return `value`, which may be PyMongo's, as a ServerApi. Raises TypeError."""
     if isinstance(value, ServerApi):
         return value
     if not is_like(value, ServerApi):
-        raise TypeError("allowed is a ServerApi")
+        raise WrongType("a ServerApi")
     return ServerApi(value.version, value.strict, value.deprecation_errors)

@@ -1,4 +1,4 @@
-"""Pure: what `client.stats()` answers: a plain snapshot, taken in one moment."""
+"""Pure: the result of `client.stats()`, a plain snapshot of one moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
+
+__all__ = ["ClientStats", "ServerStats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +20,16 @@ class ServerStats:
     Attributes:
         server_type: For example ``"RSPrimary"``.
         round_trip_time: Moving average in seconds, or None while unknown.
-        min_round_trip_time: Smallest of the last ten samples in seconds; 0.0 until there are two.
-        in_use: Connections that operations have checked out.
-        idle: Connections that wait to be checked out.
-        connecting: Connections that are being established.
-        pending: Connections whose last operation was cancelled or ran out of time, while the reply is awaited.
-        waiting: Operations that wait for a connection.
-        connections_created: All connections of this pool so far.
-        replies_drained: Late replies that arrived, so that the connection could be used again.
-        replies_given_up: Late replies that did not arrive in time, or whose connection was needed or broke.
-        generation: How often the pool was cleared.
+        min_round_trip_time: Minimum of the last ten samples in seconds; 0.0 until there are two.
+        in_use: Checked-out connections.
+        idle: Idle connections.
+        connecting: Connections being established.
+        pending: Connections with a pending reply, because their last operation was cancelled or timed out.
+        waiting: Operations waiting for a connection.
+        connections_created: Connections that this pool has created so far.
+        replies_drained: Pending replies that arrived and made their connection usable again.
+        replies_given_up: Pending replies that did not arrive in time, or whose connection was needed or broke.
+        generation: The number of times that the pool was cleared.
         operations: Operations that have a connection to this server or wait for one.
     """
 
@@ -48,16 +50,16 @@ class ServerStats:
 
 @dataclass(frozen=True, slots=True)
 class ClientStats:
-    """A client at one moment.
+    """The state of a client at one moment.
 
     Attributes:
-        servers: By address.
-        tokens: What is left in the retry budget; infinity when retries are not budgeted.
-        token_capacity: What the budget can hold; infinity when retries are not budgeted.
-        retries: How many retries were decided on, by reason; those included that were cancelled during their backoff.
-        refusals: How many were refused, by why. Errors that no rule about retries is about, such as a duplicate key,
-            count as none.
-        sessions: Server sessions that wait to be used again.
+        servers: The servers by address.
+        tokens: Tokens left in the retry budget; infinity when retries are not budgeted.
+        token_capacity: The capacity of the retry budget; infinity when retries are not budgeted.
+        retries: The number of permitted retries by reason, including retries cancelled during their backoff.
+        refusals: The number of refused retries by cause. Errors that no retry rule covers, such as a duplicate key,
+            are not counted.
+        sessions: Server sessions available for reuse.
     """
 
     servers: Mapping[Address, ServerStats]

@@ -1,8 +1,8 @@
-"""Makes mutants: one small change to a module's syntax tree at a time, each of which a good test must notice.
+"""Creates mutants: small single changes to a module's syntax tree, each of which a good test must notice.
 
-Left alone is what no test should pin: docstrings, annotations, `TYPE_CHECKING` blocks, `__repr__`, assertions (they are
-for type checkers), texts of errors and f-strings, names in `__slots__` and `__all__`, and the strings that plain
-enumerations have as values.
+Code that no test should pin stays unchanged: docstrings, annotations, `TYPE_CHECKING` blocks, `__repr__`, assertions
+(they are for type checkers), error texts and f-strings, names in `__slots__` and `__all__`, and the string values of
+plain enumerations.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _CONDITIONS: Final = {ast.If: "test", ast.While: "test", ast.IfExp: "test", ast.
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: `new` in the place of `old`, a child of `owner`. Nothing is changed before `apply` is called."""
+    """One change: replaces `old`, a child of `owner`, by `new` when `apply` is called."""
 
-    # Path of the module, for people and for the list of equivalent mutants.
+    # Path of the module, for reports and for the list of equivalent mutants.
     module: str
-    # Where it is, and the text of that line.
+    # Its line number, and the text of that line.
     line: int
     text: str
-    # The outermost function that it is in, as a qualified name; "" for what is executed when the module is imported.
+    # The qualified name of the outermost function around it; "" for code that runs at import.
     function: str
-    # Lines of which at least one is executed when the changed code is.
+    # At least one of these lines is executed whenever the changed code is.
     lines: frozenset[int]
     owner: ast.AST
     field: str
@@ -63,19 +63,19 @@ class Mutant:
     index: int | None
     old: ast.AST
     new: ast.AST
-    # Of several with the same change to lines with the same text in the same function, which one; from 1 on.
+    # Numbers identical changes to lines with the same text in the same function, from 1.
     nth: int = 1
 
     @property
     def change(self) -> str:
-        """What becomes of what, in one line."""
+        """The change as one line: old code -> new code."""
         return f"{_text(self.old)} -> {_text(self.new)}"
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line} {self.function or '(import)'}: {self.change}    [{self.text}]"
 
     def apply(self) -> None:
-        """Change the tree that the mutant was made of."""
+        """Apply the change to the tree."""
         self._put(self.new)
 
     def revert(self) -> None:
@@ -95,27 +95,27 @@ def _text(node: ast.AST) -> str:
 
 @dataclass(frozen=True)
 class _Context:
-    """Where the walk is."""
+    """The position of the walk."""
 
-    # Names of the classes and functions around.
+    # Names of the enclosing classes and functions.
     scope: tuple[str, ...] = ()
     function: str = ""
     statement_line: int = 0
-    # Strings mean nothing here: texts for people, names of enumeration members.
+    # Strings have no effect here: texts for humans, names of enumeration members.
     strings_are_texts: bool = False
-    # Of the expression only matters whether it is true.
+    # Only the truth of the expression matters.
     is_condition: bool = False
-    # Elements of a tuple cannot be missing here: it is unpacked.
+    # The tuple is unpacked, so no element can be removed.
     is_unpacked: bool = False
     is_compared: bool = False
 
 
 def mutants(source: str, module: str) -> tuple[ast.Module, list[Mutant]]:
-    """The syntax tree of `source`, and every mutant of it, in the order of the lines.
+    """The syntax tree of `source` and all its mutants, in line order.
 
     Args:
         source: The text of a module.
-        module: Its path, as the mutants tell it.
+        module: The module's path, as stored in the mutants.
     """
     tree = ast.parse(source)
     lines = source.splitlines()
@@ -194,7 +194,7 @@ def _enter(owner: ast.AST, field: str, child: ast.AST, context: _Context) -> _Co
 def _is_condition(owner: ast.AST, field: str, context: _Context) -> bool:
     if _CONDITIONS.get(type(owner)) == field:
         return True
-    # `not x` has become `x` already.
+    # `not x` has already been mutated to `x`.
     return context.is_condition and isinstance(owner, ast.BoolOp)
 
 

@@ -1,17 +1,17 @@
-"""A deliberately broken driver must be caught: runs the tests of the decision code against mutants of it.
+"""Mutation tests: runs the tests of the decision code against deliberately broken versions (mutants) of it.
 
     python -m scripts.mutation                                        # everything; `make mutation`
     python -m scripts.mutation motorlite/_pool/queue.py               # one module
-    python -m scripts.mutation --sample 200 --seed 7                  # some of them
-    python -m scripts.mutation --list                                 # which there are
+    python -m scripts.mutation --sample 200 --seed 7                  # a random sample
+    python -m scripts.mutation --list                                 # list the mutants
 
-It works on a copy of the repository. Which test executes which line is measured once; a mutant (scripts/mutants.py) is
-held against those that reach it, fastest first, until one fails. A change inside of a function is put into a fork of
-a process that has collected all tests; a change of what runs at import is imported by a process of its own. A mutant
-that runs out of time or memory counts as killed. All clocks are virtual, so nothing depends on the machine.
+The run uses a copy of the repository. It measures once which lines each test executes. A mutant (scripts/mutants.py) is
+run against the tests that reach it, fastest first, until one fails. A change inside a function is applied in a fork of
+a process that has collected all tests; a change of code that runs at import is imported by a separate process. A mutant
+that runs out of time or memory counts as killed. All clocks are virtual, so the result does not depend on the machine.
 
-Survivors that no test can ever notice are listed with the reason in scripts/mutation_equivalents.toml. They are shown
-separately, and the gate is on all mutants, these included.
+scripts/mutation_equivalents.toml lists survivors that no test can notice, with the reasons. They are shown separately
+but count for the gate, which applies to all mutants.
 """
 
 from __future__ import annotations
@@ -41,26 +41,32 @@ REPOSITORY: Final = Path(__file__).resolve().parents[1]
 GATE: Final = 90.0
 EQUIVALENTS: Final = "scripts/mutation_equivalents.toml"
 TARGETS: Final = (
-    "motorlite/_execution/backoff.py",
+    "motorlite/_execution/attempt.py",
     "motorlite/_execution/building.py",
     "motorlite/_execution/classify.py",
+    "motorlite/_execution/cursors/late_reply.py",
     "motorlite/_execution/decorate.py",
     "motorlite/_execution/executor.py",
-    "motorlite/_execution/late_reply.py",
+    "motorlite/_execution/failure.py",
     "motorlite/_execution/operation.py",
     "motorlite/_execution/retry.py",
     "motorlite/_execution/run.py",
-    "motorlite/_execution/session.py",
-    "motorlite/_execution/token_bucket.py",
+    "motorlite/_overload/backoff.py",
+    "motorlite/_overload/token_bucket.py",
     "motorlite/_pool/pace.py",
     "motorlite/_pool/queue.py",
     "motorlite/_pool/services.py",
     "motorlite/_pool/state.py",
+    "motorlite/_sessions/session.py",
+    "motorlite/_topology/selection.py",
+    "motorlite/_topology/updates.py",
 )
-# Folders and files with tests, and what must be in a test's id. Tests with real sockets or servers are left out.
+# Folders and files with tests, and a required part of the test ids. Tests with real sockets or servers are excluded.
 TESTS: Final = {
     "tests/unit/_execution": "",
+    "tests/unit/_overload": "",
     "tests/unit/_pool": "",
+    "tests/unit/_sessions": "",
     "tests/unit/_topology": "",
     "tests/sim": "",
     "tests/spec/test_formats.py": "connection-monitoring-and-pooling",
@@ -75,14 +81,14 @@ NOT_COPIED: Final = (
     ".coverage*",
     "specifications",
 )
-# Set in the process that works on the copy.
+# Environment variables of the process that works on the copy.
 _SPECIFICATIONS: Final = "MOTORLITE_SPECIFICATIONS"
 _COPY: Final = "MOTORLITE_MUTATION_COPY"
 
 
 @dataclass(frozen=True)
 class Key:
-    """What a mutant is called in the list of equivalents: a line's number may change, its text rarely does."""
+    """Identifies a mutant in the list of equivalents by its line's text, which changes less often than the number."""
 
     module: str
     function: str
@@ -92,12 +98,12 @@ class Key:
 
 
 def key(mutant: Mutant) -> Key:
-    """The name of `mutant`."""
+    """The key of `mutant`."""
     return Key(mutant.module, mutant.function, mutant.text, mutant.change, mutant.nth)
 
 
 def equivalents(text: str) -> dict[Key, str]:
-    """The mutants that behave as the original, and why, from the text of the list."""
+    """The mutants that behave like the original, with the reasons, from the text of the list."""
     return {
         Key(entry["module"], entry["function"], entry["line"], entry["change"], entry.get("nth", 1)): entry["reason"]
         for entry in tomllib.loads(text).get("equivalent", [])
@@ -105,7 +111,7 @@ def equivalents(text: str) -> dict[Key, str]:
 
 
 def read(root: Path, modules: Sequence[str]) -> tuple[dict[str, ast.Module], list[Mutant]]:
-    """The syntax trees of the modules, and all mutants of them."""
+    """The syntax trees of the modules and all their mutants."""
     trees, found = {}, []
     for module in modules:
         trees[module], some = mutants((root / module).read_text(encoding="utf-8"), module)
@@ -114,12 +120,12 @@ def read(root: Path, modules: Sequence[str]) -> tuple[dict[str, ast.Module], lis
 
 
 def percent(part: int, whole: int) -> float:
-    """100 where there is nothing to kill."""
+    """`part` as a percentage of `whole`; 100 if `whole` is 0."""
     return 100 * part / whole if whole else 100.0
 
 
 def table(found: Sequence[Mutant], verdicts: Sequence[str], known: dict[Key, str]) -> list[str]:
-    """One line for every module, and one for all."""
+    """One line per module, and one for all modules."""
     rows: list[tuple[str, ...]] = [
         ("module", "mutants", KILLED, TIMED_OUT, "equivalent", SURVIVED, UNTESTED, "% of all", "% without equivalents")
     ]
@@ -145,7 +151,7 @@ def table(found: Sequence[Mutant], verdicts: Sequence[str], known: dict[Key, str
 def report(
     found: Sequence[Mutant], verdicts: Sequence[str], known: dict[Key, str], *, gate: float, is_whole: bool
 ) -> bool:
-    """Print what became of the mutants. False when too few were killed, or the list of equivalents is wrong."""
+    """Print the results. False if too few mutants were killed or the list of equivalents is outdated."""
     print("\n".join(table(found, verdicts, known)))
     seen = {key(mutant): verdict for mutant, verdict in zip(found, verdicts, strict=True)}
     for title, wanted in (("survivors", SURVIVED), ("reached by no test", UNTESTED)):
@@ -182,17 +188,17 @@ def work_in_a_copy() -> int:
 
 
 def main() -> int:
-    """Make the mutants, judge them and report."""
+    """Create the mutants, judge them and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", metavar="module", help="paths of modules to change; all by default")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
-    parser.add_argument("--sample", type=int, metavar="N", help="only N of them, chosen by the seed")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N random mutants, chosen by the seed")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many run at the same time (2)")
-    parser.add_argument("--gate", type=float, default=GATE, metavar="PERCENT", help="fail below it (%(default)g)")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="number of concurrent processes (2)")
+    parser.add_argument("--gate", type=float, default=GATE, metavar="PERCENT", help="fail below PERCENT (%(default)g)")
     arguments = parser.parse_args()
     if unknown := set(arguments.modules) - set(TARGETS):
-        parser.error(f"not among the modules that are judged: {', '.join(sorted(unknown))}")
+        parser.error(f"not a target module: {', '.join(sorted(unknown))}")
     modules = [module for module in TARGETS if module in (arguments.modules or TARGETS)]
     trees, found = read(REPOSITORY, modules)
     is_whole = arguments.sample is None and not arguments.modules

@@ -1,9 +1,9 @@
-"""Decides about mutants: which tests reach each of them, and whether one of these fails.
+"""Judges mutants: finds the tests that reach each of them, and whether one of these tests fails.
 
-Everything runs in forks, so that nothing that a mutant breaks is left behind. First, without mutants: a traced run
-tells the lines that each test reaches. Two control runs must succeed, so that no mutant is killed by the method: one
-replaces every function by an unchanged compilation of itself, one imports every module from its unchanged tree; both
-have the tests in the order in which mutants meet them.
+Everything runs in forks, so that no damage from a mutant remains. First, without mutants, a traced run records the
+lines that each test reaches. Two control runs must succeed, so that no mutant is killed by the method itself: one
+replaces every function by an unchanged compilation of itself, the other imports every module from its unchanged tree.
+Both run the tests in the order used for mutants.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ SURVIVED: Final = "survived"
 UNTESTED: Final = "no tests"
 
 _PRELOADED: Final = (bson, trio)
-# Where this process speaks; pytest takes standard error away for a while.
+# Standard error of this process, which pytest temporarily redirects.
 _CONSOLE: Final = os.dup(2)
 _MEMORY: Final = 4 * 1024**3
-# Of the processor's time a test gets this much, and as many times what it needs without a mutant.
+# CPU time limit of a test: this many seconds, plus this many times its duration without a mutant.
 _LEAST_SECONDS: Final = 3
 _MORE_TIMES: Final = 10
 _COLLECTION_SECONDS: Final = 60
-# A mutant that waits instead ends by the wall clock, however busy the machine is.
+# A mutant that hangs without using the CPU is ended by this wall-clock limit, however busy the machine is.
 _WALL_SECONDS: Final = 900
-# Exit codes of a fork that has judged; anything else is a mutant's doing, unless it is this one.
+# Exit codes of a fork. Any other code was caused by the mutant.
 _EXIT_SURVIVED: Final = 0
 _EXIT_KILLED: Final = 1
 _EXIT_TOOL_FAILED: Final = 99
-# Bytes of an integer that processes share, and how many mutants before one are looked at.
+# Bytes of a shared integer, and the number of preceding mutants to consider.
 _SLOT: Final = 4
 _NEIGHBOURS: Final = 40
 _PYTEST: Final = ("-q", "-p", "no:cacheprovider", "-o", "timeout=0")
@@ -68,19 +68,19 @@ def _say(text: str) -> None:
 
 @dataclass
 class Reach:
-    """Of one test: where it is, seconds that it takes (traced), and the lines that it executes."""
+    """A test: its file, its duration in seconds (traced), and the lines that it executes."""
 
     test: str
     file: str
     seconds: float
     lines: dict[str, list[int]]
-    # In the order of all tests.
+    # Its position in the order of all tests.
     position: int = 0
 
 
 @dataclass
 class Measured:
-    """Which test reaches what; tests are in the order in which they are run, fastest first."""
+    """The lines that each test reaches; tests are in running order, fastest first."""
 
     tests: list[Reach]
     by_line: dict[tuple[str, int], set[int]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Measured:
                     self.by_line.setdefault((module, line), set()).add(position)
 
     def reaching(self, mutant: Mutant) -> list[Reach]:
-        """The tests that execute the changed code; for what runs at import, those that use the module at all."""
+        """The tests that execute the changed code; for code that runs at import, all tests that use the module."""
         if mutant.function:
             found: set[int] = set().union(*(self.by_line.get((mutant.module, line), ()) for line in mutant.lines))
             return [self.tests[position] for position in sorted(found)]
@@ -102,17 +102,17 @@ class Measured:
 
 
 class Forks:
-    """Runs jobs in forks of this process, a few at a time, each with a limit of memory and of time."""
+    """Runs jobs in forks of this process, a few at a time, each with memory and time limits."""
 
     def __init__(self, at_most: int, names: Sequence[str] = ()) -> None:
         self._at_most = at_most
-        # What is told of the jobs that survive.
+        # The names of the jobs, printed for those that survive.
         self._names = names
         self._running: dict[int, int] = {}
         self.verdicts: dict[int, str] = {}
 
     def start(self, number: int, job: Callable[[], int], seconds: float = _WALL_SECONDS) -> None:
-        """Run `job` as soon as there is room; its result is the exit code."""
+        """Run `job` as soon as a slot is free; its result is the exit code."""
         while len(self._running) >= self._at_most:
             self._wait()
         pid = os.fork()
@@ -121,7 +121,7 @@ class Forks:
         self._running[pid] = number
 
     def finish(self) -> None:
-        """Wait for all."""
+        """Wait for all jobs."""
         while self._running:
             self._wait()
 
@@ -142,7 +142,7 @@ class Forks:
 
 
 def _be_a_fork(job: Callable[[], int], seconds: float) -> None:
-    """Run `job` within limits, silently, and end this process."""
+    """Run `job` silently and within limits, then end this process."""
     code = _EXIT_TOOL_FAILED
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -168,11 +168,11 @@ def _one(job: Callable[[], int]) -> str:
 
 
 class Plugin:
-    """Takes the run over from pytest once the tests are collected, and ends it at the first failure."""
+    """Takes over from pytest once the tests are collected, and stops at the first failure."""
 
     def __init__(self, run: Callable[[Plugin], int] | None = None, tests: Mapping[str, str] | None = None) -> None:
         self._run = run
-        # What is in the id of a test, by the folder or file that it is in; None: take them all.
+        # The required part of a test id, by folder or file; None: run all tests.
         self._tests = tests
         self._chosen: dict[str, Reach] = {}
         self.items: dict[str, pytest.Item] = {}
@@ -181,7 +181,7 @@ class Plugin:
         self.failed: Reach | None = None
 
     def choose(self, tests: Sequence[Reach]) -> Plugin:
-        """Run only these, in this order, none of them for much longer than it took when it was measured."""
+        """Run only these tests, in this order, each with a time limit based on its measured duration."""
         self._chosen = {reach.test: reach for reach in tests}
         return self
 
@@ -194,7 +194,7 @@ class Plugin:
         return tests is None or any(test.startswith(place) and part in test for place, part in tests.items())
 
     def pytest_configure(self) -> None:
-        """The same examples in every run, and no memory of the failures that other mutants had."""
+        """Use the same examples in every run, without a database of failures from other mutants."""
         hypothesis = importlib.import_module("hypothesis")
         hypothesis.settings.register_profile("mutation", derandomize=True, database=None, deadline=None)
         hypothesis.settings.load_profile("mutation")
@@ -214,7 +214,7 @@ class Plugin:
 
     def run(self) -> int:
         """Run the chosen tests until one fails."""
-        # What a test is called may depend on what the mutant has changed.
+        # The id of a test may depend on the mutated code.
         items = [self.items[test] for test in self._chosen if test in self.items]
         for item, following in zip(items, [*items[1:], None], strict=True):
             signal.setitimer(signal.ITIMER_PROF, _LEAST_SECONDS + _MORE_TIMES * self._chosen[item.nodeid].seconds)
@@ -233,7 +233,7 @@ def _pytest(arguments: Sequence[str], plugin: Plugin) -> int:
 
 
 def _trace(plugin: Plugin, modules: dict[str, str], output: Path) -> int:
-    """Run every test and write what it reaches; `modules`: their paths by their full paths."""
+    """Run every test and record the lines it reaches; `modules` has the relative paths by full path."""
     reached: dict[str, set[int]] = {}
 
     def local(frame: FrameType, event: str, argument: Any) -> Any:
@@ -264,7 +264,7 @@ def _trace(plugin: Plugin, modules: dict[str, str], output: Path) -> int:
     return _EXIT_SURVIVED
 
 
-# --- putting mutants in ---
+# --- applying mutants ---
 
 
 def _module_name(path: str) -> str:
@@ -272,7 +272,7 @@ def _module_name(path: str) -> str:
 
 
 def _code_of(tree: ast.Module, path: str, function: str) -> CodeType:
-    """The code of a function of a module's tree."""
+    """The code of a function in a module's tree."""
     code = compile(tree, path, "exec", dont_inherit=True)
     for name in function.split("."):
         code = next(item for item in code.co_consts if getattr(item, "co_name", None) == name)
@@ -280,7 +280,7 @@ def _code_of(tree: ast.Module, path: str, function: str) -> CodeType:
 
 
 def _live(module: ModuleType, function: str) -> FunctionType:
-    """The function of that name in an imported module."""
+    """The function with this qualified name in an imported module."""
     value: Any = module
     for name in function.split("."):
         value = vars(value)[name]
@@ -293,7 +293,7 @@ def _live(module: ModuleType, function: str) -> FunctionType:
 
 
 def _replace(root: Path, tree: ast.Module, path: str, function: str) -> None:
-    """Give a function of the imported module the code that it has in `tree`."""
+    """Replace the code of a function in the imported module by its code in `tree`."""
     _live(sys.modules[_module_name(path)], function).__code__ = _code_of(tree, str(root / path), function)
 
 
@@ -309,7 +309,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module, changed."""
+    """Finds one mutated module."""
 
     def __init__(self, loader: _Loader) -> None:
         self._loader = loader
@@ -328,19 +328,19 @@ class _Judge:
         self.found = found
         self.jobs = jobs
         self.names = [str(mutant) for mutant in found]
-        # What the process that collects the tests tells this one.
+        # Results of the process that collects the tests.
         self.measured_file = root / "mutation-measured.json"
         self.verdicts_file = root / "mutation-verdicts.json"
-        # Shared with the forks: of each mutant, one more than the position of the test that noticed it.
+        # Shared with the forks: for each mutant, the position of the test that killed it, plus one.
         self._noticed = mmap.mmap(-1, _SLOT * max(len(found), 1))
 
     def measured(self) -> Measured:
-        """Read what was measured."""
+        """Read the measurements."""
         text = self.measured_file.read_text(encoding="utf-8")
         return Measured([Reach(**entry) for entry in json.loads(text)])
 
     def judge_functions(self, plugin: Plugin) -> int:
-        """In the process that has collected all tests: measure, control, and judge the mutants of functions."""
+        """In the process that has collected all tests: measure, run the control, and judge mutants of functions."""
         files = {str(self.root / module): module for module in self.trees}
         if _one(lambda: _trace(plugin, files, self.measured_file)) != SURVIVED:
             return _EXIT_KILLED
@@ -355,7 +355,7 @@ class _Judge:
         if _one(control) != SURVIVED:
             _say("the tests fail in the order of the mutation run without a mutant")
             return _EXIT_KILLED
-        # What lives on is not looked at by the garbage collectors of the forks, and so not copied.
+        # Keeps the forks' garbage collectors from touching, and thereby copying, existing objects.
         gc.freeze()
         forks = Forks(self.jobs, self.names)
         for number, mutant in enumerate(self.found):
@@ -377,7 +377,7 @@ class _Judge:
         return _EXIT_SURVIVED
 
     def _run(self, number: int, plugin: Plugin, tests: list[Reach]) -> int:
-        """Run tests, first those that noticed the mutants before this one: they are likely to notice it too."""
+        """Run tests, starting with those that killed the preceding mutants: they are likely to kill this one too."""
         slots = memoryview(self._noticed).cast("I")[max(number - _NEIGHBOURS, 0) : number]
         likely = {position - 1 for position in slots if position}
         code = plugin.choose(sorted(tests, key=lambda reach: reach.position not in likely)).run()
@@ -386,7 +386,7 @@ class _Judge:
         return code
 
     def judge_imports(self) -> dict[int, str]:
-        """In a process that has imported nothing of the package: control, and judge what is executed at import."""
+        """In a process without any import of the package: run the control, and judge code that runs at import."""
         measured = self.measured()
         if _one(lambda: self._import(list(self.trees), measured.tests)) != SURVIVED:
             raise SystemExit("the tests fail with modules that are imported unchanged")
@@ -408,7 +408,7 @@ class _Judge:
         return forks.verdicts
 
     def _import(self, modules: Sequence[str], tests: Sequence[Reach]) -> int:
-        """Run tests with modules that are imported from their trees."""
+        """Run tests with modules imported from their trees."""
         for path in modules:
             loader = _Loader(_module_name(path), str(self.root / path), self.trees[path])
             sys.meta_path.insert(0, _Finder(loader))
@@ -419,14 +419,14 @@ class _Judge:
 def judge(
     root: Path, trees: dict[str, ast.Module], found: Sequence[Mutant], tests: Mapping[str, str], jobs: int
 ) -> list[str]:
-    """What becomes of each mutant.
+    """The verdict for each mutant.
 
     Args:
         root: The copy of the repository; the current folder.
         trees: The syntax trees of the modules, by their paths.
         found: Mutants of these trees.
-        tests: Folders or files with tests, and a part of the id of those that are wanted.
-        jobs: How many processes may run at the same time.
+        tests: Folders or files with tests, and a required part of the test ids.
+        jobs: The maximum number of concurrent processes.
     """
     judge = _Judge(root, trees, found, jobs)
     if _one(lambda: min(_pytest(list(tests), Plugin(judge.judge_functions, tests)), _EXIT_KILLED)) != SURVIVED:

@@ -1,6 +1,6 @@
-"""Runs the parts of `make test`, two at a time, and prints how long each took and one summary of all tests.
+"""Runs the parts of `make test`, two at a time, and prints their durations and one summary of all tests.
 
-With coverage (the default), the tests' parts are measured together and must reach the gate.
+With coverage (the default), the coverage of all test parts together must reach the gate.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LANES: Final = 2
 SUMMARY: Final = re.compile(r"^.*\b(?:passed|failed|errors?|skipped|deselected|no tests ran)\b.* in [\d.]+s.*$", re.M)
 OUTCOME: Final = re.compile(r"(\d+) (passed|failed|error|skipped|xfailed|xpassed|warning)s?\b")
 
-# Pyright comes with node in a wheel; it must neither download one nor ask for a newer version of itself, and
-# it finds the package to look at through the first python on PATH.
+# Pyright comes with node in a wheel. It must neither download another one nor check for a newer version of itself.
+# It finds the package to check through the first python on PATH.
 ENVIRONMENT: Final = {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1",
@@ -39,7 +39,7 @@ CHECKS: Final[dict[str, list[list[str]]]] = {
     "pyright": [["pyright", "--verifytypes", "motorlite", "--ignoreexternal"]],
     "ruff": [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
 }
-# Paths for pytest; those of the house look at the code instead of running it.
+# Paths for pytest; the house tests inspect the code instead of running it.
 TESTS: Final = {
     "live": "tests/live",
     "unit": "tests/unit",
@@ -47,13 +47,13 @@ TESTS: Final = {
     "spec": "tests/spec",
     "house": "tests/test_*.py",
 }
-# Longest first, so that the last one to end does not start late.
+# Longest first, so that no long part starts last.
 PARTS: Final = ("spec", "live", "unit", "sim", "mypy", "pyright", "house", "ruff")
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a part ended: its name, whether it succeeded, seconds, and all that it printed."""
+    """The result of a part: its name, success, duration in seconds, and output."""
 
     part: str
     succeeded: bool
@@ -62,7 +62,7 @@ class Result:
 
 
 def commands(part: str, with_coverage: bool) -> list[list[str]]:
-    """The command lines of a part; none where there is nothing to run yet."""
+    """The command lines of a part; empty if there is nothing to run."""
     python = [sys.executable, "-m"]
     if part in CHECKS:
         return [[*python, *arguments] for arguments in CHECKS[part]]
@@ -74,7 +74,7 @@ def commands(part: str, with_coverage: bool) -> list[list[str]]:
 
 
 def run(part: str, with_coverage: bool) -> Result:
-    """Run one part to its end."""
+    """Run all commands of one part."""
     started = time.monotonic()
     output, succeeded = "", True
     for command in commands(part, with_coverage):
@@ -98,7 +98,7 @@ def run(part: str, with_coverage: bool) -> Result:
 
 
 def measure() -> bool:
-    """Put the data of all processes together, print what is missing, and hold it against the gate."""
+    """Combine the coverage data of all processes, print a report, and check it against the gate."""
     coverage = [sys.executable, "-m", "coverage"]
     subprocess.run([*coverage, "combine", "--quiet"], cwd=REPOSITORY, check=True)
     report = subprocess.run([*coverage, "report", f"--fail-under={COVERAGE_GATE}"], cwd=REPOSITORY, check=False)
@@ -106,12 +106,12 @@ def measure() -> bool:
 
 
 def summary(results: list[Result], seconds: float) -> str:
-    """The parts' times, and one line like pytest's for all tests together."""
+    """The duration of each part, and one line like pytest's for all tests together."""
     lines = [f"{result.part:8} {result.seconds:7.1f} s  {'ok' if result.succeeded else 'FAILED'}" for result in results]
     outcomes: Counter[str] = Counter()
     for result in results:
         if result.part in TESTS:
-            # pytest's last line; the measuring of coverage may print more after it.
+            # pytest's summary line; coverage may print more after it.
             for line in SUMMARY.findall(result.output)[-1:]:
                 outcomes.update({kind: int(count) for count, kind in OUTCOME.findall(line)})
     counts = ", ".join(

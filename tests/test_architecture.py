@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,23 +22,46 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 
-# A layer, or a module of one, and what it may import from below it. Root modules ("base") are open to all.
+# The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
+FACES: Final = ("monitoring", "client_options", "client_session", "cursor")
+# Open to every layer that comes later, in this order.
+OPEN: Final = ("_base", "values", "_events", "monitoring", "_options", "_observe")
+# What the layers above the codec read in replies.
+REPLIES: Final = ("_wire.replies", "_wire.error_replies")
+# A layer, or a module of one, and what it may import from below it.
 LAYERS: Final[dict[str, tuple[str, ...]]] = {
-    "base": (),
-    "_wire": (),
-    "_net": (),
-    "_pool": ("_wire", "_net"),
-    "_topology": ("_pool", "_net"),
-    "_execution": ("_topology", "_pool"),
-    "_operations": ("_execution.operation",),
-    "_api": ("_operations", "_execution"),
-    "_api.composition": ("_operations", "_execution", "_topology", "_pool", "_wire", "_net"),  # the root
-    "_api.background": ("_execution", "_topology", "_net"),  # the part of the root that outlives the client
-    "testing": ("_net", "_wire"),
+    **{layer: OPEN[:position] for position, layer in enumerate(OPEN)},
+    "_wire": OPEN,
+    "_overload": OPEN,
+    "_sessions": OPEN,
+    "_net": OPEN,
+    "_connection": (*OPEN, "_wire", "_net"),
+    "_pool": (*OPEN, "_connection", "_net"),
+    "_topology": (*OPEN, "_pool", "_connection", "_net", *REPLIES),
+    "_execution": (*OPEN, "_topology", "_pool", "_connection", "_sessions", "_overload", *REPLIES),
+    "_operations": (*OPEN, "_execution.operation", *REPLIES),
+    "_client": (  # the composition root
+        *OPEN,
+        "_operations",
+        "_execution",
+        "_topology",
+        "_pool",
+        "_connection",
+        "_net",
+        "_sessions",
+        "_overload",
+        "_wire",
+    ),
+    "_api": (*OPEN, "_client", "_operations", "_execution", "_sessions", *REPLIES),
+    "client_options": ("_options",),
+    "client_session": ("_api",),
+    "cursor": ("_api",),
+    "testing": (*OPEN, "_net", "_wire"),
 }
 # Who may import names of the package itself (`from motorlite import AsyncMongoClient`), which come from the
 # top.
 PUBLIC_NAMES: Final = ("testing",)
+MODULES_IN_A_FOLDER: Final = 15
 
 EFFECTS: Final = frozenset(
     {
@@ -69,12 +93,13 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
 THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "anyio": (
         "_net.*",
-        "_pool.connection*",
+        "_connection.connection*",
         "_pool.pool*",
         "_topology.monitor*",
         "_topology.srv*",
         "_topology.topology*",
         "_execution.executor*",
+        "_client.*",
         "_api.*",
         "testing.*",
     ),
@@ -82,7 +107,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     # For type checkers only, which bring it along.
     "typing_extensions": ("_api.typings",),
     "dns": ("_net.*",),
-    "trustme": ("testing.certificates",),
+    "trustme": ("testing.server.certificates",),
     "snappy": ("_wire.compression*",),
     "backports": ("_wire.compression*",),  # of the standard library's zstd
     "compression": ("_wire.compression*",),  # where Python 3.14 has it
@@ -91,19 +116,17 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
 # Methods with which a connection talks to its server: on anything, and on what is called a connection.
 SENDING: Final = frozenset({"exchange", "round_trip", "send_only", "receive_more", "exhaust_command"})
 SENDING_ON_CONNECTIONS: Final = frozenset({"receive", "send"})
-SENDERS: Final = ("_execution.executor", "_topology.monitor*", "_pool.*")
+SENDERS: Final = ("_execution.executor", "_topology.monitor*", "_connection.*")
 
 # Kinds of module, and the layers where only some are allowed.
 KINDS: Final = ("Pure", "Shell", "Net")
 LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
-    "base": ("Pure",),
-    "_wire": ("Pure",),
-    "_operations": ("Pure",),
+    **dict.fromkeys(("_base", "values", "monitoring", "_events", "_options", "_wire"), ("Pure",)),
+    **dict.fromkeys(("_overload", "_sessions", "_operations"), ("Pure",)),
     "_net": ("Pure", "Net"),
-    "_pool": ("Pure", "Shell"),
-    "_topology": ("Pure", "Shell"),
-    "_execution": ("Pure", "Shell"),
-    "_api": ("Pure", "Shell"),
+    **dict.fromkeys(
+        ("_observe", "_connection", "_pool", "_topology", "_execution", "_client", "_api"), ("Pure", "Shell")
+    ),
 }
 
 
@@ -120,7 +143,8 @@ class Module:
 
     @property
     def layer(self) -> str:
-        return self.name.partition(".")[0] if "." in self.name else "base"
+        first, dot, _ = self.name.partition(".")
+        return first if dot or first in FACES else "values"
 
     @property
     def is_init(self) -> bool:
@@ -160,10 +184,11 @@ def imports_point_down(module: Module, roots: frozenset[str]) -> Iterator[str]:
         if package != "motorlite":
             continue
         first = target.partition(".")[0]
-        if first in LAYERS:
-            if first != module.layer and not is_within(target, allowed):
+        layer = "values" if first in roots else first
+        if layer in LAYERS:
+            if layer != module.layer and not is_within("values" if layer == "values" else target, allowed):
                 yield f"{module.name} imports {target}"
-        elif first not in roots and module.layer not in PUBLIC_NAMES:
+        elif module.layer not in PUBLIC_NAMES:
             yield f"{module.name} imports {first or 'motorlite'} from the top of the package"
 
 
@@ -225,6 +250,14 @@ def init_only_names(module: Module) -> Iterator[str]:
             yield f"{module.name} contains {ast.unparse(node)[:60]}"
 
 
+def crowded_folders(modules: Iterable[Module]) -> list[str]:
+    """The folders with more modules than a folder may have; `__init__` does not count."""
+    counts = Counter(module.name.rpartition(".")[0] for module in modules if not module.is_init)
+    return [
+        f"{folder or 'the root'} has {count} modules" for folder, count in counts.items() if count > MODULES_IN_A_FOLDER
+    ]
+
+
 def cycles(modules: Iterable[Module]) -> str | None:
     """One import cycle, or None; an imported name counts for the module that it is in."""
     by_name = {module.name.removesuffix(".__init__"): module for module in modules}
@@ -253,7 +286,7 @@ def modules() -> list[Module]:
 
 
 def root_names() -> frozenset[str]:
-    return frozenset(path.stem for path in ROOT.glob("*.py"))
+    return frozenset(path.stem for path in ROOT.glob("*.py")) - set(FACES)
 
 
 RULES: Final[dict[str, Callable[[Module], Iterator[str]]]] = {
@@ -276,6 +309,16 @@ def test_house_rule(rule: str) -> None:
 def test_there_is_no_import_cycle() -> None:
     found = cycles(modules())
     assert found is None
+
+
+def test_folders_are_not_crowded() -> None:
+    assert not crowded_folders(modules())
+
+
+@pytest.mark.parametrize(("count", "is_caught"), [(15, False), (16, True)])
+def test_a_crowded_folder_is_found(count: int, is_caught: bool) -> None:
+    names = ["_pool.__init__", "_net.a", *(f"_pool.m{number}" for number in range(count))]
+    assert bool(crowded_folders(Module(name, "") for name in names)) is is_caught
 
 
 def test_every_layer_is_in_the_table() -> None:
@@ -320,28 +363,37 @@ SHELL = '"""Shell: x."""\n'
         ("imports point down", "testing.server", "from motorlite._net import memory", False),
         ("imports point down", "testing.server", "from motorlite import AsyncMongoClient", False),
         ("imports point down", "testing.server", "from motorlite._pool import pool", True),
-        ("imports point down", "_api.composition", "from motorlite._pool.pool import Pool", False),
+        ("imports point down", "_client.core", "from motorlite._pool.pool import Pool", False),
         ("imports point down", "_api.collection", "from motorlite._pool.pool import Pool", True),
         ("imports point down", "_pool.pool", "from motorlite.testing import LocalServer", True),
+        ("imports point down", "_pool.pool", "from motorlite._options.uri import parse", False),
+        ("imports point down", "_options.table", "from motorlite import monitoring", False),
+        ("imports point down", "_options.table", "from motorlite._observe import publishing", True),
+        ("imports point down", "_events.pools", "from motorlite import monitoring", True),
+        ("imports point down", "_base.values", "from motorlite.errors import PyMongoError", True),
+        ("imports point down", "monitoring", "from motorlite._events import pools", False),
+        ("imports point down", "errors", "from motorlite._events import pools", True),
+        ("imports point down", "errors", "from motorlite import results", False),
+        ("only three send", "_pool.pool", "async def f(c):\n    await c.exchange(b'')", True),
         ("effects stay in _net", "_pool.state", "import time", True),
         ("effects stay in _net", "_pool.state", "import asyncio.events", True),
         ("effects stay in _net", "_net.clock", "import asyncio, time", False),
         ("effects stay in _net", "_net.clock", "import time\ntime.monotonic()", True),
         ("effects stay in _net", "_net.clock", "from time import monotonic", True),
         ("effects stay in _net", "_api.session", "import uuid", False),
-        ("effects stay in _net", "_execution.session", "def f():\n    import uuid", True),
+        ("effects stay in _net", "_sessions.session", "def f():\n    import uuid", True),
         ("effects stay in _net", "_execution.executor", "from contextvars import ContextVar", True),
         ("effects stay in _net", "testing.local", "import subprocess, socket", False),
         ("effects stay in _net", "testing.local", "import multiprocessing", True),
-        ("packages are known", "_pool.handshake", "import pymongo", True),
+        ("packages are known", "_connection.handshake", "import pymongo", True),
         ("packages are known", "_api.gridfs", "from gridfs.errors import NoFile", True),
         ("packages are known", "_api.gridfs", "from bson import ObjectId", False),
         ("packages are known", "_pool.pool", "import anyio", False),
         ("packages are known", "_pool.state", "import anyio", True),
-        ("packages are known", "_pool.handshake", "if TYPE_CHECKING:\n    from anyio import Event", True),
+        ("packages are known", "_connection.handshake", "if TYPE_CHECKING:\n    from anyio import Event", True),
         ("packages are known", "_execution.retry", "import anyio", True),
-        ("packages are known", "deadline", "import anyio", True),
-        ("packages are known", "_net.trio_stream", "import trio", False),
+        ("packages are known", "_base.deadline", "import anyio", True),
+        ("packages are known", "_net.on_trio.stream", "import trio", False),
         ("packages are known", "_topology.srv_polling", "import dns.resolver", True),
         ("packages are known", "_net.anything", "import requests", True),
         ("only three send", "_api.cursor", "async def f(c):\n    await c.round_trip(b'')", True),
@@ -355,7 +407,7 @@ SHELL = '"""Shell: x."""\n'
             False,
         ),
         ("only three send", "_topology.monitor", "async def f(c):\n    await c.exchange(b'')", False),
-        ("only three send", "_pool.establish", "async def f(c):\n    await c.exchange(b'')", False),
+        ("only three send", "_connection.establish", "async def f(c):\n    await c.exchange(b'')", False),
         ("only three send", "_api.cursor", "def f(generator):\n    generator.send(None)", False),
         ("kinds are named", "_pool.state", '"""The pool."""', True),
         ("kinds are named", "_pool.state", "x = 1", True),

@@ -61,7 +61,10 @@ async def test_outside_of_the_virtual_folders_time_is_real() -> None:
     assert anyio.current_time() > before
 
 
-def test_a_deadlock_fails_and_says_so(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> None:
+def test_a_deadlock_fails_and_says_so(
+    pytester: pytest.Pytester, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MOTORLITE_TEST_BACKENDS", raising=False)
     pytester.makeconftest((request.path.parent / "conftest.py").read_text())
     pytester.makepyfile(SUITE)
     result = pytester.runpytest_subprocess(

@@ -1,1 +1,1 @@
-"""Pure: `python -m benchmarks.demo` shows the driver with an overloaded server."""
+"""Pure: `python -m benchmarks.demo` demonstrates the driver with an overloaded server."""

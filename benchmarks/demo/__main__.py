@@ -41,7 +41,7 @@ def main() -> int:
         return 1
     for surprise in surprises:
         console.print(f"unexpected error: {surprise}", style="red", markup=False)
-    console.print(f"[dim]{time.monotonic() - started:.0f} seconds in all[/dim]")
+    console.print(f"[dim]{time.monotonic() - started:.0f} seconds in total[/dim]")
     return 1 if surprises else 0
 
 

@@ -39,7 +39,7 @@ FRAMES_PER_SECOND = 4
 
 
 async def play(uri: str, console: Console) -> list[str]:
-    """Both parts; returns the errors that nobody had ordered."""
+    """Run both parts; return the unexpected errors."""
     client: Client = AsyncMongoClient(uri)
     async with client as control:
         await prepare(_items(control))
@@ -47,12 +47,12 @@ async def play(uri: str, console: Console) -> list[str]:
 
 
 async def survive(uri: str, control: Client, console: Console) -> list[str]:
-    """The default policy while the server rejects a fixed share of all commands."""
+    """Run the default policy while the server rejects a fixed share of all commands."""
     load = SURVIVAL_LOAD
     console.rule(f"[bold]The server rejects {REJECTED:.0%} of all commands", align="left")
     console.print(
-        f"{load.tasks} tasks send {load.rate:.0f} requests a second. Goodput is what was served in that "
-        "second; p50 and p99 are the times that served requests took.\n"
+        f"{load.tasks} tasks send {load.rate:.0f} requests a second. Goodput is the number of requests served in "
+        "that second; p50 and p99 are latencies of served requests.\n"
     )
     tally = Tally()
     async with _client(uri, tally) as client, anyio.create_task_group() as group:
@@ -67,7 +67,7 @@ async def survive(uri: str, control: Client, console: Console) -> list[str]:
     console.print(
         f"\n{total.served:,} of {total.requests:,} requests were served, with {total.attempts:,} attempts. A "
         f"request fails when all its {RETRIES + 1} attempts are rejected: {REJECTED ** (RETRIES + 1):.1%} of "
-        f"those made during the overload. Without retries it would be {REJECTED:.0%}.\n"
+        f"the requests during the overload. Without retries, {REJECTED:.0%} would fail.\n"
     )
     return tally.surprises
 
@@ -87,7 +87,7 @@ async def _show_seconds(client: Client, control: Client, tally: Tally, console: 
 
 
 async def compare(uri: str, control: Client, console: Console) -> list[str]:
-    """All policies, one after the other, on the same load and the same server."""
+    """Run all policies, one after the other, with the same load on the same server."""
     load = COMPARISON_LOAD
     times = " and ".join(f"from second {begin:g} to {end:g}" for begin, end in OVERLOADS)
     console.rule("[bold]The same load with other policies", align="left")
@@ -104,16 +104,16 @@ async def compare(uri: str, control: Client, console: Console) -> list[str]:
             display.finished(tables.policy_row(policy, tally, load.seconds))
             surprises += tally.surprises
     console.print(
-        "\nPer request: attempts that the server saw for each request; peak/s: those of its worst second. "
-        "To reject costs this server nothing; a real one pays for every attempt, which is how a storm of "
-        "retries keeps it down. No policy serves more than the server admits: when an overload outlasts the "
+        "\nPer request: attempts that the server saw for each request; peak/s: attempts in its worst second. "
+        "Rejecting costs this server nothing; a real server pays for every attempt, which is how a retry storm "
+        "keeps it down. No policy serves more than the server admits: when an overload outlasts the "
         "backoff, the tokens run out, and the driver stops retrying."
     )
     return surprises
 
 
 async def _measure(uri: str, control: Client, policy: Policy, tally: Tally, display: Display) -> None:
-    """Run the load under one policy, until its last request is done."""
+    """Run the load under one policy until its last request is done."""
     start = anyio.current_time()
 
     async def tick() -> None:

@@ -1,4 +1,4 @@
-"""Shell: a table that grows: redrawn in a terminal, a line per row in a file."""
+"""Shell: a growing table: redrawn in a terminal, one line per row in a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """Shows finished rows, and in a terminal also the one that is still being measured."""
+    """Shows finished rows and, in a terminal, the current row."""
 
     def __init__(self, console: Console, layout: Layout) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""Shell: sends requests through the driver and counts what becomes of them."""
+"""Shell: sends requests through the driver and counts their outcomes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def prepare(items: Items) -> None:
 
 
 async def run_load(items: Items, tally: Tally, load: Load, application_retries: int = 0) -> None:
-    """Send all requests of the load; returns when the last one is answered or given up."""
+    """Send all requests of the load; return when the last one has succeeded or failed."""
     start = anyio.current_time()
 
     async def task(number: int) -> None:
@@ -56,7 +56,7 @@ async def run_load(items: Items, tally: Tally, load: Load, application_retries: 
 
 
 async def send(items: Items, tally: Tally, chance: random.Random, retries: int) -> None:
-    """Send one request, up to `retries` times again at once when the server rejects it."""
+    """Send one request; if the server rejects it, retry immediately up to `retries` times."""
     kind, number = chance.random(), chance.randrange(ITEMS)
     before = anyio.current_time()
     while True:
@@ -77,7 +77,7 @@ async def send(items: Items, tally: Tally, chance: random.Random, retries: int) 
 
 
 async def _request(items: Items, kind: float, number: int) -> None:
-    """Reads and writes, also those that retryable writes leave out (updateMany)."""
+    """Send a read or a write, sometimes one that retryable writes do not cover (updateMany)."""
     if kind < 0.6:
         await items.find_one({"_id": number})
     elif kind < 0.8:

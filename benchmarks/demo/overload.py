@@ -1,4 +1,4 @@
-"""Shell: makes a server behave as an overloaded one, for the clients of the demo only."""
+"""Shell: makes a server behave as if overloaded, for the demo's clients only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WINDOW = 0.05  # seconds
 
 
 async def reject(control: AsyncMongoClient[dict[str, Any]], share: float) -> None:
-    """Reject this share of all commands from now on, whatever the load is."""
+    """Reject this share of all commands from now on, regardless of the load."""
     await control.admin.command(_of_demo(failpoints.overload(share)) if share else failpoints.off())
 
 
@@ -28,7 +28,7 @@ async def reject(control: AsyncMongoClient[dict[str, Any]], share: float) -> Non
 async def limited(control: AsyncMongoClient[dict[str, Any]], capacity: Callable[[float], float]) -> AsyncIterator[None]:
     """Admit `capacity(elapsed)` commands per second and reject the others, like a rate limiter.
 
-    In every window the server lets as many commands pass as the rate allows, in the order of their arrival.
+    In every window, the server admits as many commands as the rate allows, in order of arrival.
     """
     async with anyio.create_task_group() as group:
         group.start_soon(_limit, control, capacity)
@@ -62,10 +62,10 @@ async def _limit(control: AsyncMongoClient[dict[str, Any]], capacity: Callable[[
 
 
 def _of_demo(failpoint: dict[str, Any]) -> dict[str, Any]:
-    """Let it act on the commands that the demo's clients send, and on nothing that these make the server do.
+    """Restrict the failpoint to the commands of the demo's clients.
 
-    Without the namespace the failpoint also hits the internal find in config.transactions with which the
-    server prepares the first retryable write of a session: writes would be rejected more often than reads.
+    Without the namespace, it would also hit the internal find in config.transactions with which the server prepares
+    the first retryable write of a session, and writes would be rejected more often than reads.
     """
     data = {**failpoint["data"], "appName": APP_NAME, "namespace": f"{DATABASE}.{COLLECTION}"}
     return {**failpoint, "data": data}

@@ -1,4 +1,4 @@
-"""Pure: the README's quick start as a program."""
+"""Pure: extracts the README's quick start as a program."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def quick_start(readme: str) -> str:
 
 
 def aimed_at(program: str, uri: str) -> str:
-    """The same program with another server in the place of a default local one."""
+    """The program with its default local server replaced by `uri`."""
     return _LOCAL_URI.sub(lambda _: uri, program)

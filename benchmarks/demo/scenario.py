@@ -15,8 +15,8 @@ RETRIES = 5
 class Load:
     """Tasks that each send one request per interval (seconds), one after the other.
 
-    Each request is due at a fixed time, whatever became of the earlier ones; a late task catches up. Every
-    policy thus gets the same requests.
+    Each request is due at a fixed time, regardless of earlier outcomes; a late task catches up. Every policy thus gets
+    the same requests.
     """
 
     interval: float
@@ -38,7 +38,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A time (seconds) in which the server rejects a share of all commands."""
+    """A period (seconds) in which the server rejects a share of all commands."""
 
     name: str
     seconds: int
@@ -51,8 +51,8 @@ PHASES = (
     Phase(f"rejects {REJECTED:.0%}", 10, REJECTED),
     Phase("recovered", 4, 0.0),
 )
-# 100 requests a second. At 60 % one costs the token bucket 0.73 tokens on average: a full one (1000) lasts
-# for 13 seconds.
+# 100 requests a second. At 60 % rejections, a request costs the token bucket 0.73 tokens on average: a full bucket
+# (1000) lasts for 13 seconds.
 SURVIVAL_LOAD = Load(interval=2.0, seconds=sum(phase.seconds for phase in PHASES))
 
 
@@ -63,11 +63,11 @@ def timeline() -> list[Phase]:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How an application deals with rejected requests."""
+    """How an application handles rejected requests."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
-    # Retries in a loop of the application, at once.
+    # Immediate retries in a loop of the application.
     application_retries: int = 0
 
 
@@ -91,7 +91,7 @@ def capacity(elapsed: float) -> float:
 
 
 class Allowance:
-    """Whole attempts out of a rate: what is left of one is kept for the next time."""
+    """Converts a rate into whole attempts and carries the fraction over to the next call."""
 
     __slots__ = ("_rest",)
 

@@ -1,4 +1,4 @@
-"""Pure: what the demo shows, as tables for a terminal and as lines for a file."""
+"""Pure: the demo's results as tables for a terminal and as lines for a file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Columns with fixed widths, so that lines that are written one by one stand below each other."""
+    """Columns with fixed widths, so that lines written one by one are aligned."""
 
     head: tuple[str, ...]
     widths: tuple[int, ...]
-    left: int  # the column that is set to the left
+    left: int  # the left-aligned column
 
     def line(self, cells: Sequence[str]) -> str:
         return " ".join(
@@ -40,7 +40,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The cells of one line, and its colour where there is one."""
+    """The cells of one line and its optional colour."""
 
     cells: tuple[str, ...]
     style: str = ""
@@ -59,7 +59,7 @@ POLICIES = Layout(
 
 
 def second_row(number: int, server: str, counts: Counts, tokens: float) -> Row:
-    """What one second of the first part was like."""
+    """The row for one second of the first part."""
     cells = (
         str(number),
         server,
@@ -75,7 +75,7 @@ def second_row(number: int, server: str, counts: Counts, tokens: float) -> Row:
 
 
 def policy_row(policy: Policy, tally: Tally, seconds: float) -> Row:
-    """What a policy made of its load within so many seconds."""
+    """The row for a policy's result after `seconds` seconds."""
     total = tally.total
     return Row(
         (
@@ -92,7 +92,7 @@ def policy_row(policy: Policy, tally: Tally, seconds: float) -> Row:
 
 
 def milliseconds(seconds: float) -> str:
-    """With one decimal below 10; a dash for NaN, that is, when there was nothing to measure."""
+    """Milliseconds as text, with one decimal below 10; a dash for NaN, which means that there was no measurement."""
     if math.isnan(seconds):
         return "-"
     value = seconds * 1e3

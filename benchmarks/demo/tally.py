@@ -1,4 +1,4 @@
-"""Pure: counts what a load does, second by second and in all."""
+"""Pure: counts a load's requests per second and in total."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.figures import percentile
 
 @dataclass(slots=True)
 class Counts:
-    """What happened in some time; latencies are those of served requests, in seconds."""
+    """Counts of a period; latencies are those of served requests, in seconds."""
 
     served: int = 0
     failed: int = 0
@@ -31,7 +31,7 @@ class Counts:
         return self.attempts / self.requests if self.requests else 0.0
 
     def latency(self, share: float) -> float:
-        """NaN when nothing was served."""
+        """The percentile `share` of the latencies; NaN if no request was served."""
         return percentile(sorted(self.latencies), share)
 
     def add(self, other: Counts) -> None:
@@ -43,7 +43,7 @@ class Counts:
 
 
 class Tally:
-    """The running second and the total of all finished ones."""
+    """Counts of the current second and the total of all finished seconds."""
 
     __slots__ = ("now", "peak_attempts", "surprises", "total")
 
@@ -52,11 +52,11 @@ class Tally:
         self.total = Counts()
         # The most attempts in one second.
         self.peak_attempts = 0
-        # Errors that are not the rejection of an overloaded server: a demo with one of these has failed.
+        # Errors other than overload rejections; the demo fails if there are any.
         self.surprises: list[str] = []
 
     def end_second(self) -> Counts:
-        """Close the running second and return it."""
+        """Finish the current second and return its counts."""
         ended, self.now = self.now, Counts()
         self.total.add(ended)
         self.peak_attempts = max(self.peak_attempts, ended.attempts)

@@ -1,4 +1,4 @@
-"""Shell: commands that users write themselves."""
+"""Shell: user-defined commands."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 
-from motorlite._api.command_cursor import AsyncCommandCursor
 from motorlite._api.constants import CursorType
-from motorlite._api.cursor_limits import CursorLimits
-from motorlite._api.server_cursor import GetMoreOptions
-from motorlite._api.validation import converted, instance, mapping, server_milliseconds
-from motorlite._operations.aggregate import waits_for_data
+from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+from motorlite._api.cursors.limits import CursorLimits
+from motorlite._api.cursors.server_cursor import GetMoreOptions
+from motorlite._base.arguments import converted, instance, mapping, server_milliseconds
+from motorlite._operations.reads.aggregate import waits_for_data
 from motorlite._operations.run_command import RunCommand, RunCursorCommand
 from motorlite.errors import AutoReconnect, OperationFailure
 from motorlite.read_preferences import ReadPreference, as_read_preference
@@ -20,17 +20,16 @@ from motorlite.read_preferences import ReadPreference, as_read_preference
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from motorlite._api.core import CoreLike
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
     from motorlite._api.typings import TimeoutMode
-    from motorlite._execution.session import Session
-    from motorlite.deadline import Deadline
-    from motorlite.read_preferences import _ServerMode
+    from motorlite._client.core import Core
+    from motorlite._execution.call import Call
+    from motorlite.read_preferences import ServerMode
 
 
 def command_document(command: Any, value: Any, comment: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A command as a new document: its name and value, or the whole of it, then `comment` and `options`."""
+    """Return a command as a new document: its name and value, or the whole command, then `comment` and `options`."""
     document = {command: value} if isinstance(command, str) else dict(converted("command", command, mapping))
     if comment is not None:
         document["comment"] = comment
@@ -39,7 +38,7 @@ def command_document(command: Any, value: Any, comment: Any, options: Mapping[st
 
 
 class UserCommand:
-    """One command of a user: how it is read and which of its errors are no errors."""
+    """One user-defined command, with its codec options and the errors that it accepts."""
 
     __slots__ = ("_allowed_errors", "_check", "_codec_options", "_database", "_document", "_read_preference")
 
@@ -48,7 +47,7 @@ class UserCommand:
         database: str,
         document: dict[str, Any],
         *,
-        read_preference: _ServerMode | None = None,
+        read_preference: ServerMode | None = None,
         codec_options: CodecOptions[Any] | None = None,
         check: bool = True,
         allowed_errors: Sequence[str | int] | None = None,
@@ -59,14 +58,14 @@ class UserCommand:
             instance("codec_options", codec_options, CodecOptions)
         self._database = database
         self._document = document
-        # Run command specification: the database's own preference is not used.
+        # Run command specification: the database's read preference does not apply.
         self._read_preference = read_preference or ReadPreference.PRIMARY
         self._codec_options = codec_options
         self._check = check
         self._allowed_errors = allowed_errors or ()
 
-    async def execute(self, core: CoreLike, session: Session | None, deadline: Deadline) -> Any:
-        """The server's reply."""
+    async def execute(self, core: Core, call: Call) -> dict[str, Any] | Mapping[str, Any]:
+        """Execute the command and return the server's reply."""
         options = self._codec_options or DEFAULT_CODEC_OPTIONS
         operation = RunCommand(
             self._database,
@@ -76,19 +75,18 @@ class UserCommand:
             codec_options=options,
         )
         try:
-            reply = await core.executor.execute(operation, session, deadline)
+            return await core.executor.execute(operation, call)
         except (OperationFailure, AutoReconnect) as error:
             details = self._reply_of(error)
             if details is None:
                 raise
             return details
-        return reply
 
     def _reply_of(self, error: OperationFailure | AutoReconnect) -> Mapping[str, Any] | None:
-        """The reply that `error` was made from, when the caller asked for it, else None."""
+        """Return the reply behind `error` if the caller asked for it, else None."""
         details = error.details
         if isinstance(details, Mapping) and details.get("ok") == 0:
-            # What else a malformed reply may have there could not even be looked for in a set.
+            # A malformed reply may have unhashable values here, which a set lookup rejects.
             both = (details.get("code"), details.get("errmsg"))
             known = [one for one in both if isinstance(one, int) or type(one) is str]
             if not self._check or any(one in self._allowed_errors for one in known):
@@ -97,13 +95,13 @@ class UserCommand:
 
 
 def cursor_of_command(
-    core: CoreLike,
+    core: Core,
     settings: Settings,
     database: str,
     document: dict[str, Any],
     session: AsyncClientSession | None,
     *,
-    read_preference: _ServerMode | None,
+    read_preference: ServerMode | None,
     codec_options: CodecOptions[Any] | None,
     cursor_type: int | None,
     comment: Any,
@@ -112,7 +110,7 @@ def cursor_of_command(
     timeout_ms: float | None,
     timeout_mode: TimeoutMode | None,
 ) -> AsyncCommandCursor[Any]:
-    """The cursor of a command (run command specification, "runCursorCommand")."""
+    """Create the cursor of a command (run command specification, "runCursorCommand")."""
     if read_preference is not None:
         read_preference = converted("read_preference", read_preference, as_read_preference)
     if codec_options is not None:
@@ -130,7 +128,7 @@ def cursor_of_command(
     preference = read_preference or ReadPreference.PRIMARY
     options = codec_options or settings.codec_options
 
-    def make(deadline: Deadline) -> RunCursorCommand:
+    def make() -> RunCursorCommand:
         return RunCursorCommand(
             database,
             document,

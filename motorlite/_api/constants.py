@@ -1,4 +1,4 @@
-"""Pure: names for what the server knows by number or by a short string."""
+"""Pure: names for the server's numeric and string constants."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ GEOSPHERE: Final = "2dsphere"
 
 
 class CursorType:
-    """What a query does at its end, as `cursor_type` of `find`.
+    """The behaviour of a query at its end, as `cursor_type` of `find`.
 
     Attributes:
-        NON_TAILABLE: It ends.
-        TAILABLE: It stays open and can be continued when a capped collection has grown.
-        TAILABLE_AWAIT: Like TAILABLE, and the server waits a little for new documents.
+        NON_TAILABLE: The cursor ends.
+        TAILABLE: The cursor stays open and can continue after a capped collection has grown.
+        TAILABLE_AWAIT: Like TAILABLE, and the server waits briefly for new documents.
     """
+
+    __module__ = "motorlite"
 
     NON_TAILABLE: Final = 0
     TAILABLE: Final = 2
@@ -38,12 +40,14 @@ class CursorType:
 
 
 class ReturnDocument:
-    """Which version of a document `find_one_and_update` and `find_one_and_replace` return.
+    """The version of a document that `find_one_and_update` and `find_one_and_replace` return.
 
     Attributes:
-        BEFORE: As it was before the write.
-        AFTER: As it is after the write.
+        BEFORE: The document before the write.
+        AFTER: The document after the write.
     """
+
+    __module__ = "motorlite"
 
     BEFORE: Final = False
     AFTER: Final = True

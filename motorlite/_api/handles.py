@@ -1,41 +1,41 @@
-"""Shell: client, database and collection as users hold them.
+"""Shell: the public client, database and collection objects.
 
-They are made from each other and lead back to each other (`client.db.coll.database.client`), so their types
-need each other, and they share one module; what they execute is in the modules below.
+They are created from each other and reference each other (`client.db.coll.database.client`), so their types need each
+other and share one module. The modules below implement their operations.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack, overload
-
-from bson.dbref import DBRef
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from motorlite._api import missing
-from motorlite._api.client_base import ClientBase
-from motorlite._api.collection_find_and_modify import CollectionFindAndModify
-from motorlite._api.collection_indexes import CollectionIndexes
-from motorlite._api.collection_reads import CollectionReads
-from motorlite._api.collection_search_indexes import CollectionSearchIndexes
-from motorlite._api.collection_writes import CollectionWrites
-from motorlite._api.composition import Core
-from motorlite._api.database_base import DatabaseBase, name_of
+from motorlite._api.arguments.names import collection_name, database_name
+from motorlite._api.client import ClientBase
+from motorlite._api.collection.find_and_modify import CollectionFindAndModify
+from motorlite._api.collection.indexes import CollectionIndexes
+from motorlite._api.collection.reads import CollectionReads
+from motorlite._api.collection.search_indexes import CollectionSearchIndexes
+from motorlite._api.collection.writes import CollectionWrites
+from motorlite._api.database import DatabaseBase, name_of
 from motorlite._api.missing import no_attribute
 from motorlite._api.typings import DocumentT, OtherDocumentT
-from motorlite._api.validation import collection_name, database_name, instance
+from motorlite._base.arguments import instance
+from motorlite._base.values import format_address
+from motorlite._client.core import Core
+from motorlite._options.options import client_options
 from motorlite.errors import ConfigurationError
-from motorlite.options import client_options
-from motorlite.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bson.codec_options import CodecOptions, TypeRegistry
 
-    from motorlite._api.method_options import CreateCollectionOptions
+    from motorlite._api.arguments.method_options import CreateCollectionOptions
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
-    from motorlite.concerns import ReadConcern, WriteConcern
-    from motorlite.read_preferences import _ServerMode
+    from motorlite.read_concern import ReadConcern
+    from motorlite.read_preferences import ServerMode
+    from motorlite.write_concern import WriteConcern
 
 
 class AsyncCollection(
@@ -45,21 +45,23 @@ class AsyncCollection(
     CollectionIndexes[DocumentT],
     CollectionSearchIndexes[DocumentT],
 ):
-    """A collection: ``database["name"]`` or ``database.name``. Making one sends nothing.
+    """A collection: ``database["name"]`` or ``database.name``. Creating one sends nothing.
 
     Args:
         database: Its database.
         name: Its name.
-        codec_options: How documents are encoded and decoded; the database's by default.
-        read_preference: Which servers read; the database's by default.
-        write_concern: Which acknowledgement writes wait for; the database's by default.
-        read_concern: Which isolation reads ask for; the database's by default.
-        timeoutMS: The limit of each operation; 0 for no limit; the database's by default.
+        codec_options: Codec options for encoding and decoding documents; the database's by default.
+        read_preference: The servers to read from; the database's by default.
+        write_concern: The acknowledgement that writes wait for; the database's by default.
+        read_concern: The isolation level that reads ask for; the database's by default.
+        timeoutMS: Time limit of each operation; 0 for no limit; the database's by default.
 
     Raises:
         TypeError, ValueError: An argument is wrong.
-        InvalidName: `name` is not allowed.
+        InvalidName: `name` is invalid.
     """
+
+    __module__ = "motorlite"
 
     __slots__ = ("_database",)
 
@@ -68,7 +70,7 @@ class AsyncCollection(
         database: AsyncDatabase[Any],
         name: str,
         codec_options: CodecOptions[DocumentT] | None = None,
-        read_preference: _ServerMode | None = None,
+        read_preference: ServerMode | None = None,
         write_concern: WriteConcern | None = None,
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
@@ -80,14 +82,14 @@ class AsyncCollection(
 
     @property
     def database(self) -> AsyncDatabase[DocumentT]:
-        """The database that the collection is in."""
+        """The database of the collection."""
         return self._database
 
     @overload
     def with_options(
         self,
         codec_options: None = None,
-        read_preference: _ServerMode | None = ...,
+        read_preference: ServerMode | None = ...,
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
@@ -97,7 +99,7 @@ class AsyncCollection(
     def with_options(
         self,
         codec_options: CodecOptions[OtherDocumentT],
-        read_preference: _ServerMode | None = ...,
+        read_preference: ServerMode | None = ...,
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
@@ -106,12 +108,12 @@ class AsyncCollection(
     def with_options(
         self,
         codec_options: CodecOptions[Any] | None = None,
-        read_preference: _ServerMode | None = None,
+        read_preference: ServerMode | None = None,
         write_concern: WriteConcern | None = None,
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
     ) -> AsyncCollection[Any]:
-        """The same collection with other settings; those that are None stay.
+        """Return the same collection with other settings. None keeps a setting.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -125,58 +127,38 @@ class AsyncCollection(
         return made
 
     def __getitem__(self, name: str) -> AsyncCollection[DocumentT]:
-        """The collection ``"this.name"``, with the same settings."""
+        """Return the collection ``"this.name"``, with the same settings."""
         return self._with_settings(f"{self._name}.{name}", self._settings)
 
     def __getattr__(self, name: str) -> AsyncCollection[DocumentT]:
-        """The collection ``"this.name"``; use item access for a name that starts with an underscore."""
+        """Return the collection ``"this.name"``. Use item access if the name starts with an underscore."""
         if name.startswith("_") or name in missing.COLLECTION:
             instead = f"; a collection of that name is collection[{name!r}]"
             raise no_attribute("AsyncCollection", name, missing.COLLECTION, instead)
         return self[name]
-
-    if not TYPE_CHECKING:  # type checkers report the call by themselves, and go on
-
-        def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-            """Refuse a call: what looked like a method is a collection."""
-            name = self._name.rpartition(".")[2]
-            raise TypeError(
-                f"AsyncCollection is not callable: there is no method {name!r}, "
-                f"so it was taken for the collection {self.full_name!r}"
-            )
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AsyncCollection):
-            return NotImplemented
-        return self._database == other._database and self._name == other._name
-
-    def __hash__(self) -> int:
-        return hash((self._database, self._name))
-
-    def __bool__(self) -> bool:  # not NoReturn: type checkers would skip what follows a truth test
-        """Refuse a truth test, which is mostly a forgotten ``is not None``."""
-        raise NotImplementedError("a collection is neither true nor false; compare with None instead")
 
     def __repr__(self) -> str:
         return f"AsyncCollection({self._database!r}, {self._name!r})"
 
 
 class AsyncDatabase(DatabaseBase[DocumentT]):
-    """A database: ``client["name"]`` or ``client.name``. Making one sends nothing.
+    """A database: ``client["name"]`` or ``client.name``. Creating one sends nothing.
 
     Args:
         client: Its client.
         name: Its name.
-        codec_options: How documents are encoded and decoded; the client's by default.
-        read_preference: Which servers read; the client's by default.
-        write_concern: Which acknowledgement writes wait for; the client's by default.
-        read_concern: Which isolation reads ask for; the client's by default.
-        timeoutMS: The limit of each operation; 0 for no limit; the client's by default.
+        codec_options: Codec options for encoding and decoding documents; the client's by default.
+        read_preference: The servers to read from; the client's by default.
+        write_concern: The acknowledgement that writes wait for; the client's by default.
+        read_concern: The isolation level that reads ask for; the client's by default.
+        timeoutMS: Time limit of each operation; 0 for no limit; the client's by default.
 
     Raises:
         TypeError, ValueError: An argument is wrong.
-        InvalidName: `name` is not allowed.
+        InvalidName: `name` is invalid.
     """
+
+    __module__ = "motorlite"
 
     __slots__ = ("_client",)
 
@@ -185,7 +167,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         client: AsyncMongoClient[Any],
         name: str,
         codec_options: CodecOptions[DocumentT] | None = None,
-        read_preference: _ServerMode | None = None,
+        read_preference: ServerMode | None = None,
         write_concern: WriteConcern | None = None,
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
@@ -204,7 +186,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
     def with_options(
         self,
         codec_options: None = None,
-        read_preference: _ServerMode | None = ...,
+        read_preference: ServerMode | None = ...,
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
@@ -214,7 +196,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
     def with_options(
         self,
         codec_options: CodecOptions[OtherDocumentT],
-        read_preference: _ServerMode | None = ...,
+        read_preference: ServerMode | None = ...,
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
@@ -223,12 +205,12 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
     def with_options(
         self,
         codec_options: CodecOptions[Any] | None = None,
-        read_preference: _ServerMode | None = None,
+        read_preference: ServerMode | None = None,
         write_concern: WriteConcern | None = None,
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
     ) -> AsyncDatabase[Any]:
-        """The same database with other settings; those that are None stay.
+        """Return the same database with other settings. None keeps a setting.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -242,7 +224,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         self,
         name: str,
         codec_options: None = None,
-        read_preference: _ServerMode | None = ...,
+        read_preference: ServerMode | None = ...,
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
@@ -253,7 +235,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         self,
         name: str,
         codec_options: CodecOptions[OtherDocumentT],
-        read_preference: _ServerMode | None = ...,
+        read_preference: ServerMode | None = ...,
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
@@ -263,66 +245,57 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         self,
         name: str,
         codec_options: CodecOptions[Any] | None = None,
-        read_preference: _ServerMode | None = None,
+        read_preference: ServerMode | None = None,
         write_concern: WriteConcern | None = None,
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
     ) -> AsyncCollection[Any]:
-        """A collection of this database; settings that are None are the database's.
+        """Return a collection of this database. Settings that are None come from the database.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
-            InvalidName: `name` is not allowed.
+            InvalidName: `name` is invalid.
         """
         return AsyncCollection(self, name, codec_options, read_preference, write_concern, read_concern, timeoutMS)
 
     def __getitem__(self, name: str) -> AsyncCollection[DocumentT]:
-        """A collection of this database."""
+        """Return a collection of this database."""
         return AsyncCollection(self, name)
 
     def __getattr__(self, name: str) -> AsyncCollection[DocumentT]:
-        """A collection of this database; use item access for a name that starts with an underscore."""
+        """Return a collection of this database. Use item access if the name starts with an underscore."""
         if name.startswith("_") or name in missing.DATABASE:
             instead = f"; a collection of that name is database[{name!r}]"
             raise no_attribute("AsyncDatabase", name, missing.DATABASE, instead)
         return self[name]
 
-    if not TYPE_CHECKING:  # type checkers report the call by themselves, and go on
-
-        def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-            """Refuse a call: what looked like a method is a database."""
-            raise TypeError(
-                f"AsyncDatabase is not callable: AsyncMongoClient has no method {self._name!r}, "
-                "so it was taken for the database of that name"
-            )
-
     async def create_collection(
         self,
         name: str,
         codec_options: CodecOptions[Any] | None = None,
-        read_preference: _ServerMode | None = None,
+        read_preference: ServerMode | None = None,
         write_concern: WriteConcern | None = None,
         read_concern: ReadConcern | None = None,
         session: AsyncClientSession | None = None,
         check_exists: bool | None = True,
         **options: Unpack[CreateCollectionOptions],
     ) -> AsyncCollection[Any]:
-        """Create a collection or view, and return it; without options the first insert does as much.
+        """Create a collection or view, and return it. Without options, the first insert has the same effect.
 
         Args:
             name: Its name.
-            codec_options: Of the returned collection; as the following: the database's by default.
-            read_preference: Of the returned collection.
-            write_concern: Of the returned collection, and of the command.
-            read_concern: Of the returned collection.
+            codec_options: For the returned collection. The default of this and the next three is the database's.
+            read_preference: For the returned collection.
+            write_concern: For the returned collection and the create command.
+            read_concern: For the returned collection.
             session: The session to use.
-            check_exists: Look first whether there is such a collection.
+            check_exists: Check first whether the collection exists.
             options: See `CreateCollectionOptions`.
 
         Raises:
-            TypeError, ValueError: An argument is wrong; the message says what is allowed.
-            InvalidName: `name` is not allowed.
-            CollectionInvalid: There is such a collection.
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            InvalidName: `name` is invalid.
+            CollectionInvalid: The collection already exists.
             PyMongoError: The operation failed.
 
         Retries: overload errors (up to 5, with backoff); after a network error only the look at existing
@@ -343,13 +316,13 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         comment: Any = None,
         timeoutMS: float | None = None,
     ) -> dict[str, Any]:
-        """Drop a collection and return the server's reply. One that does not exist is no error.
+        """Drop a collection and return the server's reply. A missing collection is not an error.
 
         Args:
             name_or_collection: The collection or its name.
             session: The session to use.
             comment: Shown in the server's log and profile.
-            timeoutMS: The limit of the whole operation; 0 for no limit.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
 
         Raises:
             TypeError: Not a collection and not a name.
@@ -359,79 +332,40 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         """
         return await self[name_of(name_or_collection)]._drop(session, comment, timeoutMS)
 
-    async def dereference(
-        self,
-        dbref: DBRef,
-        session: AsyncClientSession | None = None,
-        comment: Any = None,
-        timeoutMS: float | None = None,
-    ) -> DocumentT | None:
-        """The document that a DBRef refers to, or None.
-
-        Args:
-            dbref: A reference into this database.
-            session: The session to use.
-            comment: Shown in the server's log and profile.
-            timeoutMS: The limit of the whole operation; 0 for no limit.
-
-        Raises:
-            TypeError: Not a DBRef.
-            ValueError: It refers to another database.
-            PyMongoError: The operation failed.
-
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
-        """
-        instance("dbref", dbref, DBRef)
-        if dbref.database is not None and dbref.database != self._name:
-            raise ValueError(f"dbref={dbref!r} is wrong; allowed: a reference into the database {self._name!r}")
-        return await self[dbref.collection].find_one(
-            {"_id": dbref.id}, session=session, comment=comment, timeoutMS=timeoutMS
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AsyncDatabase):
-            return NotImplemented
-        return self._client == other._client and self._name == other._name
-
-    def __hash__(self) -> int:
-        return hash((self._client, self._name))
-
-    def __bool__(self) -> bool:  # not NoReturn: type checkers would skip what follows a truth test
-        """Refuse a truth test, which is mostly a forgotten ``is not None``."""
-        raise NotImplementedError("a database is neither true nor false; compare with None instead")
-
     def __repr__(self) -> str:
         return f"AsyncDatabase({self._client!r}, {self._name!r})"
 
 
 class AsyncMongoClient(ClientBase[DocumentT]):
-    """A client of one deployment. Making one sends nothing; its first operation binds it to the event loop.
+    """A client of one deployment. Creating one sends nothing. Its first operation binds it to the event loop.
 
     Use ``async with AsyncMongoClient(...) as client``, or `close` it.
 
-    What each method says of its retries holds by default: `retryReads` and `retryWrites` turn retries off,
-    `maxAdaptiveRetries` sets how many an overload may cause, with a timeout network errors and failovers are retried
-    as often as it allows, and retryable writes need a replica set or a sharded cluster.
+    The retry behaviour in each method's documentation holds by default. `retryReads` and `retryWrites` turn retries
+    off. `maxAdaptiveRetries` sets the maximum number of retries after overload errors. With a timeout, network errors
+    and failovers are retried as often as time permits. Retryable writes need a replica set or a sharded cluster.
 
     Args:
-        host: A connection string, ``"host[:port],..."``, or a list of hosts; localhost by default. The records of
-            ``mongodb+srv://`` are looked up by the first operation, which raises ConfigurationError when that fails.
-        port: The port of hosts that are given without one; 27017 by default.
-        document_class: What documents are decoded to; dict by default.
+        host: A connection string, ``"host[:port],..."``, or a list of hosts; localhost by default. The first operation
+            looks up the records of ``mongodb+srv://`` and raises ConfigurationError if that fails.
+        port: The port of hosts without one; 27017 by default.
+        document_class: The class of decoded documents; dict by default.
         tz_aware: Decode times with the time zone UTC.
         connect: Has no effect: see `aconnect`.
         type_registry: Encoders and decoders of custom types.
-        kwargs: The options of connection strings by their names (`timeoutMS`, `maxPoolSize`, `retryWrites`
-            ...), which win over those in `host`, and options that are objects (PyMongo's are accepted where it has such
-            a class): `event_listeners`, `server_api`, `driver`, `overload_policy`, `server_selector` (a function that
-            is given the server descriptions that suit an operation, and returns a list of those that it may go to; when
-            it raises, or returns something else, the operation fails with a ConfigurationError, whose cause is what it
-            raised).
+        kwargs: Connection string options by name (`timeoutMS`, `maxPoolSize`, `retryWrites` ...), which override those
+            in `host`, and options that are objects (PyMongo's are accepted if it has such a class): `event_listeners`,
+            `server_api`, `driver`, `overload_policy`, `server_selector`. A server selector is a function that takes the
+            descriptions of the servers suitable for an operation, and returns a list of those that the operation may
+            use. If it raises or returns anything else, the operation fails with a ConfigurationError, whose cause is
+            the function's exception.
 
     Raises:
         InvalidURI: The connection string is malformed.
         ConfigurationError: An option is unknown or wrong, or options contradict each other.
     """
+
+    __module__ = "motorlite"
 
     __slots__ = ()
 
@@ -461,7 +395,7 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         self,
         name: str | None = None,
         codec_options: None = None,
-        read_preference: _ServerMode | None = ...,
+        read_preference: ServerMode | None = ...,
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
@@ -473,7 +407,7 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         name: str | None = None,
         *,
         codec_options: CodecOptions[OtherDocumentT],
-        read_preference: _ServerMode | None = ...,
+        read_preference: ServerMode | None = ...,
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
@@ -483,25 +417,25 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         self,
         name: str | None = None,
         codec_options: CodecOptions[Any] | None = None,
-        read_preference: _ServerMode | None = None,
+        read_preference: ServerMode | None = None,
         write_concern: WriteConcern | None = None,
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
     ) -> AsyncDatabase[Any]:
-        """A database; settings that are None are the client's.
+        """Return a database. Settings that are None come from the client.
 
         Args:
             name: Its name; None for the default database of the connection string.
-            codec_options: How documents are encoded and decoded.
-            read_preference: Which servers read.
-            write_concern: Which acknowledgement writes wait for.
-            read_concern: Which isolation reads ask for.
-            timeoutMS: The limit of each operation; 0 for no limit.
+            codec_options: Codec options for encoding and decoding documents.
+            read_preference: The servers to read from.
+            write_concern: The acknowledgement that writes wait for.
+            read_concern: The isolation level that reads ask for.
+            timeoutMS: Time limit of each operation; 0 for no limit.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
-            InvalidName: `name` is not allowed.
-            ConfigurationError: There is no default database.
+            InvalidName: `name` is invalid.
+            ConfigurationError: The connection string has no default database.
         """
         if name is None:
             name = self._options.database
@@ -513,20 +447,20 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         self,
         default: str | None = None,
         codec_options: CodecOptions[Any] | None = None,
-        read_preference: _ServerMode | None = None,
+        read_preference: ServerMode | None = None,
         write_concern: WriteConcern | None = None,
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
     ) -> AsyncDatabase[Any]:
-        """The default database of the connection string; settings that are None are the client's.
+        """Return the default database of the connection string. Settings that are None come from the client.
 
         Args:
-            default: The name to use when there is none.
-            codec_options: How documents are encoded and decoded.
-            read_preference: Which servers read.
-            write_concern: Which acknowledgement writes wait for.
-            read_concern: Which isolation reads ask for.
-            timeoutMS: The limit of each operation; 0 for no limit.
+            default: The name to use if the connection string has none.
+            codec_options: Codec options for encoding and decoding documents.
+            read_preference: The servers to read from.
+            write_concern: The acknowledgement that writes wait for.
+            read_concern: The isolation level that reads ask for.
+            timeoutMS: Time limit of each operation; 0 for no limit.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -537,11 +471,11 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         return made if codec_options is None else made.with_options(codec_options)
 
     def __getitem__(self, name: str) -> AsyncDatabase[DocumentT]:
-        """A database."""
+        """Return a database."""
         return AsyncDatabase(self, name)
 
     def __getattr__(self, name: str) -> AsyncDatabase[DocumentT]:
-        """A database; use item access for a name that starts with an underscore."""
+        """Return a database. Use item access if the name starts with an underscore."""
         if name.startswith("_") or name in missing.CLIENT:
             instead = f"; a database of that name is client[{name!r}]"
             raise no_attribute("AsyncMongoClient", name, missing.CLIENT, instead)

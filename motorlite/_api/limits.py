@@ -1,7 +1,7 @@
-"""Shell: how long an operation may run (client-side operations timeout, and the caller's own cancel scopes).
+"""Shell: time limits of operations (client-side operations timeout, and the caller's own cancel scopes).
 
-A duration is given in milliseconds as `timeoutMS` or in seconds to `motorlite.timeout`; inside it is a float
-of seconds, None where nothing was set and infinity where 0 asked for no limit.
+Callers pass milliseconds as `timeoutMS` or seconds to `motorlite.timeout`. Internally a duration is a float of seconds,
+None if unset, and infinity if 0 asked for no limit.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 from anyio import current_time
 
-from motorlite.deadline import NO_DEADLINE, Deadline
+from motorlite._base.arguments import wrong
+from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from motorlite._api.core import CoreLike
+    from motorlite._client.core import Core
 
 
 class _Limit:
-    """The innermost `motorlite.timeout` block: when it ends, and how long it was meant to be (seconds)."""
+    """The innermost `motorlite.timeout` block: its end, and its intended duration (seconds)."""
 
     __slots__ = ("expires_at", "seconds")
 
@@ -37,13 +38,13 @@ _block: ContextVar[_Limit | None] = ContextVar("motorlite.timeout", default=None
 
 @contextmanager
 def timeout(seconds: float | None) -> Iterator[None]:
-    """Limit everything that is executed in a ``with`` block, all operations together.
+    """Limit all operations in a ``with`` block together.
 
-    The limit wins over `timeoutMS` of client, database and collection, and bounds a `timeoutMS` that is given
-    to a single operation. A block inside another cannot last longer than the outer one.
+    The limit overrides `timeoutMS` of client, database and collection, and caps the `timeoutMS` of a single
+    operation. An inner block cannot last longer than the outer one.
 
     Args:
-        seconds: How long; 0 lifts inherited limits, None changes nothing.
+        seconds: The limit; 0 lifts inherited limits, None changes nothing.
 
     Raises:
         TypeError: `seconds` is not a number.
@@ -59,7 +60,7 @@ def timeout(seconds: float | None) -> Iterator[None]:
     try:
         now = current_time()
     except RuntimeError as error:
-        raise InvalidOperation("motorlite.timeout() must be entered while an event loop is running") from error
+        raise InvalidOperation("motorlite.timeout() needs a running event loop") from error
     outer = _block.get()
     limit = _Limit(now + duration, duration)
     if outer is not None:
@@ -71,16 +72,19 @@ def timeout(seconds: float | None) -> Iterator[None]:
         _block.reset(token)
 
 
+timeout.__module__ = "motorlite"
+
+
 def _duration(name: str, value: float, unit: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}={value!r} is wrong; allowed: a number, 0 for no limit")
+        raise TypeError(wrong(f"{name}", value, "a number, 0 for no limit"))
     if value < 0 or isnan(value):
-        raise ValueError(f"{name}={value!r} is wrong; allowed: 0 for no limit, or a positive number")
+        raise ValueError(wrong(f"{name}", value, "0 for no limit, or a positive number"))
     return value * unit if value else inf
 
 
 def duration_from_ms(timeout_ms: float) -> float:
-    """`timeoutMS` as seconds; 0 becomes infinity. Raises TypeError and ValueError."""
+    """Convert `timeoutMS` to seconds; 0 becomes infinity. Raises TypeError and ValueError."""
     return _duration("timeoutMS", timeout_ms, 0.001)
 
 
@@ -89,13 +93,13 @@ def is_timeout_set(inherited: float | None, timeout_ms: float | None) -> bool:
     return timeout_ms is not None or inherited is not None or _block.get() is not None
 
 
-def deadline(core: CoreLike, inherited: float | None, timeout_ms: float | None = None) -> Deadline:
-    """The deadline of an operation that starts now.
+def deadline(core: Core, inherited: float | None, timeout_ms: float | None = None) -> Deadline:
+    """Return the deadline of an operation that starts now.
 
     Args:
-        core: Knows the time and the enclosing cancel scope.
+        core: Provides the time and the enclosing cancel scope.
         inherited: Seconds, from client, database or collection.
-        timeout_ms: What the caller of this one operation asked for.
+        timeout_ms: The timeoutMS of this one call.
     """
     block = _block.get()
     scope = core.scope_deadline()
@@ -108,20 +112,20 @@ def deadline(core: CoreLike, inherited: float | None, timeout_ms: float | None =
     return NO_DEADLINE if scope == inf else Deadline(inf, scope)
 
 
-def _from_now(core: CoreLike, seconds: float, block: _Limit | None, scope: float) -> Deadline:
+def _from_now(core: Core, seconds: float, block: _Limit | None, scope: float) -> Deadline:
     expires_at = core.now() + seconds
     if block is not None:
         expires_at, seconds = min(expires_at, block.expires_at), min(seconds, block.seconds)
     return Deadline(expires_at, scope, seconds, is_set=True)
 
 
-def refreshed(core: CoreLike, seconds: float) -> Deadline:
-    """A whole new `seconds` for one iteration of a cursor, bounded by the block and the scope around it."""
+def refreshed(core: Core, seconds: float) -> Deadline:
+    """Return a deadline of `seconds` from now for one cursor iteration, capped by the enclosing block and scope."""
     return _from_now(core, seconds, _block.get(), core.scope_deadline())
 
 
-def continued(core: CoreLike, lifetime: Deadline) -> Deadline:
-    """The deadline of a later step under `lifetime`: its own end, or that of the block around the step."""
+def continued(core: Core, lifetime: Deadline) -> Deadline:
+    """Return the deadline of a later step under `lifetime`: its own end, or the end of the block around the step."""
     block = _block.get()
     scope = core.scope_deadline()
     if block is None and scope == lifetime.scope_expires_at:
@@ -131,8 +135,8 @@ def continued(core: CoreLike, lifetime: Deadline) -> Deadline:
     return Deadline(block.expires_at, scope, block.seconds)
 
 
-def for_close(core: CoreLike, seconds: float, timeout_ms: float | None = None) -> Deadline:
-    """The deadline of a cursor's close: refreshed, also when that of the cursor or the block has passed."""
+def for_close(core: Core, seconds: float, timeout_ms: float | None = None) -> Deadline:
+    """Return the deadline of a cursor's close: restarted, even if the cursor's or the block's has passed."""
     scope = core.scope_deadline()
     block = _block.get()
     if timeout_ms is not None:

@@ -1,4 +1,4 @@
-"""Pure: the features of PyMongo that are not there yet, by the names with which programs ask for them."""
+"""Pure: PyMongo features that motorlite does not have yet, by attribute name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Not to be taken for databases and collections: the error would then be that these cannot be called.
+# Listed here so that they do not become databases and collections. Otherwise the error would say "not callable".
 CLIENT: Final = {"bulk_write": "client bulk writes", "watch": "change streams"}
 DATABASE: Final = {"watch": "change streams"}
 COLLECTION: Final = {
@@ -22,11 +22,11 @@ SESSION: Final = dict.fromkeys(
 
 
 class MissingFeature(AttributeError, NotImplementedError):
-    """A feature of PyMongo that motorlite does not have yet; `hasattr` is False for its name."""
+    """A feature of PyMongo that motorlite does not have yet. `hasattr` returns False for its name."""
 
 
 def no_attribute(owner: str, name: str, features: Mapping[str, str], instead: str = "") -> AttributeError:
-    """The error for an attribute that `owner` does not have; `instead` is a clause that says what to write."""
+    """Return the error for an attribute that `owner` lacks. `instead` is a clause that suggests a replacement."""
     if name in features:
         return MissingFeature(f"{owner} has no {name!r} yet: motorlite does not support {features[name]}{instead}")
     return AttributeError(f"{owner} has no attribute {name!r}{instead}")

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
 
 from bson.timestamp import Timestamp
 
 from motorlite._api.missing import SESSION, no_attribute
-from motorlite._api.validation import boolean, converted, instance, wrong
-from motorlite._execution.session import Session, newest_cluster_time
+from motorlite._api.typings import ClientT_co
+from motorlite._base.arguments import boolean, converted, instance, wrong
+from motorlite._sessions.session import Session, newest_cluster_time
 from motorlite.errors import ConfigurationError, InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from types import TracebackType
 
-    from motorlite._api.core import CoreLike
+    from motorlite._client.core import Core
 
 
 class SessionOptions:
-    """What a session was started with.
+    """The options of a session.
 
     Attributes:
         causal_consistency: Whether reads observe the session's earlier operations.
     """
+
+    __module__ = "motorlite"
 
     __slots__ = ("causal_consistency",)
 
@@ -34,16 +37,18 @@ class SessionOptions:
         self.causal_consistency: bool = causal_consistency is None or causal_consistency
 
 
-class AsyncClientSession:
-    """A logical session: pass it as `session=` to the operations that belong together.
+class AsyncClientSession(Generic[ClientT_co]):
+    """A logical session. Pass it as `session=` to operations that belong together.
 
-    Made by `AsyncMongoClient.start_session`; use it in ``async with``, or call `end_session`. Operations of
-    one session must not run at the same time.
+    Created by `AsyncMongoClient.start_session`. Use it in ``async with``, or call `end_session`. Operations of one
+    session must not run at the same time.
     """
+
+    __module__ = "motorlite"
 
     __slots__ = ("_client", "_core", "_has_ended", "_options", "_state")
 
-    def __init__(self, client: Any, core: CoreLike, options: SessionOptions) -> None:
+    def __init__(self, client: ClientT_co, core: Core, options: SessionOptions) -> None:
         self._client = client
         self._core = core
         self._options = options
@@ -59,13 +64,13 @@ class AsyncClientSession:
         await self.end_session()
 
     @property
-    def client(self) -> Any:
+    def client(self) -> ClientT_co:
         """The client that started this session."""
         return self._client
 
     @property
     def options(self) -> SessionOptions:
-        """What the session was started with."""
+        """The options that the session was started with."""
         return self._options
 
     @property
@@ -84,7 +89,7 @@ class AsyncClientSession:
         state = self._state
         if state.server_session is None:
             self._core.enter()
-            # Any pooled session will do: the server makes one that has expired anew.
+            # Any pooled session works: the server recreates an expired one.
             state.server_session = self._core.sessions.acquire(self._core.now(), None)
         return state.server_session.lsid
 
@@ -99,23 +104,23 @@ class AsyncClientSession:
         return self._state.operation_time
 
     def advance_cluster_time(self, cluster_time: Mapping[str, Any]) -> None:
-        """Move `cluster_time` forward, to that of another session.
+        """Advance `cluster_time` to that of another session.
 
         Raises:
-            TypeError: Not a mapping.
-            ValueError: Not a `$clusterTime` document.
+            TypeError: `cluster_time` is not a mapping.
+            ValueError: `cluster_time` is not a `$clusterTime` document.
         """
-        allowed = "a $clusterTime document, which has a Timestamp as clusterTime"
+        allowed = "a $clusterTime document, with a Timestamp as clusterTime"
         instance("cluster_time", cluster_time, Mapping, allowed)
         if not isinstance(cluster_time.get("clusterTime"), Timestamp):
             raise ValueError(wrong("cluster_time", cluster_time, allowed))
         self._state.cluster_time = newest_cluster_time(self._state.cluster_time, cluster_time)
 
     def advance_operation_time(self, operation_time: Timestamp) -> None:
-        """Move `operation_time` forward, to that of another session.
+        """Advance `operation_time` to that of another session.
 
         Raises:
-            TypeError: Not a Timestamp.
+            TypeError: `operation_time` is not a Timestamp.
         """
         instance("operation_time", operation_time, Timestamp)
         known = self._state.operation_time
@@ -123,52 +128,50 @@ class AsyncClientSession:
             self._state.operation_time = operation_time
 
     async def end_session(self) -> None:
-        """End the session. It sends nothing: the server session goes back to the client's pool, once."""
+        """End the session. Sends nothing: the server session returns to the client's pool, once."""
         if not self._has_ended:
             self._has_ended = True
             if self._state.server_session is not None:
                 self._core.executor.release(self._state)
 
     def __del__(self) -> None:
-        # As with a cursor: maybe in another thread. No operation is using the session, since it would refer to it.
+        # As with a cursor, this may run in another thread. No operation uses the session, since it would reference it.
         if not self._has_ended and self._state.server_session is not None:
             self._core.release_session(self._state)
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """The session itself: code written for Motor awaits `start_session`."""
+        """Return the session itself: code written for Motor awaits `start_session`."""
         return self
         yield
 
-    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
+    if not TYPE_CHECKING:  # type checkers would accept every name as an attribute
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Name what is not there yet."""
+            """Raise an error that names the missing feature."""
             raise no_attribute("AsyncClientSession", name, SESSION)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError(
-            "a session cannot be copied or pickled: two of them would use one server session; start another"
-        )
+        raise TypeError("a session cannot be copied or pickled: two copies would use one server session; start another")
 
     def _check_open(self) -> None:
         if self._has_ended:
             raise InvalidOperation("the session has ended")
 
-    def _for_operation(self, core: CoreLike) -> Session:
-        """The session's state, for an operation of the client with this core."""
+    def _for_operation(self, core: Core) -> Session:
+        """Return the session's state, for an operation of the client with this core."""
         if core is not self._core:
             raise InvalidOperation("a session can only be used with the client that started it")
         self._check_open()
         return self._state
 
 
-def state_of(session: AsyncClientSession | None, core: CoreLike, is_acknowledged: bool = True) -> Session | None:
-    """What the executor needs of a caller's `session`.
+def state_of(session: AsyncClientSession | None, core: Core, is_acknowledged: bool = True) -> Session | None:
+    """Return the executor's view of a caller's `session`.
 
     Raises:
-        TypeError: `session` is no AsyncClientSession.
-        InvalidOperation: It has ended or belongs to another client.
-        ConfigurationError: It is used for an unacknowledged write (driver sessions specification).
+        TypeError: `session` is not an AsyncClientSession.
+        InvalidOperation: The session has ended or belongs to another client.
+        ConfigurationError: The write is unacknowledged (driver sessions specification).
     """
     if session is None:
         return None

@@ -1,4 +1,4 @@
-"""Shell: the settings that client, database and collection hand down to each other."""
+"""Shell: the settings that databases and collections inherit from their client or database."""
 
 from __future__ import annotations
 
@@ -9,51 +9,52 @@ from bson.codec_options import CodecOptions
 from motorlite._api.limits import deadline, duration_from_ms
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
-from motorlite._api.validation import converted, instance
-from motorlite.concerns import as_read_concern, as_write_concern
+from motorlite._base.arguments import converted, instance
+from motorlite._execution.call import Call
+from motorlite.read_concern import as_read_concern
 from motorlite.read_preferences import as_read_preference
+from motorlite.write_concern import as_write_concern
 
 if TYPE_CHECKING:
-    from motorlite._api.core import CoreLike
     from motorlite._api.session import AsyncClientSession
-    from motorlite._execution.session import Session
-    from motorlite.concerns import ReadConcern, WriteConcern
-    from motorlite.deadline import Deadline
-    from motorlite.read_preferences import _ServerMode
+    from motorlite._client.core import Core
+    from motorlite.read_concern import ReadConcern
+    from motorlite.read_preferences import ServerMode
+    from motorlite.write_concern import WriteConcern
 
 
 class Settings:
-    """Codec options, preference, concerns and timeout of a client, database or collection. Never changed."""
+    """Codec options, preference, concerns and timeout of a client, database or collection. Immutable."""
 
     __slots__ = ("codec_options", "read_concern", "read_preference", "timeout", "write_concern")
 
     def __init__(
         self,
         codec_options: CodecOptions[Any],
-        read_preference: _ServerMode,
+        read_preference: ServerMode,
         write_concern: WriteConcern,
         read_concern: ReadConcern,
         timeout: float | None,
     ) -> None:
         self.codec_options: CodecOptions[Any] = codec_options
-        self.read_preference: _ServerMode = read_preference
+        self.read_preference: ServerMode = read_preference
         self.write_concern: WriteConcern = write_concern
         self.read_concern: ReadConcern = read_concern
-        # Seconds; None: timeoutMS was set nowhere, infinity: it was set to 0.
+        # Seconds. None: timeoutMS is unset at all levels. Infinity: it was set to 0.
         self.timeout: float | None = timeout
 
     def derive(
         self,
         codec_options: CodecOptions[Any] | None,
-        read_preference: _ServerMode | None,
+        read_preference: ServerMode | None,
         write_concern: WriteConcern | None,
         read_concern: ReadConcern | None,
         timeout_ms: float | None,
     ) -> Settings:
-        """These settings with everything replaced that is not None.
+        """Return these settings with every argument that is not None replaced.
 
         Raises:
-            TypeError: One of them has the wrong type.
+            TypeError: An argument has the wrong type.
             ValueError: `timeout_ms` is negative.
         """
         given = (codec_options, read_preference, write_concern, read_concern, timeout_ms)
@@ -80,40 +81,40 @@ class Settings:
 
 
 class Configured(Generic[DocumentT]):
-    """What client, database and collection have in common: the machinery and the settings."""
+    """The common base of client, database and collection: the machinery and the settings."""
 
     __slots__ = ("__weakref__", "_core", "_settings")
 
-    # Python would iterate by asking `__getitem__` for 0, 1, 2 ..., and a collection has them all: c.0, c.1 ...
+    # Otherwise Python would iterate by calling `__getitem__` with 0, 1, 2 ..., and a collection has all: c.0, c.1 ...
     __iter__: ClassVar[None] = None
 
-    def __init__(self, core: CoreLike, settings: Settings) -> None:
+    def __init__(self, core: Core, settings: Settings) -> None:
         self._core = core
         self._settings = settings
 
     @property
     def codec_options(self) -> CodecOptions[DocumentT]:
-        """How documents are encoded and decoded."""
+        """Codec options for encoding and decoding documents."""
         return self._settings.codec_options
 
     @property
-    def read_preference(self) -> _ServerMode:
-        """Which servers read."""
+    def read_preference(self) -> ServerMode:
+        """The servers to read from."""
         return self._settings.read_preference
 
     @property
     def write_concern(self) -> WriteConcern:
-        """Which acknowledgement writes wait for."""
+        """The acknowledgement that writes wait for."""
         return self._settings.write_concern
 
     @property
     def read_concern(self) -> ReadConcern:
-        """Which isolation reads ask for."""
+        """The isolation level that reads ask for."""
         return self._settings.read_concern
 
     @property
     def timeoutMS(self) -> float | None:
-        """The limit of each operation in milliseconds; 0 is no limit, None is not set."""
+        """Time limit of each operation in milliseconds; 0 is no limit, None is unset."""
         timeout = self._settings.timeout
         if timeout is None:
             return None
@@ -124,9 +125,9 @@ class Configured(Generic[DocumentT]):
         session: AsyncClientSession | None,
         timeout_ms: float | None,
         is_acknowledged: bool = True,
-    ) -> tuple[Session | None, Deadline]:
-        """Session and deadline of an operation that starts now."""
+    ) -> Call:
+        """Return the call settings of an operation that starts now."""
         core = self._core
         core.enter()
         state = None if session is None else state_of(session, core, is_acknowledged)
-        return state, deadline(core, self._settings.timeout, timeout_ms)
+        return Call(state, deadline(core, self._settings.timeout, timeout_ms))

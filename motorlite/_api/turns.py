@@ -1,4 +1,4 @@
-"""Shell: long computations that give the event loop its turns."""
+"""Shell: long computations that regularly yield to the event loop."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from motorlite.errors import no_time_left
 
 if TYPE_CHECKING:
-    from motorlite._api.core import CoreLike
-    from motorlite._operations.slices import Slices
-    from motorlite.deadline import Deadline
+    from motorlite._base.deadline import Deadline
+    from motorlite._client.core import Core
+    from motorlite._operations.writes.slices import Slices
 
 T = TypeVar("T")
 
-# For how long a call computes before other tasks get their turn, seconds. With what cannot be cut (one document, one
-# message) the loop is to wait less than 50 ms for it.
+# Seconds that a call computes before it yields to other tasks. Including work that cannot be split (one document, one
+# message), the loop should wait less than 50 ms.
 TURN: Final = 0.01
 
 
 class Turns:
-    """The turns of one call, which takes several of them when it has much to compute; short calls take one."""
+    """The turns of one call. A long computation takes several turns, a short one takes one."""
 
     __slots__ = ("_core", "_deadline", "_ends_at")
 
-    def __init__(self, core: CoreLike, deadline: Deadline) -> None:
+    def __init__(self, core: Core, deadline: Deadline) -> None:
         self._core = core
         self._deadline = deadline
         self._ends_at = core.now() + TURN
 
     def restart(self) -> None:
-        """Begin another turn: the call has waited for something."""
+        """Start a new turn, after the call has waited for something."""
         self._ends_at = self._core.now() + TURN
 
     async def compute(self, slices: Slices[T], *, is_limited: bool = True) -> T:
-        """The result of a computation; `is_limited`: not after the deadline.
+        """Run a computation and return its result. `is_limited`: stop at the deadline.
 
         Raises:
             ExecutionTimeout: The deadline passed.

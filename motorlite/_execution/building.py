@@ -1,25 +1,29 @@
-"""Pure: builds, for each attempt, the command as that server gets it."""
+"""Pure: builds the command for each attempt, for the selected server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._connection.messages import encode_command
 from motorlite._execution import decorate
 from motorlite._execution.operation import Kind
-from motorlite._execution.session import newest_cluster_time
-from motorlite._pool.messages import encode_command
-from motorlite._topology.topology_type import TopologyType
-from motorlite.deadline import NO_DEADLINE
+from motorlite._sessions.session import newest_cluster_time
 from motorlite.errors import ConfigurationError, InvalidOperation
+from motorlite.topology_description import TopologyType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from motorlite._base.values import Document, ServerFacts
+    from motorlite._execution.attempt import Attempt
     from motorlite._execution.operation import Command
     from motorlite._execution.run import Run
-    from motorlite._execution.session import SessionPool
+    from motorlite._sessions.session import SessionPool
     from motorlite._topology.topology_description import TopologyDescription
-    from motorlite.values import Document, ServerFacts
+
+# Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11.
+_SINGLE, _WRITE = TopologyType.Single, Kind.WRITE
 
 
 class CommandBuilder:
@@ -30,7 +34,7 @@ class CommandBuilder:
         self._retry_writes = retry_writes
         # apiVersion and its companions, or None.
         self._api_declaration = api_declaration
-        # The newest that any server told ("gossiping the cluster time").
+        # The newest cluster time that any server reported ("gossiping the cluster time").
         self.cluster_time: Mapping[str, Any] | None = None
 
     def gossip(self, reply: Mapping[str, Any]) -> None:
@@ -38,12 +42,12 @@ class CommandBuilder:
         self.cluster_time = newest_cluster_time(self.cluster_time, reply.get("$clusterTime"))
 
     def build(
-        self, run: Run, facts: ServerFacts, request_id: int, now: float, topology: TopologyDescription
+        self, run: Run, attempt: Attempt, facts: ServerFacts, request_id: int, now: float, topology: TopologyDescription
     ) -> tuple[Command, bytes]:
-        """The command for a server with these facts, and its message; the session is taken at the first attempt.
+        """Build the command and its message for a server with these facts. The first attempt acquires the session.
 
         Raises:
-            CommandNotRebuilt: a retry cannot have an equivalent command here; the earlier error is then raised.
+            CommandNotRebuilt: This server cannot run an equivalent command for a retry; the earlier error is raised.
         """
         operation = run.operation
         try:
@@ -52,11 +56,12 @@ class CommandBuilder:
             if operation.supports_sessions:
                 self._add_session(run, document, facts, now)
             if operation.read_preference is not None:
-                is_direct = topology.topology_type is TopologyType.Single
+                is_direct = topology.topology_type is _SINGLE
                 decorate.add_read_preference(document, operation, facts, is_direct=is_direct)
-            if run.deadline is not NO_DEADLINE and run.description is not None:
-                round_trip_time = run.description.min_round_trip_time
-                decorate.add_time_limit(document, operation, run.deadline, now, round_trip_time)
+            deadline = run.call.deadline
+            if deadline is not NO_DEADLINE and attempt.description is not None:
+                round_trip_time = attempt.description.min_round_trip_time
+                decorate.add_time_limit(document, operation, deadline, now, round_trip_time)
             if self._api_declaration is not None:
                 decorate.add_api_version(document, self._api_declaration)
             document["$db"] = operation.database
@@ -75,12 +80,12 @@ class CommandBuilder:
         return command, message
 
     def _add_session(self, run: Run, document: Document, facts: ServerFacts, now: float) -> None:
-        operation, session = run.operation, run.session
+        operation, session = run.operation, run.call.session
         if not facts.supports_sessions or not operation.is_acknowledged:
             # Unacknowledged writes never use an implicit session (driver sessions specification).
             if session is not None and not session.is_implicit:
                 what = "unacknowledged writes" if facts.supports_sessions else "this server"
-                raise ConfigurationError(f"sessions do not go with {what}")
+                raise ConfigurationError(f"sessions cannot be used with {what}")
             if run.transaction_number is not None:
                 raise ConfigurationError("the server does not support sessions")
             return
@@ -93,7 +98,7 @@ class CommandBuilder:
                     session.server_session = server_session
             run.server_session = server_session
             if (
-                operation.kind is Kind.WRITE
+                operation.kind is _WRITE
                 and operation.is_retryable
                 and self._retry_writes
                 and facts.supports_retryable_writes
@@ -112,4 +117,4 @@ class CommandBuilder:
 
 
 class CommandNotRebuilt(InvalidOperation):
-    """A retry was not sent, because the server that was selected for it cannot have an equivalent command."""
+    """A retry was not sent: the server selected for it cannot run an equivalent command."""

@@ -1,9 +1,11 @@
-"""Pure: what an error permits."""
+"""Pure: classifies errors: which retries they permit, and which error to raise."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from motorlite._base import wire_versions
 from motorlite._execution.operation import Kind
 from motorlite.errors import (
     NO_WRITES_PERFORMED,
@@ -23,71 +25,80 @@ from motorlite.retry import RetryReason
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from motorlite._execution.failure import Failure
     from motorlite._execution.operation import Operation
     from motorlite.retry import OverloadRetry
 
-# From 4.4 on servers attach RetryableWriteError themselves, and drivers must not.
-_LABELS_WRITES = 9
-# The labels that rules about retries look at.
+# From this version on, servers attach RetryableWriteError themselves and drivers must not add it.
+_LABELS_WRITES = wire_versions.V4_4
+# The labels that the retry rules read.
 _RETRY_LABELS = (RETRYABLE, SYSTEM_OVERLOADED, RETRYABLE_WRITE)
 
 
-def rules(
-    error: PyMongoError, operation: Operation, policy: OverloadRetry, *, ordinary: bool
-) -> tuple[RetryReason, ...]:
-    """The rules that permit a retry after `error`, the preferred one first; none: it is not retryable.
+def is_ordinary(operation: Operation[Any], *, is_numbered: bool) -> bool:
+    """Whether the retryable reads or retryable writes specification applies.
 
-    `ordinary`: whether the retryable reads or writes specification applies to this operation here.
+    `is_numbered`: whether the command has a transaction number on this server, or would have had one.
     """
-    if error.has_error_label(SYSTEM_OVERLOADED):
-        if error.has_error_label(RETRYABLE):
-            # No fallback: after an overload error every retry needs backoff and a token, whatever else permits it.
+    if not (operation.is_retryable and operation.is_acknowledged):
+        return False
+    return is_numbered or operation.kind is not Kind.WRITE
+
+
+def rules(failure: Failure, operation: Operation[Any], policy: OverloadRetry) -> tuple[RetryReason, ...]:
+    """The rules that permit a retry after `failure`, the preferred one first. Empty if it is not retryable."""
+    ordinary = failure.is_ordinary
+    if failure.has_label(SYSTEM_OVERLOADED):
+        if failure.has_label(RETRYABLE):
+            # No fallback: after an overload error every retry needs backoff and a token, even if another rule permits.
             return (RetryReason.OVERLOAD,)
-        # Rule 4: the server did not say that it may be asked again. The later revision lets the ordinary rule decide,
+        # Rule 4: the server did not mark the error as retryable. The later revision lets the ordinary rule decide,
         # after a backoff.
-        return _ordinary_rule(error, operation) if ordinary and policy.needs_both_labels else ()
-    permitted = _ordinary_rule(error, operation) if ordinary else ()
-    if error.has_error_label(RETRYABLE) and not policy.needs_both_labels:
+        return _ordinary_rule(failure, operation) if ordinary and policy.needs_both_labels else ()
+    permitted = _ordinary_rule(failure, operation) if ordinary else ()
+    if failure.has_label(RETRYABLE) and not policy.needs_both_labels:
         return (RetryReason.LABEL, *permitted)
     return permitted
 
 
-def _ordinary_rule(error: PyMongoError, operation: Operation) -> tuple[RetryReason, ...]:
-    if operation.kind is Kind.READ and is_retryable_read_error(error):
+def _ordinary_rule(failure: Failure, operation: Operation[Any]) -> tuple[RetryReason, ...]:
+    if operation.kind is Kind.READ and is_retryable_read_error(failure.error):
         return (RetryReason.READ,)
-    if operation.kind is Kind.WRITE and error.has_error_label(RETRYABLE_WRITE):
+    if operation.kind is Kind.WRITE and failure.has_label(RETRYABLE_WRITE):
         return (RetryReason.WRITE,)
     return ()
 
 
-def is_candidate(error: PyMongoError) -> bool:
-    """Whether some rule retries such errors, be it for other operations or under other options."""
-    return is_retryable_read_error(error) or any(map(error.has_error_label, _RETRY_LABELS))
+def is_candidate(failure: Failure) -> bool:
+    """Whether any rule retries such errors, even if only for other operations or with other options."""
+    return is_retryable_read_error(failure.error) or any(map(failure.has_label, _RETRY_LABELS))
 
 
-def is_network_error(error: PyMongoError) -> bool:
+def is_retryable_network_error(error: PyMongoError) -> bool:
     """Whether a socket failed, or the pool was cleared because one did."""
     return isinstance(error, AutoReconnect) and not isinstance(error, (NotPrimaryError, ServerSelectionTimeoutError))
 
 
 def is_retryable_read_error(error: PyMongoError) -> bool:
-    """Retryable reads specification, "Retryable Error"."""
-    return is_network_error(error) or error_code(error) in RETRYABLE_READ_CODES
+    """Whether `error` is a "Retryable Error" of the retryable reads specification."""
+    return is_retryable_network_error(error) or error_code(error) in RETRYABLE_READ_CODES
 
 
-def label_write_error(error: PyMongoError, max_wire_version: int) -> None:
-    """Add RetryableWriteError where the driver must (retryable writes specification, "RetryableWriteError Labels").
+def with_write_label(failure: Failure) -> Failure:
+    """Return `failure` with RetryableWriteError where the driver must add it. Only for ordinary writes.
 
-    To be called for retryable writes only; `max_wire_version` is 0 when no server was reached.
+    Retryable writes specification, "RetryableWriteError Labels".
     """
-    if is_network_error(error) or (
-        error.reached_server and max_wire_version < _LABELS_WRITES and error_code(error) in RETRYABLE_WRITE_CODES
+    error = failure.error
+    if is_retryable_network_error(error) or (
+        error.reached_server and failure.wire_version < _LABELS_WRITES and error_code(error) in RETRYABLE_WRITE_CODES
     ):
-        error._add_error_label(RETRYABLE_WRITE)
+        return replace(failure, labels=failure.labels | {RETRYABLE_WRITE})
+    return failure
 
 
 def is_retryable_concern_error(reply: Mapping[str, Any], max_wire_version: int, *, is_mongos: bool) -> bool:
-    """Whether a reply with ``ok: 1`` has a write concern error after which the write should be retried."""
+    """Whether a reply with ``ok: 1`` has a write concern error that calls for a retry of the write."""
     if max_wire_version >= _LABELS_WRITES:
         labels = reply.get("errorLabels") or ()
         return RETRYABLE_WRITE in labels or RETRYABLE in labels
@@ -95,13 +106,14 @@ def is_retryable_concern_error(reply: Mapping[str, Any], max_wire_version: int, 
     return not is_mongos and isinstance(code, int) and code in RETRYABLE_WRITE_CODES
 
 
-def to_raise(errors: Sequence[PyMongoError], operation: Operation) -> PyMongoError:
-    """Which of the errors of an operation's attempts, oldest first, is the one to raise.
+def to_raise(failures: Sequence[Failure], operation: Operation[Any]) -> Failure:
+    """Select the failure to raise. `failures` are ordered oldest first.
 
-    Reads: the newest from a server or a socket. Writes and runCommand: the newest of those that does not say that
-    nothing was written. Without one, the first: what failed before anything was sent never replaces an earlier error.
+    Reads: the newest failure that reached a server. Writes and runCommand: the newest one that reached a server and
+    lacks the label NoWritesPerformed. Otherwise the first: a failure before anything was sent never replaces an earlier
+    error.
     """
-    for error in reversed(errors):
-        if error.reached_server and (operation.kind is Kind.READ or not error.has_error_label(NO_WRITES_PERFORMED)):
-            return error
-    return errors[0]
+    for failure in reversed(failures):
+        if failure.reached_server and (operation.kind is Kind.READ or not failure.has_label(NO_WRITES_PERFORMED)):
+            return failure
+    return failures[0]

@@ -1,4 +1,4 @@
-"""Pure: adds to a command what every command carries: session, transaction number, limits, API version."""
+"""Pure: adds the common fields to a command: session, transaction number, limits, API version."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from motorlite.errors import no_time_left
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Document, ServerFacts
     from motorlite._execution.operation import Operation
-    from motorlite._execution.session import ServerSession, Session
-    from motorlite.deadline import Deadline
-    from motorlite.values import Document, ServerFacts
+    from motorlite._sessions.session import ServerSession, Session
 
 _PRIMARY = 0
 _SCOPE_MARGIN_MS = 5
@@ -24,18 +24,17 @@ _PRIMARY_PREFERRED = {"mode": "primaryPreferred"}
 
 
 def add_time_limit(
-    document: Document, operation: Operation, deadline: Deadline, now: float, min_round_trip_time: float
+    document: Document, operation: Operation[Any], deadline: Deadline, now: float, min_round_trip_time: float
 ) -> None:
     """Append maxTimeMS from the deadline (client-side operations timeout, "Command Execution").
 
+    A timeout replaces the caller's maxTimeMS and wtimeout, even if it sets no limit ("Validation and Overrides").
+
     Raises:
-        ExecutionTimeout: less is left of the operation's own deadline than the way to the server and back takes.
+        ExecutionTimeout: The operation's own deadline leaves less time than one round trip takes.
     """
-    if deadline.is_set and "wtimeout" in document.get("writeConcern", ()):
-        # Ignored, as all older time limits are ("Validation and Overrides").
-        document["writeConcern"] = {key: value for key, value in document["writeConcern"].items() if key != "wtimeout"}
-        if not document["writeConcern"]:
-            del document["writeConcern"]
+    if deadline.is_set:
+        remove_older_limits(document, operation)
     if operation.time_limit is TimeLimit.OMIT:
         if deadline.expires_at - now <= 0:
             raise no_time_left()
@@ -50,14 +49,24 @@ def add_time_limit(
         return
     remaining = deadline.scope_expires_at - now
     if 0 < remaining < inf and not operation.creates_cursor:
-        # Only a hint to the server, and a little late: the scope itself must be what ends the operation here.
+        # A hint to the server, deliberately a little late: the cancel scope itself must end the operation here.
         milliseconds = ceil(remaining * 1000) + _SCOPE_MARGIN_MS
         document["maxTimeMS"] = min(milliseconds, document.get("maxTimeMS") or milliseconds)
 
 
+def remove_older_limits(document: Document, operation: Operation[Any]) -> None:
+    """Remove the limits that a timeout replaces."""
+    if operation.time_limit is not TimeLimit.AWAIT:
+        document.pop("maxTimeMS", None)
+    if "wtimeout" in document.get("writeConcern", ()):
+        document["writeConcern"] = {key: value for key, value in document["writeConcern"].items() if key != "wtimeout"}
+        if not document["writeConcern"]:
+            del document["writeConcern"]
+
+
 def add_session(
     document: Document,
-    operation: Operation,
+    operation: Operation[Any],
     server_session: ServerSession,
     session: Session | None,
     transaction_number: int | None,
@@ -73,10 +82,10 @@ def add_session(
         document["readConcern"] = {**concern, "afterClusterTime": session.operation_time}
 
 
-def add_read_preference(document: Document, operation: Operation, facts: ServerFacts, *, is_direct: bool) -> None:
+def add_read_preference(document: Document, operation: Operation[Any], facts: ServerFacts, *, is_direct: bool) -> None:
     """Append $readPreference (server selection specification, "Passing read preference to mongos...").
 
-    `is_direct`: the topology is a single server; then a replica set member must be told that reading is meant.
+    `is_direct`: the topology is a single server. A replica set member then needs an explicit read preference.
     """
     preference = operation.read_preference
     if preference is None or facts.is_standalone:
@@ -88,6 +97,6 @@ def add_read_preference(document: Document, operation: Operation, facts: ServerF
 
 
 def add_api_version(document: Document, declaration: Mapping[str, Any]) -> None:
-    """Append the declared API version (versioned API specification); a user's own fields are kept."""
+    """Append the declared API version (versioned API specification). Fields that the user set are kept."""
     for key, value in declaration.items():
         document.setdefault(key, value)

@@ -1,12 +1,12 @@
-"""Pure: the decision after a failed attempt: once more, or not and with which error.
+"""Pure: the decision after a failed attempt: retry, or raise which error.
 
-Theory of operation. One `Retry` belongs to one operation, from its first error on; operations that succeed at once
-never make one. Every rule about retries is an input to `after`: the labels of client backpressure, retryable reads,
-retryable writes, the deadline and the token bucket. The order of the checks is fixed: does a rule permit it, has that
-rule attempts left, does the delay fit, does the client stay open, is there a token; so that nothing is taken for a
-retry that is not made.
+Theory of operation. Each operation has one `Retry`, created at its first error. An operation that succeeds at once
+creates none. Every rule about retries is an input to `after`: the labels of client backpressure, retryable reads,
+retryable writes, the deadline and the token bucket. The checks run in a fixed order: does a rule permit the retry, has
+that rule attempts left, does the delay fit the deadline, does the client stay open, is there a token. So a retry that
+does not happen never costs a token.
 
-Which rules permit a retry, in the order in which they are tried ("ordinary" is retryable reads or writes):
+Rules that permit a retry, in the order in which they are tried ("ordinary" is retryable reads or writes):
 
 | labels of the error                      | rules           | backoff | token |
 |------------------------------------------|-----------------|---------|-------|
@@ -15,35 +15,37 @@ Which rules permit a retry, in the order in which they are tried ("ordinary" is 
 | RetryableError alone                     | label, ordinary | no      | label |
 | neither                                  | ordinary        | no      | no    |
 
-With `needs_both_labels` (the later revision) one label alone leaves the ordinary rule, after an overload error with
-the backoff.
+With `needs_both_labels` (the later revision), an error with only one label gets the ordinary rule. After an overload
+error that retry also backs off.
 
-The label's rule has attempts left while all retries of the operation together are fewer than `max_retries`; so has the
-ordinary rule once an overload error was met. Before that the ordinary rule has one attempt, or with timeoutMS as many
-as there is time for, and after a retry by the label's rule no more than `max_retries` leaves. When the label's rule has
-no attempt or no token left, the ordinary one decides: a label never makes an error less retryable than its code does.
-An overload error has no such fallback: rule 4 of the client backpressure specification refuses its retry without a
-token, and its pseudocode, like the later revision's, caps every retry after it. So `max_retries=0` turns off the retry
-of a refused connection too, which carries both labels.
+The label's rule has attempts left while the operation's retries, counted together, are fewer than `max_retries`. After
+an overload error the same limit applies to the ordinary rule. Before one, the ordinary rule has one attempt, or with
+timeoutMS as many as time permits. After a retry by the label's rule, `max_retries` also caps the ordinary rule. When
+the label's rule has no attempt or no token left, the ordinary rule decides: a label never makes an error less retryable
+than its code does. An overload error has no such fallback: rule 4 of the client backpressure specification refuses its
+retry without a token, and its pseudocode, like the later revision's, caps every retry after it. So `max_retries=0` also
+turns off the retry of a refused connection, which carries both labels.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from motorlite._execution import backoff, classify
+from motorlite._execution import classify
 from motorlite._execution.operation import Kind
+from motorlite._overload import backoff
 from motorlite.errors import SYSTEM_OVERLOADED
 from motorlite.retry import RetryReason, RetryRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from motorlite._base.deadline import Deadline
+    from motorlite._execution.failure import Failure
     from motorlite._execution.operation import Operation
-    from motorlite._execution.token_bucket import TokenBucket
-    from motorlite.deadline import Deadline
+    from motorlite._overload.token_bucket import TokenBucket
     from motorlite.errors import PyMongoError
     from motorlite.retry import OverloadRetry
 
@@ -52,7 +54,7 @@ _BY_LABEL = (RetryReason.OVERLOAD, RetryReason.LABEL)
 
 
 class RetrySettings:
-    """What a client was configured with."""
+    """The retry options of a client."""
 
     __slots__ = ("bucket", "jitter", "policy", "retry_reads", "retry_writes")
 
@@ -65,16 +67,16 @@ class RetrySettings:
         retry_reads: bool,
         retry_writes: bool,
     ) -> None:
-        self.policy = policy
-        # None: retries are not budgeted.
-        self.bucket = bucket
+        self.policy: OverloadRetry = policy
+        # None: retries have no budget.
+        self.bucket: TokenBucket | None = bucket
         # A random number in [0, 1).
-        self.jitter = jitter
-        self.retry_reads = retry_reads
-        self.retry_writes = retry_writes
+        self.jitter: Callable[[], float] = jitter
+        self.retry_reads: bool = retry_reads
+        self.retry_writes: bool = retry_writes
 
     def allows(self, kind: Kind) -> bool:
-        """Whether operations of this kind may be retried at all; runCommand needs both options."""
+        """Whether operations of this kind may be retried at all. runCommand needs both options."""
         if kind is Kind.READ:
             return self.retry_reads
         if kind is Kind.WRITE:
@@ -90,35 +92,36 @@ class Again:
     refusal = None
 
     def __init__(self, reason: RetryReason, delay: float, *, deprioritize: bool) -> None:
-        self.reason = reason
-        self.delay = delay
-        # Whether the server that failed is to be avoided.
-        self.deprioritize = deprioritize
+        self.reason: RetryReason = reason
+        self.delay: float = delay
+        # Whether to avoid the server that failed.
+        self.deprioritize: bool = deprioritize
 
 
 class Raise:
-    """Decision: the operation fails with `error`, which is not always the newest.
+    """Decision: the operation fails with `failure`, not always the newest one. If it has a reply, that reply stands.
 
-    `refusal` is None when no rule about retries is about the error of a first attempt, or when a retry that the rules
-    permitted was not made (`Retry.gave_up`).
+    `refusal` is None if no rule covers the error of a first attempt, or if a permitted retry was not made
+    (`Retry.gave_up`).
     """
 
-    __slots__ = ("error", "reason", "refusal")
+    __slots__ = ("failure", "reason", "refusal")
 
-    delay = 0.0
+    delay: float = 0.0
     deprioritize = False
 
-    def __init__(self, error: PyMongoError, reason: RetryReason, refusal: RetryRefusal | None) -> None:
-        self.error = error
-        self.reason = reason
-        self.refusal = refusal
+    def __init__(self, failure: Failure, reason: RetryReason, refusal: RetryRefusal | None) -> None:
+        self.failure: Failure = failure
+        self.reason: RetryReason = reason
+        self.refusal: RetryRefusal | None = refusal
 
 
 class Retry:
     """The retry state of one operation."""
 
     __slots__ = (
-        "_errors",
+        "_deadline",
+        "_failures",
         "_operation",
         "_ordinary_retries",
         "_reasons",
@@ -128,57 +131,52 @@ class Retry:
         "retries",
     )
 
-    def __init__(self, settings: RetrySettings, operation: Operation) -> None:
+    def __init__(self, settings: RetrySettings, operation: Operation[Any], deadline: Deadline) -> None:
         self._settings = settings
         self._operation = operation
-        # Of the errors so far, oldest first, those that may be raised: the first, the best and the newest.
-        self._errors: list[PyMongoError] = []
-        # How many retries were decided on, and why the newest of them were: with timeoutMS there may be very many.
-        self.retries = 0
+        self._deadline = deadline
+        # The failures that the operation may still end with, oldest first: the first, the best and the newest.
+        self._failures: list[Failure] = []
+        # The number of retries decided on, and the reasons of the newest ones: with timeoutMS there may be very many.
+        self.retries: int = 0
         self._reasons: deque[RetryReason] = deque(maxlen=_REASONS_KEPT)
-        # How many of them the retryable reads and writes specifications made.
+        # Retries by the retryable reads and writes specifications.
         self._ordinary_retries = 0
-        # An overload error was met: all retries together are capped then, with or without timeoutMS.
+        # An overload error occurred. All retries together are then capped, with or without timeoutMS.
         self._was_overloaded = False
         # Why the newest retry was refused.
         self._refusal: RetryRefusal | None = None
 
     def after(
-        self,
-        error: PyMongoError,
-        deadline: Deadline,
-        now: float,
-        *,
-        ordinary: bool,
-        is_sharded: bool = False,
-        is_closing: bool = False,
+        self, failure: Failure, now: float, *, is_sharded: bool = False, is_closing: bool = False
     ) -> Again | Raise:
-        """What follows the failed attempt.
+        """Decide what follows the failed attempt.
 
-        `ordinary`: whether the retryable reads or writes specification applies on the server that failed;
-        `is_sharded`: whether it is a mongos, which is avoided by the retry whatever the error was; `is_closing`:
-        whether the client is being closed, so that nothing is retried.
+        `is_sharded`: the server is a mongos, so the retry avoids it after any error.
+        `is_closing`: the client is closing, so nothing is retried.
         """
-        self._remember(error)
-        settings, policy = self._settings, self._settings.policy
-        is_overload = error.has_error_label(SYSTEM_OVERLOADED)
+        settings, policy, deadline = self._settings, self._settings.policy, self._deadline
+        if failure.is_ordinary and self._operation.kind is Kind.WRITE and settings.retry_writes:
+            failure = classify.with_write_label(failure)
+        self._remember(failure)
+        is_overload = failure.has_label(SYSTEM_OVERLOADED)
         if self.retries and not is_overload and settings.bucket is not None:
             settings.bucket.retry_failed_otherwise()
         self._was_overloaded = self._was_overloaded or is_overload
-        rules = classify.rules(error, self._operation, policy, ordinary=ordinary)
+        rules = classify.rules(failure, self._operation, policy)
         if not rules:
-            return self._refuse(RetryReason.NONE, self._why_not(error))
+            return self._refuse(RetryReason.NONE, self._why_not(failure))
         if not settings.allows(self._operation.kind):
             return self._refuse(rules[0], RetryRefusal.DISABLED)
-        left = [rule for rule in rules if self._has_attempts_left(rule, deadline)]
+        left = [rule for rule in rules if self._has_attempts_left(rule)]
         if not left:
             return self._refuse(rules[0], RetryRefusal.ATTEMPTS)
         delay = 0.0
         if is_overload:
-            delay = backoff.delay(policy, self.retries, settings.jitter(), error)
+            delay = backoff.delay(policy, self.retries, settings.jitter(), failure.error)
         if now + delay >= deadline.earliest():
-            if delay and now + delay >= deadline.expires_at:
-                self._errors[-1].phase = self._errors[-1].phase or "backoff"
+            if delay and now + delay >= deadline.expires_at and failure.phase is None:
+                self._failures[-1] = failure.in_phase("backoff")
             return self._refuse(left[0], RetryRefusal.DEADLINE)
         if is_closing:
             return self._refuse(left[0], RetryRefusal.CLOSED)
@@ -193,57 +191,60 @@ class Retry:
             self._ordinary_retries += 1
         return Again(reason, delay, deprioritize=is_sharded or (is_overload and policy.retargets))
 
-    def _why_not(self, error: PyMongoError) -> RetryRefusal | None:
-        """Why `error` is not retried although no rule was there to refuse it; None: the question did not come up."""
-        if error.phase is not None:
+    @property
+    def newest(self) -> Failure:
+        """The newest failure."""
+        return self._failures[-1]
+
+    def _why_not(self, failure: Failure) -> RetryRefusal | None:
+        """Return the refusal when no rule permits a retry, or None if no retry was in question."""
+        if failure.phase is not None:
             return RetryRefusal.DEADLINE
-        return RetryRefusal.NOT_RETRYABLE if self.retries or classify.is_candidate(error) else None
+        return RetryRefusal.NOT_RETRYABLE if self.retries or classify.is_candidate(failure) else None
 
     def _pay(self, reason: RetryReason) -> bool:
         bucket = self._settings.bucket
         return reason not in _BY_LABEL or bucket is None or bucket.take()
 
-    def _remember(self, error: PyMongoError) -> None:
-        kept = self._errors[:1]
+    def _remember(self, failure: Failure) -> None:
+        kept = self._failures[:1]
         if kept:
-            best = classify.to_raise(self._errors, self._operation)
+            best = classify.to_raise(self._failures, self._operation)
             if best is not kept[0]:
                 kept.append(best)
-        self._errors = [*kept, error]
+        self._failures = [*kept, failure]
 
-    def _has_attempts_left(self, rule: RetryReason, deadline: Deadline) -> bool:
+    def _has_attempts_left(self, rule: RetryReason) -> bool:
         has_room = self.retries < self._settings.policy.max_retries
         if rule in _BY_LABEL or self._was_overloaded:
             return has_room
         if self.retries > self._ordinary_retries and not has_room:
             return False
-        # With timeoutMS as often as there is time (client-side operations timeout, "Retryability").
-        return self._ordinary_retries < (inf if deadline.is_set else 1)
+        # With timeoutMS as many as time permits (client-side operations timeout, "Retryability").
+        return self._ordinary_retries < (inf if self._deadline.is_set else 1)
 
     def _refuse(self, reason: RetryReason, refusal: RetryRefusal | None) -> Raise:
         self._refusal = refusal
-        error = classify.to_raise(self._errors, self._operation)
-        self.describe(error)
-        newest = self._errors[-1]
-        if newest is not error and newest.phase is not None:
-            # A retry used up the time; the error says so although it is that of an earlier attempt.
-            error.phase = newest.phase
-        return Raise(error, reason, refusal)
+        failure = classify.to_raise(self._failures, self._operation)
+        if self.newest.phase is not None:
+            # Time ran out during a retry. The error reports that, even if it comes from an earlier attempt.
+            failure = failure.in_phase(self.newest.phase)
+        return Raise(failure, reason, refusal)
 
     def describe(self, error: PyMongoError) -> PyMongoError:
-        """`error`, with how often the operation was tried, why, and why not once more."""
+        """Annotate `error` with the number of attempts, the reasons for them and the reason against another."""
         error.attempts = self.retries + 1
         error.retry_reasons = tuple(str(made) for made in self._reasons)
         error.retry_refusal = None if self._refusal is None else str(self._refusal)
         return error
 
     def succeeded(self) -> None:
-        """The newest retry succeeded."""
+        """Credit the bucket: the newest retry succeeded."""
         if self._settings.bucket is not None:
             self._settings.bucket.retry_succeeded()
 
     def gave_up(self, refusal: RetryRefusal | None = None) -> Raise:
-        """The newest retry is not made, and costs nothing: before it the caller was cancelled, or the client closed."""
+        """Take back the newest retry at no cost: the caller was cancelled or the client closed before it started."""
         reason = self._reasons.pop()
         self.retries -= 1
         if reason not in _BY_LABEL:

@@ -1,80 +1,67 @@
-"""Pure: one operation on its way."""
+"""Pure: the state of one running operation."""
 
 from __future__ import annotations
 
 from itertools import count
-from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from motorlite._base.values import Address
+    from motorlite._execution.call import Call
+    from motorlite._execution.cursors.pinning import PinnedConnection
+    from motorlite._execution.failure import Failure
     from motorlite._execution.operation import Operation
-    from motorlite._execution.pinning import PinnedConnection
-    from motorlite._execution.session import ServerSession, Session
-    from motorlite._topology.server import Server
-    from motorlite._topology.server_description import ServerDescription
-    from motorlite.deadline import Deadline
-    from motorlite.errors import PyMongoError
-    from motorlite.values import Address, Document
+    from motorlite._execution.retry import Retry
+    from motorlite._sessions.session import ServerSession
 
 _operation_ids = count(1)
 
 
 def new_operation_id() -> int:
-    """An id that the command events of all attempts and batches of one operation share."""
+    """Return an id for the command events of all attempts and batches of one operation."""
     return next(_operation_ids)
 
 
 class Run:
-    """What the attempts of one operation share."""
+    """State shared by the attempts of one operation."""
 
     __slots__ = (
-        "concern_error",
-        "deadline",
+        "call",
         "deprioritized",
-        "description",
         "is_retry",
         "operation",
         "operation_id",
         "pin",
-        "replied",
-        "reply",
-        "selection_until",
-        "server",
+        "retry",
         "server_session",
-        "session",
+        "source",
+        "standing",
         "transaction_number",
-        "wire_version",
     )
 
-    def __init__(self, operation: Operation, session: Session | None, deadline: Deadline, operation_id: int) -> None:
-        self.operation = operation
-        # The caller's session; None: an implicit one is taken at the first attempt.
-        self.session = session
-        self.deadline = deadline
-        self.operation_id = operation_id
-        # Taken once and kept for retries, as the transaction number is.
+    def __init__(self, operation: Operation[Any], call: Call) -> None:
+        self.operation: Operation[Any] = operation
+        self.call: Call = call
+        operation_id = call.operation_id
+        self.operation_id: int = next(_operation_ids) if operation_id is None else operation_id
+        # From the caller's session or an implicit one. The first attempt acquires it, and retries keep both it and the
+        # transaction number.
         self.server_session: ServerSession | None = None
         self.transaction_number: int | None = None
         # Servers that the next attempt avoids.
         self.deprioritized: tuple[Address, ...] = ()
-        self.is_retry = False
-        # Of the current attempt: the server, what was known of it when it was selected (the description may be reset
-        # while the operation waits for a connection), and its wire version (0: not reached).
-        self.server: Server | None = None
-        self.description: ServerDescription | None = None
-        self.wire_version = 0
-        # The connection that stays with the cursor that was opened, until the cursor has taken it.
+        self.is_retry: bool = False
+        # None until an attempt fails.
+        self.retry: Retry | None = None
+        # The connection pinned to the opened cursor, until the cursor takes it.
         self.pin: PinnedConnection | None = None
-        # The newest write concern error that may be retried, the reply with ok: 1 that it is in, and who sent that.
-        self.concern_error: PyMongoError | None = None
-        self.reply: Document | None = None
-        self.replied: Server | None = None
-        # Loop time at which selecting and checking out must be done; set when either has to wait.
-        self.selection_until = inf
+        # The server whose reply ended the operation.
+        self.source: Address | None = None
+        # The failed attempt whose reply stands because no retry did better.
+        self.standing: Failure | None = None
 
-    def begin_retry(self) -> None:
-        """Forget what was of the last attempt alone."""
-        self.is_retry = True
-        self.server = None
-        self.wire_version = 0
-        self.selection_until = inf
+    def annotate(self, failure: Failure) -> None:
+        """Annotate `failure`, which ends the operation, and the newest failure, which is its cause if it differs."""
+        assert self.retry is not None
+        self.retry.newest.annotate()
+        self.retry.describe(failure.annotate())

@@ -1,4 +1,4 @@
-"""Shell: chooses the server of an attempt, and tells of it where somebody listens (server selection, "Logging")."""
+"""Shell: selects the server of an attempt, and publishes its selection events (server selection, "Logging")."""
 
 from __future__ import annotations
 
@@ -15,37 +15,44 @@ from motorlite.monitoring import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from motorlite._execution.attempt import Attempt
+    from motorlite._execution.deployment import Deployment
     from motorlite._execution.run import Run
     from motorlite._topology.server import Server
-    from motorlite._topology.topology import Topology
     from motorlite.monitoring import ServerSelectionEvent
 
 
-async def select(topology: Topology, run: Run, until: float, on_wait: Callable[[float], None] | None = None) -> Server:
-    """A suitable server, as soon as there is one, before the loop time `until`."""
-    run.selection_until = until
-    return await topology.select(run.operation.selector, run.deadline, run.deprioritized, until, on_wait)
-
-
-async def select_and_tell(
-    topology: Callable[[], Topology], run: Run, until: float, publish: Callable[[ServerSelectionEvent], None]
+async def select(
+    deployment: Deployment, run: Run, attempt: Attempt, until: float, on_wait: Callable[[float], None] | None = None
 ) -> Server:
-    """As `select`, but everything that happens is told.
+    """Wait for a suitable server, until the loop time `until`."""
+    attempt.selection_until = until
+    return await deployment.select(run.operation.selector, run.call.deadline, run.deprioritized, until, on_wait)
 
-    `topology`: which one it is at the moment; it may be another one at the end, when SRV records had to be looked up.
+
+async def select_and_publish(
+    deployment: Callable[[], Deployment],
+    run: Run,
+    attempt: Attempt,
+    until: float,
+    publish: Callable[[ServerSelectionEvent], None],
+) -> Server:
+    """Like `select`, with server selection events.
+
+    `deployment`: returns the current deployment, which an SRV lookup may replace in the meantime.
     """
     operation = run.operation
     wanted = describe_selector(operation.selector)
 
     def facts() -> tuple[str, int, str, Any]:
-        return operation.name, run.operation_id, wanted, topology().description
+        return operation.name, run.operation_id, wanted, deployment().description
 
     publish(ServerSelectionStartedEvent(*facts()))
     try:
-        server = topology().select_now(operation.selector, run.deprioritized)
+        server = deployment().select_now(operation.selector, run.deprioritized)
         if server is None:
             server = await select(
-                topology(), run, until, lambda left: publish(ServerSelectionWaitingEvent(*facts(), left))
+                deployment(), run, attempt, until, lambda left: publish(ServerSelectionWaitingEvent(*facts(), left))
             )
     except BaseException as error:
         publish(ServerSelectionFailedEvent(*facts(), error))

@@ -1,4 +1,4 @@
-"""Net: which event loop is running, and whether this process is still the one that it was started in."""
+"""Net: detects the running event loop and whether the process has forked."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from motorlite._net.asyncio_runtime import AsyncioRuntime
+from motorlite._net.on_asyncio.runtime import AsyncioRuntime
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from motorlite._net.runtime import Runtime
 
-# Grows in every forked child: sockets and loops of the parent must not be used there.
+# Incremented in every forked child: the parent's sockets and loops must not be used there.
 fork_generation = 0
 
 
@@ -26,7 +26,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def current_runtime() -> Runtime:
-    """The runtime of the running event loop.
+    """Return the runtime of the running event loop.
 
     Raises:
         InvalidOperation: no asyncio or trio event loop is running.
@@ -34,9 +34,9 @@ def current_runtime() -> Runtime:
     if "trio" in sys.modules:
         import trio
 
-        # Not `in_trio_run`: in guest mode that also holds in the tasks of the host's loop.
+        # Not `in_trio_run`: in guest mode that is also true in the tasks of the host loop.
         if trio.lowlevel.in_trio_task():
-            from motorlite._net.trio_runtime import TrioRuntime
+            from motorlite._net.on_trio.runtime import TrioRuntime
 
             return TrioRuntime()
     try:

@@ -1,14 +1,14 @@
-"""Net: queries for SRV and TXT records, by dnspython's asynchronous resolver on either event loop.
+"""Net: looks up SRV and TXT records with dnspython's asynchronous resolver, on either event loop.
 
-dnspython is imported by the first query: a client without ``mongodb+srv://`` does not pay for it.
+The first query imports dnspython: a client without ``mongodb+srv://`` does not pay for it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from motorlite._options.srv import SRVRecords
 from motorlite.errors import ConfigurationError
-from motorlite.srv import SRVRecords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 class Resolver(Protocol):
-    """Asks for records, before the loop time `until`. Raises ConfigurationError when that fails, also by time."""
+    """Looks up DNS records before the loop time `until`. Raises ConfigurationError on failure and on timeout."""
 
     async def srv(self, name: str, until: float) -> SRVRecords:
-        """The SRV records of a name; that there are none is an error."""
+        """The SRV records of a name; raises when there are none."""
         ...
 
     async def txt(self, name: str, until: float) -> Sequence[Sequence[bytes]]:
-        """The strings of each TXT record of a name; none when there is no such record."""
+        """The strings of each TXT record of a name; empty when there are no records."""
         ...
 
 
 class DNSResolver:
-    """The resolver that the operating system is configured with, or one that asks the given servers."""
+    """A resolver with the operating system's configuration, or with the name servers passed in."""
 
     def __init__(self, runtime: Runtime, nameservers: Sequence[tuple[str, int]] = ()) -> None:
         self._runtime = runtime
-        # Addresses and ports; empty: as in /etc/resolv.conf, which is read by every query.
+        # Addresses and ports. When empty, every query reads /etc/resolv.conf.
         self._nameservers = nameservers
 
     async def srv(self, name: str, until: float) -> SRVRecords:
@@ -48,7 +48,7 @@ class DNSResolver:
         return [] if answer is None else [record.strings for record in answer]
 
     async def _query(self, name: str, kind: str, until: float, *, none_is_error: bool) -> Any:
-        """What dnspython answers; None where there is no such record and that is no error."""
+        """Return dnspython's answer, or None if there is no record and `none_is_error` is false."""
         from dns.exception import DNSException
         from dns.resolver import NXDOMAIN, NoAnswer
 
@@ -60,7 +60,7 @@ class DNSResolver:
             if none_is_error:
                 raise _failed(name, kind, error) from error
             return None
-        except (DNSException, OSError, ImportError) as error:  # the last: of trio, when it is too old for dnspython
+        except (DNSException, OSError, ImportError) as error:  # ImportError: trio is too old for dnspython
             raise _failed(name, kind, error) from error
 
     def _make(self) -> tuple[Any, DNSPythonResolver]:
@@ -68,7 +68,7 @@ class DNSResolver:
         from dns.asyncresolver import Resolver
         from dns.nameserver import Do53Nameserver
 
-        # Named, not guessed: dnspython would need sniffio for that.
+        # Named explicitly: dnspython needs sniffio to detect the backend.
         backend = get_backend("trio" if self._runtime.name == "trio" else "asyncio")
         resolver = Resolver(configure=not self._nameservers)
         if self._nameservers:

@@ -1,4 +1,4 @@
-"""Net: turns what sockets, TLS and name resolution raise into motorlite's errors; nothing foreign leaves `_net`."""
+"""Net: translates errors of sockets, TLS and name resolution into motorlite's; no foreign exception leaves `_net`."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ import ssl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from motorlite._base.values import format_address
 from motorlite.errors import AutoReconnect, CertificateError, NameResolutionError, NetworkTimeout
-from motorlite.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from motorlite._base.values import Address
     from motorlite.errors import PyMongoError
-    from motorlite.values import Address
 
-# OpenSSL reasons that mean "closed in the middle", which an overloaded server does, not "misconfigured".
+# OpenSSL reasons for a connection closed midway: a sign of an overloaded server, not of a misconfiguration.
 _CLOSED = ("UNEXPECTED_EOF_WHILE_READING", "CONNECTION_RESET")
-# The one that means: this is no TLS at all.
+# The OpenSSL reason for a peer that does not speak TLS.
 _IN_THE_CLEAR = "WRONG_VERSION_NUMBER"
-# Why a stream is closed on which something arrived that no request had asked for.
+# The reason for closing a stream that received unrequested bytes.
 SURPLUS = "the connection was closed: the server sent more than it was asked for"
 
 
 def connect_error(address: Address, error: BaseException) -> PyMongoError:
-    """The motorlite error for `error`, which was raised while a stream to `address` was opened."""
+    """Return the motorlite error for `error`, raised while opening a stream to `address`."""
     where = format_address(address)
-    # All but the first: of a host or port that the libraries refuse, as no valid internationalised name.
+    # ValueError, TypeError and OverflowError: the libraries reject the host or port, for example an invalid
+    # internationalised name.
     if isinstance(error, socket.gaierror | ValueError | TypeError | OverflowError) and not isinstance(
         error, ssl.SSLError
     ):
@@ -41,13 +42,13 @@ def connect_error(address: Address, error: BaseException) -> PyMongoError:
 
 
 def _is_closed(error: ssl.SSLError) -> bool:
-    # Only OpenSSL sets a reason, not those who raise its errors themselves.
+    # Only OpenSSL sets a reason; Python code that raises SSLError does not.
     closed = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
     return closed or getattr(error, "reason", None) in _CLOSED
 
 
 def describe(error: BaseException) -> str:
-    """`error` in one readable phrase; some carry no text of their own, trio's keep the reason in their cause."""
+    """Describe `error` in one readable phrase. Some errors have no text; trio keeps the reason in the cause."""
     text = str(error) or type(error).__name__
     cause = error.__cause__
     causes = cause.exceptions if isinstance(cause, BaseExceptionGroup) else [cause] if cause is not None else []
@@ -56,10 +57,10 @@ def describe(error: BaseException) -> str:
 
 @contextmanager
 def connecting(address: Address) -> Iterator[None]:
-    """Translate what the block raises while it opens a stream to `address`."""
+    """Translate the errors that the block raises while opening a stream to `address`."""
     if "\0" in address[0]:
-        # getaddrinfo and the operating system stop at it, and would connect to something else.
-        raise NameResolutionError(f"{address[0]!r} cannot be a host: it has a NUL in it")
+        # getaddrinfo and the operating system cut the name at the NUL and would connect to another host.
+        raise NameResolutionError(f"{address[0]!r} cannot be a host: it contains a NUL")
     try:
         yield
     # ssl.SSLError, gaierror and TimeoutError are OSErrors.

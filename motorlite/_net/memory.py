@@ -1,37 +1,37 @@
-"""Net: a framed stream whose peer is a Python callable, for tests in virtual time."""
+"""Net: a framed stream with a Python object as its peer, for tests in virtual time."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
+from motorlite._base.values import format_address
 from motorlite._net.failures import SURPLUS
 from motorlite._net.runtime import WaitTimeout
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
-from motorlite.values import format_address
 
 if TYPE_CHECKING:
+    from motorlite._base.values import Address
     from motorlite._net.runtime import Framer, Runtime, Waiter
-    from motorlite.values import Address
 
 
 class Peer(Protocol):
-    """The other end."""
+    """The other end of a `MemoryStream`."""
 
     def data_received(self, stream: MemoryStream, data: bytes) -> None:
-        """The client wrote `data`."""
+        """Handle `data` written by the client."""
         ...
 
     def client_closed(self, stream: MemoryStream) -> None:
-        """The client closed its end."""
+        """Handle the client closing its end."""
         ...
 
 
 class MemoryStream:
-    """A FrameStream without a socket. The peer answers with `deliver` and `close`, at once or later."""
+    """A FrameStream without a socket. The peer replies with `deliver` and `close`, immediately or later."""
 
     ask_after: float = 1.0
-    # What it sends is there at once.
+    # A write reaches the peer immediately.
     sent_nothing: bool = False
 
     def __init__(self, runtime: Runtime, address: Address, framer: Framer, peer: Peer) -> None:
@@ -40,12 +40,12 @@ class MemoryStream:
         self._framer = framer
         self._peer = peer
         self._frames: deque[bytes | bytearray] = deque()
-        # As on a socket: one reply for each request, unless more are expected. None before the first request.
+        # As on a socket: one reply per request, unless more are expected. None before the first request.
         self._is_owed: bool | None = None
         self._is_streaming = False
         self._waiter: Waiter | None = None
         self._error: PyMongoError | None = None
-        # The peer sets it to stop reading: the client's next write then hangs half-way.
+        # Set by the peer to stop reading: the client's next write then blocks half-way.
         self.is_stalled: bool = False
         self.has_unsent: bool = False
 
@@ -115,7 +115,7 @@ class MemoryStream:
     # --- the peer's side ---
 
     def deliver(self, data: bytes) -> None:
-        """The peer sends `data`, any split of messages."""
+        """Receive `data` from the peer; messages may be split anywhere."""
         if not self._is_owed:
             self._refuse_surplus()
             return
@@ -138,12 +138,12 @@ class MemoryStream:
         self._close(kind(f"{format_address(self._address)}: {SURPLUS}"))
 
     def close(self) -> None:
-        """The peer closes the stream."""
+        """Close the stream from the peer's side."""
         if self._error is None:
             self._error = AutoReconnect(f"{format_address(self._address)}: the server closed the connection")
             self._wake()
 
     def resume(self) -> None:
-        """The peer reads again."""
+        """Let the peer read again."""
         self.is_stalled = False
         self._wake()

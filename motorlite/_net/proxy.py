@@ -1,19 +1,19 @@
-"""Net: takes a socket that is connected to a SOCKS5 proxy through the conversation with it."""
+"""Net: performs the SOCKS5 handshake on a socket connected to a proxy."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from motorlite._base.values import format_address
 from motorlite._net.failures import describe
 from motorlite._net.socks5 import Socks5Error, conversation
 from motorlite.errors import ProxyError, ProxyTimeout
-from motorlite.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from motorlite.options import ProxyOptions
+    from motorlite._options.options import ProxyOptions
 
 
 async def introduce(
@@ -24,15 +24,15 @@ async def introduce(
     read: Callable[[int], Awaitable[bytes]],
     peek: Callable[[], Awaitable[bytes]],
 ) -> None:
-    """Let the proxy connect to `host` and `port`; afterwards the socket is as one to that server.
+    """Ask the proxy to connect to `host` and `port`; afterwards the socket behaves like one to that server.
 
     Args:
-        proxy: Whom to authenticate as.
-        host: The server's name or address, for the proxy to look up.
+        proxy: The credentials for the proxy.
+        host: The server's name or address, resolved by the proxy.
         port: The server's port.
-        write: Writes all of it.
-        read: Reads at most so many bytes, none at the end of the stream.
-        peek: Looks at the next byte without waiting for it and without taking it.
+        write: Writes all of its argument.
+        read: Reads at most the requested number of bytes; returns none at the end of the stream.
+        peek: Returns the next byte without waiting for it and without consuming it.
     """
     talk = conversation(host, port, proxy.username, proxy.password)
     request, wanted = next(talk)
@@ -50,15 +50,15 @@ async def introduce(
         except StopIteration:
             break
     if await peek():
-        # A server never speaks first, and nothing but TLS may be read where TLS begins.
-        raise Socks5Error("bytes followed its answer before anything was sent to the server")
+        # A server never speaks first, and the first bytes read as TLS must come from the TLS peer.
+        raise Socks5Error("bytes followed its reply before anything was sent to the server")
 
 
 @contextmanager
 def through(proxy: ProxyOptions, host: str, port: int) -> Iterator[None]:
-    """Translate what the block raises while it reaches for a server through the proxy.
+    """Translate the errors that the block raises while connecting to a server through the proxy.
 
-    Never the operating system's errors for the server's own: those would count as signs of its overload.
+    Operating system errors become proxy errors, never errors of the server: those would count as signs of its overload.
     """
     where = f"{format_address((host, port))}: the SOCKS5 proxy {format_address((proxy.host, proxy.port))}"
     try:
@@ -67,5 +67,5 @@ def through(proxy: ProxyOptions, host: str, port: int) -> Iterator[None]:
         raise ProxyTimeout(f"{where} did not connect in time") from error
     except Socks5Error as error:
         raise ProxyError(f"{where} did not connect: {error}") from None
-    except (OSError, ValueError, TypeError, OverflowError) as error:  # the last three: of what cannot be a host
+    except (OSError, ValueError, TypeError, OverflowError) as error:  # the last three: an invalid host
         raise ProxyError(f"{where} failed: {describe(error)}") from error

@@ -1,7 +1,7 @@
-"""Net: what the shells need of an event loop, the same on asyncio and trio.
+"""Net: the event loop's interface to the shells, the same on asyncio and trio.
 
-Everything that touches the loop, a socket, the clock or randomness is behind these protocols, so that the rest of the
-driver is written once and runs in virtual time under test.
+Everything that touches the loop, a socket, the clock or randomness sits behind these protocols. The rest of the driver
+is written once and runs in virtual time under test.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
 
-    from motorlite.options import ProxyOptions
-    from motorlite.values import Address
+    from motorlite._base.values import Address
+    from motorlite._options.options import ProxyOptions
 
 T = TypeVar("T")
 
 Connector: TypeAlias = "Callable[[Address, Framer, float], Awaitable[FrameStream]]"
-"""Opens a framed stream to an address before a loop time: a runtime's `connect` with TLS decided, or a test's."""
+"""Opens a framed stream to an address before a loop time: a runtime's `connect` with TLS bound, or a test's stub."""
 
 
 class Framer(Protocol):
-    """Cuts received bytes into messages; `_wire.frames.FrameReader` is one. Raises ProtocolError on nonsense."""
+    """Splits received bytes into messages, like `_wire.frames.FrameReader`. Raises ProtocolError on malformed input."""
 
     def buffer(self) -> memoryview: ...
     def received(self, count: int) -> None: ...
@@ -36,12 +36,12 @@ class Framer(Protocol):
 class FrameStream(Protocol):
     """A byte stream to one server with a framer on it. One task uses it at a time.
 
-    A request has one reply: whatever else arrives closes the stream. `ask_after` is how long a stream may be idle
-    before `is_healthy` must be asked whether that has happened, seconds: no time at all where only the socket knows.
+    A request has one reply; any other bytes close the stream. `ask_after` is the idle time in seconds after which a
+    caller must check `is_healthy` before using the stream; it is 0 where only the socket knows.
 
     The methods that wait raise NetworkTimeout at the loop time `until` (infinity: never), AutoReconnect when the
-    stream is or gets closed, and ProtocolError when the framer refuses what arrived. After a timeout or a cancellation
-    the stream is as it was: `has_unsent` tells whether the request went out whole, and `receive` may wait on.
+    stream is closed or closes meanwhile, and ProtocolError when the framer rejects the bytes. A timeout or cancellation
+    leaves the stream unchanged: `has_unsent` says whether the whole request went out, and `receive` can wait again.
     """
 
     @property
@@ -49,21 +49,21 @@ class FrameStream(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether either side has closed the stream, as far as is known without asking the socket."""
+        """Whether either side has closed the stream, as far as known without checking the socket."""
         ...
 
     @property
     def has_unsent(self) -> bool:
-        """Whether a part of the last request has not been handed to the operating system."""
+        """Whether part of the last request has not reached the operating system."""
         ...
 
     @property
     def sent_nothing(self) -> bool:
-        """Whether the last request was cancelled, or out of time, before its first byte was written."""
+        """Whether the last request was cancelled or timed out before its first byte was written."""
         ...
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
-        """Write `data` and wait for one message; none may be left from before."""
+        """Write `data` and wait for one message. No earlier message may be unread."""
         ...
 
     async def receive(self, until: float) -> bytes | bytearray:
@@ -71,7 +71,7 @@ class FrameStream(Protocol):
         ...
 
     def expect_more(self, is_expected: bool) -> None:
-        """Whether the next reply may be followed by others (exhaust). When no more are expected, none may be left."""
+        """Set whether more replies may follow the next one (exhaust). When unset, no unread reply may remain."""
         ...
 
     async def send(self, data: bytes, until: float) -> None:
@@ -79,11 +79,11 @@ class FrameStream(Protocol):
         ...
 
     def is_healthy(self) -> bool:
-        """Ask the socket: neither closed nor with bytes that nobody asked for."""
+        """Check the socket: it is open and has no unrequested bytes."""
         ...
 
     def abort(self) -> None:
-        """Close at once, without waiting and without sending anything more."""
+        """Close immediately, without waiting or sending anything more."""
         ...
 
 
@@ -92,18 +92,18 @@ class WaitTimeout(Exception):
 
 
 class Waiter(Protocol):
-    """One value, handed over once."""
+    """A handover of one value, usable once."""
 
     def offer(self, value: Any) -> bool:
-        """Hand `value` over. False if the waiter has given up; the caller then keeps `value`."""
+        """Hand over `value`. Returns False if the waiter has given up; the caller then keeps `value`."""
         ...
 
     def take_back(self) -> Any | None:
-        """After `wait` was cancelled: what was offered and accepted but not received, else None."""
+        """After `wait` was cancelled, return a value that was accepted but not received, else None."""
         ...
 
     async def wait(self, until: float) -> Any:
-        """The value. Raises WaitTimeout at the loop time `until`."""
+        """Wait for the value. Raises WaitTimeout at the loop time `until`."""
         ...
 
 
@@ -111,33 +111,33 @@ class BackgroundTask(Protocol):
     """A running background function."""
 
     def cancel(self) -> None:
-        """Ask it to end; returns at once."""
+        """Request cancellation; returns immediately."""
         ...
 
 
 class Host(Protocol):
-    """The client's background work: one task group inside a task of its own."""
+    """The client's background work: one task group in its own task."""
 
     def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> BackgroundTask:
-        """Run ``await function(*args)`` with an empty context. What it raises is logged, never propagated."""
+        """Run ``await function(*args)`` in an empty context. Exceptions are logged, never propagated."""
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is ending or has ended: what is spawned now never runs."""
+        """Whether the host is ending or has ended. A function spawned now never runs."""
         ...
 
     def stop(self) -> None:
-        """Cancel everything that was spawned; returns at once."""
+        """Cancel all spawned tasks; returns immediately."""
         ...
 
     async def close(self) -> None:
-        """Cancel everything that was spawned and wait until it has ended."""
+        """Cancel all spawned tasks and wait for them to end."""
         ...
 
 
 class Runtime(Protocol):
-    """One event loop, as the shells see it."""
+    """An event loop, as the shells see it."""
 
     # "asyncio", "uvloop" or "trio"; for the handshake's metadata.
     name: str
@@ -151,13 +151,13 @@ class Runtime(Protocol):
         ...
 
     def scope_deadline(self) -> float:
-        """The earliest deadline of the cancel scopes around the caller; infinity when there is none."""
+        """The earliest deadline of the cancel scopes around the caller; infinity if there is none."""
         ...
 
     def waiter(self) -> Waiter: ...
 
     def host(self, name: str, on_end: Callable[[], None]) -> Host:
-        """Start a host task. `on_end` is called, synchronously, when the host ends for any reason."""
+        """Start a host task. `on_end` is called synchronously when the host ends for any reason."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
@@ -170,19 +170,19 @@ class Runtime(Protocol):
         tls: ssl.SSLContext | None,
         proxy: ProxyOptions | None = None,
     ) -> FrameStream:
-        """Open a stream, to a TCP address through the proxy where there is one.
+        """Open a stream. A TCP address is reached through `proxy`, if there is one.
 
         Raises NetworkTimeout, AutoReconnect, NameResolutionError, ProxyError or CertificateError.
         """
         ...
 
     async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
-        """What `function` returns or raises; WaitTimeout at the loop time `until`, after which nobody hears of it."""
+        """Run `function` in a thread. At the loop time `until` raises WaitTimeout and discards the outcome."""
         ...
 
     def run_soon(self, function: Callable[..., None], *args: Any) -> None:
-        """Call ``function(*args)`` on this event loop in one of its next turns; has no effect when the loop has ended.
+        """Call ``function(*args)`` on this event loop in one of its next iterations; no effect when the loop has ended.
 
-        To be called from anywhere: other threads, the garbage collector.
+        Safe to call from anywhere: other threads, the garbage collector.
         """
         ...

@@ -1,7 +1,7 @@
 """Pure: the client's side of a SOCKS5 conversation (RFC 1928, RFC 1929), without I/O.
 
-The generator yields what to write and how many bytes to read next, and is sent exactly so many: what follows them
-would be the server's.
+The generator yields the bytes to write and the number of bytes to read next. Send it exactly that many: any bytes after
+them belong to the server.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _REFUSALS: Final = {
 
 
 class Socks5Error(Exception):
-    """The proxy refused, or is none. Never leaves `_net`."""
+    """The proxy refused or does not speak SOCKS5. Never leaves `_net`."""
 
 
 def conversation(host: str, port: int, username: str | None, password: str | None) -> Conversation:
-    """Ask the proxy to connect to `host`, which it is to look up itself, and `port`.
+    """Ask the proxy to connect to `host` and `port`. The proxy resolves `host`.
 
     Raises:
         Socks5Error: the proxy refused, or it does not speak SOCKS5.
@@ -62,7 +62,7 @@ def conversation(host: str, port: int, username: str | None, password: str | Non
         raise Socks5Error("it does not speak SOCKS5")
     if reply != 0:
         raise Socks5Error(_REFUSALS.get(reply, f"failure {reply}"))
-    # The address that the proxy connects from, which nobody needs, and its port.
+    # Skip the address and port that the proxy connects from; they are unused.
     if kind == _NAME:
         (size,) = yield b"", 1
     elif kind in _ADDRESS_SIZES:

@@ -1,4 +1,4 @@
-"""Net: TLS contexts from a client's options; certificates and host names are verified unless told otherwise."""
+"""Net: makes TLS contexts from a client's options; verifies certificates and host names unless configured otherwise."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, TypeAlias
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from motorlite.options import TLSOptions
+    from motorlite._options.options import TLSOptions
 
 
 TLSContext: TypeAlias = ssl.SSLContext
 
 
 def make_context(options: TLSOptions) -> ssl.SSLContext:
-    """The context for all connections of a client.
+    """Return the context for all connections of a client.
 
     Raises:
-        ConfigurationError: a file cannot be read or does not hold what it should.
+        ConfigurationError: a file cannot be read or has the wrong content.
     """
     try:
-        # With a file of its own the client trusts nobody else; without one it trusts whom the system trusts.
+        # A client with a CA file trusts only that file; without one it trusts the system's authorities.
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=options.ca_file)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise _unusable("tlsCAFile", options.ca_file, error) from error
-    # Host names can only be checked on verified certificates.
+    # Host names can be checked only in verified certificates.
     verified = not options.allow_invalid_certificates
     context.check_hostname = verified and not options.allow_invalid_hostnames
     context.verify_mode = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
@@ -52,5 +52,5 @@ def _unusable(option: str, path: str | None, reason: object) -> ConfigurationErr
 
 
 def _no_password() -> str:
-    """Without this OpenSSL would ask on the terminal and block the event loop."""
+    """Raise; without this callback OpenSSL prompts on the terminal and blocks the event loop."""
     raise ConfigurationError("the private key is encrypted: set tlsCertificateKeyFilePassword")

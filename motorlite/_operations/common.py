@@ -1,4 +1,4 @@
-"""Pure: what commands share: concerns, options of newer servers."""
+"""Pure: shared parts of commands: concerns, options of newer servers."""
 
 from __future__ import annotations
 
@@ -7,51 +7,40 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions, DatetimeConversion
 
 from motorlite import errors
-from motorlite._execution.operation import Command, Kind, Operation
-from motorlite._replies import check_write_concern
-from motorlite.values import format_address
+from motorlite._base.values import format_address
+from motorlite._base.wire_versions import release
+from motorlite._execution.operation import Command, Kind, Operation, R_co
+from motorlite._wire.replies import check_write_concern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._execution.operation import Document, ServerFacts
-    from motorlite.concerns import ReadConcern, WriteConcern
+    from motorlite.read_concern import ReadConcern
+    from motorlite.write_concern import WriteConcern
 
-# Options that need a newer server than the oldest supported one (4.2), as (option, wire version).
+# Options that need a server newer than the oldest supported release (4.2), as (option, wire version).
 Needs: TypeAlias = tuple[tuple[str, int], ...]
 
-# Where replies have documents of the user, see `Operation.document_fields`.
+# Paths of user documents in replies; see `Operation.document_fields`.
 FIRST_BATCH: Final[Mapping[str, Any]] = {"cursor": {"firstBatch": 1}}
 NEXT_BATCH: Final[Mapping[str, Any]] = {"cursor": {"nextBatch": 1}}
 UPSERTED: Final[Mapping[str, Any]] = {"upserted": 1}
 VALUE: Final[Mapping[str, Any]] = {"value": 1}
 VALUES: Final[Mapping[str, Any]] = {"values": 1}
 
-# For replies in which nothing is read: what Python cannot hold does not matter then. With `document_fields` of {}.
+# For replies that are not read, with `document_fields` of {}. Accepts values that Python cannot represent.
 UNREAD: Final = CodecOptions[dict[str, Any]](
     datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
 )
 
-V4_4: Final = 9
-V5_0: Final = 13
-V8_0: Final = 25
-
-# The first wire version of each release.
-_RELEASES: Final = {8: "4.2", V4_4: "4.4", V5_0: "5.0", 17: "6.0", 21: "7.0", V8_0: "8.0"}
-
-# What drop, listIndexes, dropIndexes and the commands of search indexes answer for a collection that does not exist
-# (always the same code).
+# The reply of drop, listIndexes, dropIndexes and the search index commands for a missing collection (always the same
+# code).
 NAMESPACE_NOT_FOUND: Final = 26
 
 
-def release(wire_version: int) -> str:
-    """The MongoDB release that introduced `wire_version`, or the newest one before it."""
-    known = [version for version in _RELEASES if version <= wire_version]
-    return _RELEASES[max(known)] if known else "older than 4.2"
-
-
 def check_needs(needs: Needs, facts: ServerFacts) -> None:
-    """Raise ConfigurationError for the first option that the server does not know."""
+    """Raise ConfigurationError for the first option that the server does not support."""
     for option, wire_version in needs:
         if facts.max_wire_version < wire_version:
             raise errors.ConfigurationError(
@@ -62,13 +51,13 @@ def check_needs(needs: Needs, facts: ServerFacts) -> None:
 
 
 def add_write_concern(document: Document, write_concern: WriteConcern | None) -> None:
-    """Put a write concern that is not the server's default into a command."""
+    """Add a write concern to a command, unless it is the server's default."""
     if write_concern is not None and not write_concern.is_server_default:
         document["writeConcern"] = dict(write_concern.document)
 
 
 def add_read_concern(document: Document, read_concern: ReadConcern | None) -> None:
-    """Put a read concern that is not the server's default into a command, as a new document each time.
+    """Add a read concern to a command, unless it is the server's default. Adds a new document each time.
 
     The executor adds afterClusterTime or atClusterTime to it.
     """
@@ -77,11 +66,11 @@ def add_read_concern(document: Document, read_concern: ReadConcern | None) -> No
 
 
 def is_acknowledged(write_concern: WriteConcern | None) -> bool:
-    """Whether the server answers a write with this write concern."""
+    """Whether the server replies to a write with this write concern."""
     return write_concern is None or write_concern.acknowledged
 
 
-class AdministrativeWrite(Operation):
+class AdministrativeCommand(Operation[R_co]):
     """A command that changes collections, databases or indexes.
 
     Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
@@ -113,17 +102,33 @@ class AdministrativeWrite(Operation):
         add_write_concern(document, self._write_concern)
         return Command(self.name, document)
 
-    def parse(self, reply: Document) -> Any:
+    @staticmethod
+    def _checked(reply: Document) -> Document:
         check_write_concern(reply)
         return reply
 
 
-class SearchIndexWrite(AdministrativeWrite):
-    """A command that changes search indexes, which a process beside the server keeps.
+class AdministrativeWrite(AdministrativeCommand["Document | None"]):
+    """An administrative command whose only result is the reply, or None for an unacknowledged write.
 
-    That process knows neither write nor read concern and refuses both ("Where are read concern and write concern?" in
-    the index management specification): none is sent, not even the afterClusterTime of a session, and every command
-    is answered, whatever the collection's write concern is.
+    Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
+    """
+
+    __slots__ = ()
+
+    def parse(self, reply: Document) -> Document | None:
+        return self._checked(reply)
+
+    def unacknowledged(self) -> Document | None:
+        return None
+
+
+class SearchIndexCommand(AdministrativeCommand[R_co]):
+    """A command that changes search indexes, which a process next to the server maintains.
+
+    That process supports neither write nor read concern and refuses both ("Where are read concern and write concern?"
+    in the index management specification). So neither is sent, not even the afterClusterTime of a session. Every
+    command gets a reply, whatever the collection's write concern is.
 
     Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
     """
@@ -147,3 +152,15 @@ class SearchIndexWrite(AdministrativeWrite):
         if max_time_ms is not None:
             document["maxTimeMS"] = max_time_ms
         super().__init__(database, document)
+
+
+class SearchIndexWrite(SearchIndexCommand["Document"]):
+    """A search index command whose only result is the reply.
+
+    Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
+    """
+
+    __slots__ = ()
+
+    def parse(self, reply: Document) -> Document:
+        return self._checked(reply)

@@ -1,4 +1,4 @@
-"""Pure: a command that the user wrote (run command specification): nothing in it is looked at."""
+"""Pure: a user-defined command (run command specification), sent without inspecting its fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation, TimeLimit
+from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation, R_co, TimeLimit
 from motorlite._operations.common import FIRST_BATCH
 from motorlite.errors import InvalidOperation
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
 
     from motorlite._execution.operation import Document, Selector, ServerFacts
-    from motorlite.read_preferences import _ServerMode
+    from motorlite.read_preferences import ServerMode
 
-# Commands that let the server wait for news, and the field that says how long.
+# Commands that make the server wait for changes, and the field that sets how long.
 _AWAIT_TIMES: Final = {
     "getMore": "maxTimeMS",
     "hello": "maxAwaitTimeMS",
@@ -27,8 +27,8 @@ _AWAIT_TIMES: Final = {
 }
 
 
-class RunCommand(Operation):
-    """A command of the user; `parse` returns the reply.
+class UserCommand(Operation[R_co]):
+    """A user-defined command.
 
     Retry: never by the retryable reads and writes specifications; overload errors by the overload policy,
     which for this command needs retryReads and retryWrites.
@@ -37,7 +37,7 @@ class RunCommand(Operation):
     __slots__ = ("_document", "is_await_data", "name", "time_limit")
 
     kind = Kind.COMMAND
-    # The whole reply is the user's.
+    # The whole reply is decoded with the user's codec options.
     document_fields: ClassVar[Mapping[str, Any] | None] = {}
 
     def __init__(
@@ -46,25 +46,41 @@ class RunCommand(Operation):
         command: Mapping[str, Any],
         *,
         selector: Selector = WRITABLE,
-        read_preference: _ServerMode | None = None,
+        read_preference: ServerMode | None = None,
         codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
         time_limit: TimeLimit = TimeLimit.SEND,
     ) -> None:
         super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
         self.time_limit = time_limit
-        # A copy: what the caller does with its document afterwards must not change a retry.
+        # A copy: if the caller changes its document later, retries must not change.
         self._document = dict(command)
         if not self._document:
             raise ValueError("a command must not be empty: its first key is its name")
         self.name = next(iter(self._document))
         self.is_await_data = _AWAIT_TIMES.get(self.name) in self._document
+        if self.is_await_data and self.name == "getMore":
+            # Its maxTimeMS is the time that the server waits, not a limit that a timeout replaces.
+            self.time_limit = TimeLimit.AWAIT
 
     def command(self, facts: ServerFacts) -> Command:
         return Command(self.name, self._document.copy())
 
 
-class RunCursorCommand(RunCommand):
-    """A command of the user whose reply has a cursor; `parse` returns a CursorReply.
+class RunCommand(UserCommand["Document"]):
+    """A user-defined command; `parse` returns the reply.
+
+    Retry: never by the retryable reads and writes specifications; overload errors by the overload policy,
+    which for this command needs retryReads and retryWrites.
+    """
+
+    __slots__ = ()
+
+    def parse(self, reply: Document) -> Document:
+        return reply
+
+
+class RunCursorCommand(UserCommand[CursorReply]):
+    """A user-defined command whose reply has a cursor; `parse` returns a CursorReply.
 
     Retry: never by the retryable reads and writes specifications; overload errors by the overload policy,
     which for this command needs retryReads and retryWrites.

@@ -1,1 +1,1 @@
-"""Pure: connections, their establishment and their pool."""
+"""Pure: the connection pool of one server."""

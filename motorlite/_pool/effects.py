@@ -1,11 +1,11 @@
-"""Pure: what the state of a pool asks its shell to do."""
+"""Pure: the effects that the state of a pool requests from its shell."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from motorlite._pool.connection import Connection
+    from motorlite._connection.connection import Connection
     from motorlite._pool.requests import Establishment
 
 
@@ -30,9 +30,9 @@ class Close(NamedTuple):
 
 
 class Drain(NamedTuple):
-    """Effect: receive the reply that is owed, and report it with `drained` or `drain_failed`.
+    """Effect: receive the owed reply, and report the outcome with `drained` or `drain_failed`.
 
-    `overdue` is to be called at the loop time `overdue_at`, if the reply has not arrived by then.
+    If the reply has not arrived by the loop time `overdue_at`, call `overdue` then.
     """
 
     connection: Connection
@@ -40,7 +40,7 @@ class Drain(NamedTuple):
 
 
 class Interrupt(NamedTuple):
-    """Effect: make the operation that is using this connection fail."""
+    """Effect: make the operation on this connection fail."""
 
     connection: Connection
 

@@ -1,7 +1,7 @@
-"""Shell: a connection pool: performs what `state.PoolState` decides, and publishes what happens.
+"""Shell: a connection pool: performs the effects that `state.PoolState` decides on, and publishes events.
 
-Checking out an idle connection (`check_out_now`) and checking one in are synchronous. Establishing is done in the
-background, bounded by connectTimeoutMS, so that an operation that is cancelled does not throw away a handshake.
+Checking out an idle connection (`check_out_now`) and checking one in are synchronous. Connections are established in
+the background, bounded by connectTimeoutMS, so that a cancelled operation does not throw away a handshake.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from motorlite import monitoring as events
+from motorlite._base.values import format_address
+from motorlite._connection.connection import Connection
+from motorlite._connection.establish import EstablishmentError
+from motorlite._connection.purpose import Purpose
 from motorlite._net.runtime import WaitTimeout
-from motorlite._pool.connection import Connection
 from motorlite._pool.effects import Abandon, Close, Drain, Establish
-from motorlite._pool.establish import EstablishmentError
 from motorlite._pool.requests import Request
-from motorlite._pool.services import Purpose
 from motorlite._pool.state import PoolClosedError, PoolState
 from motorlite.errors import AutoReconnect, PoolClearedError, PyMongoError, WaitQueueTimeoutError
-from motorlite.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bson.objectid import ObjectId
 
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Address
+    from motorlite._connection.establish import Establisher
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
-    from motorlite._pool.establish import Establisher
     from motorlite._pool.requests import Establishment
     from motorlite._pool.state import PoolOptions
-    from motorlite.deadline import Deadline
-    from motorlite.values import Address
 
 _logger = logging.getLogger("motorlite.client")
 
@@ -52,24 +52,24 @@ class Pool:
         publish: Callable[[events.PoolEvent], None] | None,
     ) -> None:
         self.address = address
-        self.state = PoolState(address, options)
+        self.state: PoolState = PoolState(address, options)
         self._options = options
         self._runtime = runtime
         self._host = host
         self._establisher = establisher
-        # Called with every connection that could not be established, and the generation it was meant for.
+        # Called with every failure to establish a connection, and the generation of that connection.
         self._on_error = on_error
-        # Called with every reply whose caller had stopped waiting; answers whether the connection is worth keeping.
+        # Called with every reply whose caller had stopped waiting; returns whether the connection is worth keeping.
         self._on_late_reply = on_late_reply
-        # None: there is no listener and nothing is logged.
+        # None if there is no listener and nothing is logged.
         self._publish = publish
-        # The background tasks by what they establish.
+        # Background tasks by the connection that they establish.
         self._establishing: dict[Establishment, BackgroundTask] = {}
-        # The background tasks by the connection whose late reply they wait for, and when they began.
+        # Background tasks with their start times, by the connection whose late reply they wait for.
         self._draining: dict[Connection, tuple[BackgroundTask, float]] = {}
-        # How many late replies arrived, and how many were given up.
-        self.replies_drained = 0
-        self.replies_given_up = 0
+        # Number of late replies that arrived, and number that were given up.
+        self.replies_drained: int = 0
+        self.replies_given_up: int = 0
         self._maintenance: BackgroundTask | None = None
         if publish is not None:
             publish(events.PoolCreatedEvent(address, options.given))
@@ -77,11 +77,11 @@ class Pool:
     # --- for operations ---
 
     def check_out_now(self) -> Connection | None:
-        """A connection if one is idle and no other caller waits; None: call `check_out` at once."""
+        """Check out an idle connection if no other caller waits; if this returns None, call `check_out` at once."""
         state = self.state
         connection = state.take(self._runtime.now())
         if connection is None:
-            # What was found to be dead is closed by `check_out`, after the event that begins it.
+            # `check_out` closes the connections that turned out to be dead, after it has published its started event.
             return None
         if self._publish is not None:
             self._publish(events.ConnectionCheckOutStartedEvent(self.address))
@@ -92,17 +92,17 @@ class Pool:
         return connection
 
     async def check_out(self, deadline: Deadline, until: float) -> Connection:
-        """A connection, as soon as it is this caller's turn.
+        """Wait for this caller's turn and check out a connection.
 
         `until` is the loop time at which server selection and check-out together must be done (server selection
-        specification); it and the deadline bound the wait, waitQueueTimeoutMS bounds it until a connection is being
-        established for the caller.
+        specification). `until` and the deadline bound the whole wait. waitQueueTimeoutMS bounds it only until a
+        connection is being established for the caller.
 
         Raises:
             WaitQueueTimeoutError: no connection in time.
-            PoolClearedError: the server failed meanwhile.
+            PoolClearedError: the server failed in the meantime.
             PoolClosedError: the pool was closed.
-            PyMongoError: why the connection that was being established for the caller failed.
+            PyMongoError: establishing the caller's connection failed with this error.
         """
         started = self._runtime.now()
         if self._publish is not None:
@@ -133,11 +133,11 @@ class Pool:
         try:
             raise answer
         finally:
-            del answer, request  # both have the error, whose traceback has this frame
+            del answer, request  # both reference the error, whose traceback references this frame
 
     async def _wait(self, request: Request, started: float, until: float, deadline: Deadline) -> Any:
         waiter: Any = request.waiter
-        # With timeoutMS it is ignored ("Validation and Overrides").
+        # timeoutMS overrides waitQueueTimeoutMS ("Validation and Overrides").
         limit = None if deadline.is_set else self._options.wait_queue_timeout
         if limit is None or started + limit >= until:
             return await waiter.wait(until)
@@ -146,13 +146,13 @@ class Pool:
         except WaitTimeout:
             if request.establishment is None:
                 raise
-        # The queue is behind it; what is left is the handshake of its own connection.
+        # The request has passed the queue and only waits for the handshake of its own connection.
         again: Any = self._runtime.waiter()
         request.waiter = again
         return await again.wait(until)
 
     def _leave(self, request: Request) -> None:
-        """The caller was cancelled: a connection that it was given meanwhile must not be lost."""
+        """Withdraw the request of a cancelled caller without losing a connection it received in the meantime."""
         now = self._runtime.now()
         waiter: Any = request.waiter
         given = waiter.take_back()
@@ -170,7 +170,7 @@ class Pool:
         phase = "queue" if request.establishment is None else "connecting"
         self.state.give_up(request, now)
         self._perform()
-        # The first sentence, up to the numbers in it, is the load balancer specification's ("Connection Tracking").
+        # The first sentence is quoted from the load balancer specification ("Connection Tracking"), except the numbers.
         error = WaitQueueTimeoutError(
             f"Timeout waiting for connection from the connection pool. maxPoolSize: {self._options.max_size}, "
             f"connections in use by cursors: {state.count(Purpose.CURSOR)}, "
@@ -197,7 +197,7 @@ class Pool:
         self._publish(events.ConnectionCheckOutFailedEvent(self.address, reason, duration, error))
 
     def check_in(self, connection: Connection) -> None:
-        """Give a connection back; a broken or stale one is closed."""
+        """Return a connection to the pool; a broken or stale one is closed."""
         state = self.state
         state.put(connection, self._runtime.now())
         if self._publish is not None:
@@ -206,28 +206,28 @@ class Pool:
             self._perform()
 
     def caller_left(self, connection: Connection) -> None:
-        """The operation that uses `connection` was cancelled by a caller whose limit the driver cannot see."""
+        """Record that a caller whose limit the driver cannot see cancelled the operation on `connection`."""
         self.state.caller_left(connection, self._runtime.now())
 
     # --- for the topology ---
 
     @property
     def generation(self) -> int:
-        """The generation that new connections get."""
+        """The generation of new connections."""
         return self.state.generation
 
     def is_stale(self, generation: int, service_id: ObjectId | None = None) -> bool:
-        """Whether connections of `generation` (to this service behind a load balancer) are older than a clear."""
+        """Whether the pool (or this service behind a load balancer) was cleared since `generation`."""
         return generation != self.state.generation_for(service_id)
 
     def ready(self) -> None:
-        """The server was found to be usable: allow connections."""
+        """Allow connections: a check has shown that the server is usable."""
         if not self.state.ready():
             return
         if self._publish is not None:
             self._publish(events.PoolReadyEvent(self.address))
         if self._maintenance is not None:
-            # The first time its background work does so.
+            # The first time, the maintenance task populates the pool itself.
             self.state.populate()
             self._perform()
         elif self._options.min_size or self._options.max_idle_time is not None:
@@ -240,28 +240,28 @@ class Pool:
         interrupt_in_use: bool = False,
         service_id: ObjectId | None = None,
     ) -> None:
-        """The server failed: make all connections stale and wait for `ready`.
+        """Make all connections stale after a server failure and pause until `ready`.
 
-        With `service_id` one service behind a load balancer failed: make the connections to it stale.
+        With `service_id`, only make the connections to that failed service behind a load balancer stale.
         """
         if service_id is None:
-            tell = self.state.clear(because, interrupt_in_use=interrupt_in_use)
+            must_publish = self.state.clear(because, interrupt_in_use=interrupt_in_use)
         else:
-            tell = self.state.clear_service(service_id)
-        if tell and self._publish is not None:
+            must_publish = self.state.clear_service(service_id)
+        if must_publish and self._publish is not None:
             self._publish(events.PoolClearedEvent(self.address, service_id, interrupt_in_use))
         self._perform()
 
     def close(self, *, is_server_gone: bool = False) -> None:
-        """Close the pool; connections in use are closed as they are checked in.
+        """Close the pool; connections in use are closed when they are checked in.
 
-        `is_server_gone`: the server left the deployment, so operations that wait here may try another one.
+        `is_server_gone`: the server left the deployment, so waiting operations may try another one.
         """
         if not self.state.close(is_server_gone=is_server_gone):
             return
         for connection in self.state.in_use:
             if connection.purpose is Purpose.CURSOR:
-                # It may never be checked in: its cursor may wait for an application that has forgotten it.
+                # It may never be checked in: the application may have forgotten its cursor.
                 connection.close()
         if self._maintenance is not None:
             self._maintenance.cancel()
@@ -270,19 +270,19 @@ class Pool:
             self._publish(events.PoolClosedEvent(self.address))
 
     def refuse_waiting(self) -> None:
-        """The client is being closed: operations that wait for a connection get an error instead."""
+        """Fail all operations that wait for a connection, because the client is being closed."""
         self.state.refuse_waiting()
         self._perform()
 
     def close_now(self) -> None:
-        """The client, or its event loop, ends now: close every socket, also those in use."""
+        """Close every socket, even those in use, because the client or its event loop ends now."""
         in_use = list(self.state.in_use)
         self.close()
         for connection in in_use:
             # The server may have executed the operation, so this is not an InvalidOperation.
             connection.interrupt(AutoReconnect("the client was closed while the operation was in flight"))
 
-    # --- performing ---
+    # --- effects ---
 
     def _perform(self) -> None:
         effects = self.state.effects
@@ -307,10 +307,10 @@ class Pool:
         if draining is not None:
             task, started = draining
             task.cancel()
-            self._tell_given_up(connection, started, None)
-        self._tell_closed(connection.id, reason)
+            self._publish_given_up(connection, started, None)
+        self._publish_closed(connection.id, reason)
 
-    # --- replies whose callers have stopped waiting ---
+    # --- replies whose callers stopped waiting ---
 
     def _start_draining(self, drain: Drain) -> None:
         connection = drain.connection
@@ -327,20 +327,22 @@ class Pool:
                     self.state.overdue(connection, self._runtime.now())
                     self._perform()
                 if connection not in self._draining:
-                    return  # given up, now or in the moment in which it became overdue
+                    return  # given up, now or at the moment it became overdue
                 reply = await connection.receive_owed()
                 assert reply is not None
         except PyMongoError as error:
             draining = self._draining.pop(connection, None)
             if draining is None:
-                return  # given up in the moment in which it failed
-            self._tell_given_up(connection, draining[1], error)
+                return  # given up at the moment it failed
+            if error.address is None:
+                error.address = self.address
+            self._publish_given_up(connection, draining[1], error)
             self.state.drain_failed(connection, self._runtime.now())
             self._perform()
             return
         draining = self._draining.pop(connection, None)
         if draining is None:
-            return  # given up in the moment in which it was done
+            return  # given up at the moment it completed
         now = self._runtime.now()
         self.replies_drained += 1
         if self._publish is not None:
@@ -348,15 +350,15 @@ class Pool:
             self._publish(events.PendingReplySucceededEvent(self.address, connection.id, request_id, duration))
         try:
             is_worth_keeping = self._on_late_reply(self.address, reply)
-        except Exception:  # a bug: the connection goes back all the same, to be closed
-            _logger.exception("a late reply of %s was not learned from", format_address(self.address))
+        except Exception:  # a bug: the connection still goes back to the pool, to be closed
+            _logger.exception("processing a late reply from %s failed", format_address(self.address))
             is_worth_keeping = False
         if not is_worth_keeping:
             connection.close()
         self.state.drained(connection, now)
         self._perform()
 
-    def _tell_given_up(self, connection: Connection, started: float, error: PyMongoError | None) -> None:
+    def _publish_given_up(self, connection: Connection, started: float, error: PyMongoError | None) -> None:
         self.replies_given_up += 1
         if self._publish is not None:
             duration = self._runtime.now() - started
@@ -371,9 +373,9 @@ class Pool:
         self._establishing[establishment] = self._host.spawn(self._establish, establishment)
 
     def _abandon(self, establishment: Establishment, reason: str) -> None:
-        # Its task may end without ever having begun, so the event is published here.
+        # The task may end without ever having started, so the event is published here.
         self._establishing.pop(establishment).cancel()
-        self._tell_closed(establishment.connection_id, reason)
+        self._publish_closed(establishment.connection_id, reason)
 
     async def _establish(self, establishment: Establishment) -> None:
         started = self._runtime.now()
@@ -393,13 +395,13 @@ class Pool:
         except EstablishmentError as failure:
             self._not_established(establishment, failure.error, failure)
         except Exception as error:
-            # A bug, or one of what the application has a part in: the operation that waits gets an error of its own.
+            # A bug, possibly in code of the application. The waiting operation gets an error that wraps this one.
             _logger.exception("a connection to %s could not be made", format_address(self.address))
             wrapped = PoolClearedError(f"a connection could not be made: {error!r}")
             wrapped.__cause__ = error.with_traceback(None)
             self._not_established(establishment, wrapped, None)
         except BaseException as error:
-            # The end of the client: the operation that waits must not wait for ever.
+            # The client ends. The waiting operation must not wait forever.
             self._not_established(
                 establishment, PoolClearedError(f"connecting was abandoned: {type(error).__name__}"), None
             )
@@ -409,7 +411,7 @@ class Pool:
 
     def _is_established(self, establishment: Establishment, connection: Connection, started: float) -> None:
         if self._establishing.pop(establishment, None) is None:
-            connection.close()  # abandoned in the moment in which it was done
+            connection.close()  # abandoned at the moment it completed
             return
         now = self._runtime.now()
         self.state.pace.connected(now - started, now)
@@ -428,21 +430,21 @@ class Pool:
             self._on_error(failure, failure.generation)
             if failure.service_id is not None:
                 self.state.services.leave(failure.service_id)
-        self._tell_closed(establishment.connection_id, events.ConnectionClosedReason.ERROR, error)
+        self._publish_closed(establishment.connection_id, events.ConnectionClosedReason.ERROR, error)
         self.state.serve(self._runtime.now())
         self._perform()
 
-    def _tell_closed(self, connection_id: int, reason: str, error: PyMongoError | None = None) -> None:
+    def _publish_closed(self, connection_id: int, reason: str, error: PyMongoError | None = None) -> None:
         if self._publish is not None:
             self._publish(events.ConnectionClosedEvent(self.address, connection_id, reason, error))
 
     async def _maintain(self) -> None:
-        """Keep minPoolSize and maxIdleTimeMS until the pool is closed."""
+        """Enforce minPoolSize and maxIdleTimeMS until the pool is closed."""
         while True:
             try:
                 self.state.prune(self._runtime.now())
                 self.state.populate()
                 self._perform()
-            except Exception:  # a bug: the next round may do without it
-                _logger.exception("the maintenance of the pool of %s failed; it goes on", format_address(self.address))
+            except Exception:  # a bug: the next round may succeed
+                _logger.exception("maintenance of the pool of %s failed; it continues", format_address(self.address))
             await self._runtime.sleep(self._options.maintenance_interval)

@@ -1,11 +1,12 @@
 """Pure: the wait queue of a pool.
 
-First in, first out (pooling specification), with one exception, for a queue that does not get empty while callers give
-up: a request that has less time left than operations with such a limit take on this server would only waste the
-connection. It steps aside for requests that can still make use of one. The limit of a request is its deadline or cancel
-scope; where the driver sees none (`asyncio.timeout`), it is presumed from how long such callers have waited of late
-before they gave up, and a request that has outlived that has its first place again. So no request waits behind later
-ones for longer than callers usually have patience for; and while no caller gives up, the order is the specification's.
+First in, first out (pooling specification), with one exception, for a queue that does not become empty while callers
+give up. A request with less time left than operations with such a limit take on this server would only waste the
+connection, so it steps aside for requests that can still use one. The limit of a request is its deadline or cancel
+scope. If the driver cannot see a limit (`asyncio.timeout`), it assumes the time that such callers recently waited
+before they gave up, and a request that has outlived that assumption regains its place at the front. So no request waits
+behind later ones for longer than the usual patience of callers. While no caller gives up, the order is that of the
+specification.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ if TYPE_CHECKING:
     from motorlite._pool.pace import Pace
     from motorlite._pool.requests import Request
 
-# A caller that waits this much longer than such callers do has proved to be patient.
+# A caller that has waited for this multiple of the usual patience has proved to be patient.
 _PROOF: Final = 1.25
 
 
 class WaitQueue:
-    """The requests that wait for a connection; one that gives up leaves in constant time."""
+    """The requests that wait for a connection; removing a request takes constant time."""
 
     __slots__ = ("_aside", "_in_order", "_pace", "count")
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
-        # How many requests wait. A plain attribute: every check-out and every check-in looks at it.
-        self.count = 0
-        # Not dicts: taking the oldest out of one gets slower with every one taken before.
+        # Number of waiting requests. A plain attribute, because every check-out and every check-in reads it.
+        self.count: int = 0
+        # Not a dict: removing the oldest item of a dict gets slower with every item removed before.
         self._in_order: OrderedDict[Request, None] = OrderedDict()
-        # Those that came to their turn with too little time left; the one with the most left is the last.
+        # Requests whose turn came with too little time left; the one with the most time left is the last.
         self._aside: OrderedDict[Request, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -46,12 +47,12 @@ class WaitQueue:
         yield from self._aside
 
     def push(self, request: Request) -> None:
-        """Add `request` at the end."""
+        """Append `request`."""
         self.count += 1
         self._in_order[request] = None
 
     def pop(self, now: float) -> Request:
-        """Take out the request that is served next."""
+        """Remove and return the request that is served next."""
         self.count -= 1
         patience = self._pace.patience(now)
         if self._aside and self._has_outlived(next(iter(self._aside)), patience, now):
@@ -64,7 +65,7 @@ class WaitQueue:
         return self._aside.popitem(last=True)[0]
 
     def discard(self, request: Request) -> None:
-        """Take `request` out, wherever it stands, if it is in."""
+        """Remove `request` if it is in the queue."""
         for requests in (self._in_order, self._aside):
             if request in requests:
                 del requests[request]
@@ -79,6 +80,6 @@ class WaitQueue:
     @staticmethod
     def _has_outlived(request: Request, patience: float, now: float) -> bool:
         if request.until != inf:
-            # A cancel scope that was extended, or shields its content.
+            # The cancel scope was extended, or shields its content.
             return now > request.until
         return now - request.since > _PROOF * patience or patience == inf

@@ -1,1 +1,1 @@
-"""Pure: discovery, monitoring and selection of servers."""
+"""Pure: server discovery, monitoring and selection."""

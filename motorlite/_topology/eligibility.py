@@ -1,15 +1,17 @@
-"""Pure: which servers of a deployment may serve a read or a write, before latency is looked at."""
+"""Pure: which servers of a deployment may serve a read or a write, before the latency window is applied."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from motorlite._topology.server_description import ServerDescription, ServerType
-from motorlite._topology.topology_type import ONE_SERVER_TYPES, REPLICA_SET_TYPES, TopologyType
+from motorlite._topology.topology_type import ONE_SERVER_TYPES, REPLICA_SET_TYPES
 from motorlite.errors import ConfigurationError
+from motorlite.topology_description import ServerType, TopologyType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from motorlite._topology.server_description import ServerDescription
 
 PRIMARY: Final = 0
 PRIMARY_PREFERRED: Final = 1
@@ -19,12 +21,12 @@ NEAREST: Final = 4
 
 NO_MAX_STALENESS: Final = -1
 SMALLEST_MAX_STALENESS: Final = 90.0
-# An idle primary writes a no-op this often (max staleness specification, "idleWritePeriodMS").
+# Seconds between the no-op writes of an idle primary (max staleness specification, "idleWritePeriodMS").
 IDLE_WRITE_PERIOD: Final = 10.0
 
 
 class Preference(Protocol):
-    """What selection needs of a read preference."""
+    """The part of a read preference that server selection needs."""
 
     @property
     def mode(self) -> int: ...
@@ -37,10 +39,10 @@ class Preference(Protocol):
 
 
 def servers_for_write(kind: TopologyType, candidates: Sequence[ServerDescription]) -> list[ServerDescription]:
-    """Every one of `candidates` that takes writes; with one server, whatever it is."""
+    """Return all `candidates` that accept writes; a lone server qualifies regardless of its type."""
     if kind in ONE_SERVER_TYPES:
         return [server for server in candidates if server.is_server_type_known]
-    # A deployment of unknown type, or a replica set without a primary, has none.
+    # Empty for a deployment of unknown type or a replica set without a primary.
     wanted = _DATA_TYPES.get(kind)
     return [server for server in candidates if server.server_type is wanted]
 
@@ -52,17 +54,17 @@ def servers_for_read(
     preference: Preference,
     heartbeat_frequency: float,
 ) -> list[ServerDescription]:
-    """Every one of `candidates` that `preference` permits.
+    """Return all `candidates` that `preference` permits.
 
     Args:
         kind: The deployment's type.
-        candidates: The servers to choose among, without deprioritised ones.
-        everyone: All servers of the deployment; staleness is relative to the best of them, chosen or not.
+        candidates: The servers to choose from, without deprioritised ones.
+        everyone: All servers of the deployment; staleness is relative to the best of them, candidate or not.
         preference: Mode, staleness and tags, applied in this order.
         heartbeat_frequency: Seconds between checks, part of the staleness estimate.
     """
     if kind not in REPLICA_SET_TYPES:
-        # Not for drivers to decide: a mongos applies the preference, a single server ignores it.
+        # Drivers do not decide here: a mongos applies the preference, a single server ignores it.
         return servers_for_write(kind, candidates)
     mode = preference.mode
     primaries = [server for server in candidates if server.server_type is ServerType.RSPrimary]
@@ -77,10 +79,10 @@ def servers_for_read(
 
 
 def check_max_staleness(kind: TopologyType, preference: Preference, heartbeat_frequency: float) -> None:
-    """Refuse a `max_staleness` that cannot work.
+    """Reject a `max_staleness` that cannot work.
 
     Raises:
-        ConfigurationError: It is combined with mode primary, or is smaller than what one heartbeat can tell
+        ConfigurationError: It is combined with mode primary, or is smaller than a heartbeat can resolve
             (server selection specification, "maxStalenessSeconds").
     """
     max_staleness = preference.max_staleness
@@ -127,12 +129,12 @@ def _fresh_enough(
             return behind_driver - primary_behind_driver + heartbeat_frequency
         return newest_write - server.last_write_date + heartbeat_frequency
 
-    # The server's dates have milliseconds; finer differences are the float's.
+    # The server's dates have millisecond resolution; finer differences are floating-point errors.
     return [server for server in servers if round(staleness(server), 3) <= max_staleness]
 
 
 def _with_tags(servers: list[ServerDescription], tag_sets: Sequence[Mapping[str, Any]]) -> list[ServerDescription]:
-    """The servers that match the first tag set that any of them matches."""
+    """Return the servers that match the first tag set with any match."""
     for wanted in tag_sets:
         matching = [server for server in servers if wanted.items() <= server.tags.items()]
         if matching:

@@ -1,4 +1,4 @@
-"""Pure: what an error says about the server it came from."""
+"""Pure: the effect of an error on the description, pool and monitor of its server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from motorlite._topology.server_description import ServerDescription, ServerType, compare_topology_versions
+from motorlite._topology.server_description import ServerDescription, compare_topology_versions
 from motorlite.errors import (
     NOT_PRIMARY_CODES,
     SHUTDOWN_CODES,
@@ -22,6 +22,7 @@ from motorlite.errors import (
     WriteError,
     error_code,
 )
+from motorlite.topology_description import ServerType
 
 if TYPE_CHECKING:
     from bson.objectid import ObjectId
@@ -29,30 +30,30 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class ErrorFacts:
-    """An error of an application's connection and the circumstances of it."""
+    """An error on an application's connection, and its circumstances."""
 
     error: PyMongoError
     # Between opening the socket and the reply to hello.
     during_handshake: bool = False
     # Between the reply to hello and the connection's first operation.
     during_authentication: bool = False
-    # The connection (or the attempt to make it) is older than the newest clear of its pool.
+    # The connection (or the attempt to establish it) is older than the newest clear of its pool.
     is_stale_generation: bool = False
-    # From the reply that is or contains the error; taken from the error itself when it has the whole reply.
+    # From the reply that is or contains the error; taken from the error itself if it contains the whole reply.
     topology_version: Mapping[str, Any] | None = None
-    # The mongos behind a load balancer that the connection leads to, once hello told.
+    # The mongos behind a load balancer that the connection leads to, once hello has reported it.
     service_id: ObjectId | None = None
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class ErrorEffect:
-    """What the topology has to do, in this order and without a pause in between."""
+    """The actions of the topology, performed in this order without a pause in between."""
 
-    # Replaces the server's description; None leaves it.
+    # Replaces the server's description; None keeps it.
     description: ServerDescription | None = None
-    # With a load balancer: only the connections of the error's service.
+    # Behind a load balancer, clears only the connections of the error's service.
     clear_pool: bool = False
-    # Together with `clear_pool`: also connections that operations are using.
+    # Together with `clear_pool`: also interrupts connections in use.
     interrupt_in_use: bool = False
     # Wake the server's monitor for a check as soon as possible.
     request_check: bool = False
@@ -64,7 +65,7 @@ NO_EFFECT = ErrorEffect()
 
 
 def on_error(known: ServerDescription, facts: ErrorFacts) -> ErrorEffect:
-    """What an error of an operation, or of making a connection for one, does to its server.
+    """Return the effect of an error of an operation, or of establishing a connection for one, on its server.
 
     Server discovery and monitoring specification, "Application errors"; load balancer specification, "Error
     Handling".
@@ -75,10 +76,10 @@ def on_error(known: ServerDescription, facts: ErrorFacts) -> ErrorEffect:
     if facts.is_stale_generation or compare_topology_versions(known.topology_version, topology_version) >= 0:
         return NO_EFFECT
     if is_load_balancer and facts.service_id is None:
-        # Errors up to and including hello: nobody knows which mongos it was.
+        # For errors up to and including hello, the mongos is unknown.
         return NO_EFFECT
     if known.server_type is ServerType.RSArbiter and isinstance(error, ConfigurationError):
-        # The client itself does not authenticate to an arbiter, which is what it was taken for.
+        # The client itself refuses to authenticate to an arbiter, and the server is already known as one.
         return NO_EFFECT
     is_establishing = facts.during_handshake or facts.during_authentication
     if is_state_change_error(error):
@@ -86,16 +87,16 @@ def on_error(known: ServerDescription, facts: ErrorFacts) -> ErrorEffect:
             description=None
             if is_load_balancer
             else ServerDescription.unknown(known.address, error=error, topology_version=topology_version),
-            # "MongoDB Handshake errors": a connection that could not be established always clears.
+            # "MongoDB Handshake errors": a failure to establish a connection always clears the pool.
             clear_pool=is_establishing or error_code(error) in SHUTDOWN_CODES,
             request_check=not is_load_balancer,
         )
     if is_establishing:
         if error.has_error_label(SYSTEM_OVERLOADED):
-            # The server is there, it only has no room: the pool's other connections are good.
+            # The server is up and only lacks capacity: the pool's other connections are usable.
             return NO_EFFECT
-    elif not is_network_error(error) or isinstance(error, NetworkTimeout):
-        # An answer, or a slow operation: neither says that the server is gone.
+    elif not is_socket_error(error) or isinstance(error, NetworkTimeout):
+        # A reply, or a slow operation: neither means that the server is gone.
         return NO_EFFECT
     return ErrorEffect(
         description=None if is_load_balancer else ServerDescription.unknown(known.address, error=error),
@@ -105,20 +106,20 @@ def on_error(known: ServerDescription, facts: ErrorFacts) -> ErrorEffect:
 
 
 def on_check_error(known: ServerDescription, error: PyMongoError, *, now: float) -> ErrorEffect:
-    """What a failed check of a monitor does to its server.
+    """Return the effect of a monitor's failed check on its server.
 
-    Server monitoring specification, "Error handling". `request_check` means here: begin the next check
-    without sleeping, because one lost connection to a server that was there a moment ago proves little.
+    Server monitoring specification, "Error handling". Here `request_check` means to start the next check without
+    sleeping, because one lost connection to a server that was available a moment ago proves little.
     """
     return ErrorEffect(
         description=ServerDescription.unknown(known.address, error=error, last_update_time=now),
         clear_pool=True,
         interrupt_in_use=isinstance(error, NetworkTimeout),
-        request_check=known.is_server_type_known and is_network_error(error),
+        request_check=known.is_server_type_known and is_socket_error(error),
     )
 
 
-def is_network_error(error: PyMongoError) -> bool:
+def is_socket_error(error: PyMongoError) -> bool:
     """Whether reading from or writing to a socket failed (timeouts included)."""
     return isinstance(error, AutoReconnect) and not isinstance(
         error, NotPrimaryError | PoolClearedError | ServerSelectionTimeoutError
@@ -126,10 +127,9 @@ def is_network_error(error: PyMongoError) -> bool:
 
 
 def is_state_change_error(error: PyMongoError) -> bool:
-    """Whether the server said that it is not primary, is recovering or is shutting down.
+    """Whether the server reported that it is not primary, is recovering or is shutting down.
 
-    By the code alone where there is one, else by the message. A write concern error counts, a write error
-    does not.
+    The code alone decides if there is one, otherwise the message does. Write concern errors count, write errors do not.
     """
     if isinstance(error, WriteError):
         return False
@@ -147,5 +147,5 @@ def _topology_version(facts: ErrorFacts) -> Mapping[str, Any] | None:
     if version is None:
         details = getattr(facts.error, "details", None)
         version = details.get("topologyVersion") if isinstance(details, Mapping) else None
-    # From a server, so it may be anything.
+    # The value comes from a server, so it may have any type.
     return version if isinstance(version, Mapping) else None

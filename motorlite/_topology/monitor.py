@@ -1,7 +1,7 @@
-"""Shell: watches one server (server monitoring specification), by streaming where it can, else by polling.
+"""Shell: monitors one server (server monitoring specification), by streaming if possible and by polling otherwise.
 
-A monitor has a connection of its own, never takes part in operations, and knows no deadline but its own timeouts.
-While it streams, a second connection measures round-trip times.
+A monitor has its own connection, never takes part in operations, and obeys no deadline except its own timeouts. While
+it streams, a second connection measures round-trip times.
 """
 
 from __future__ import annotations
@@ -11,33 +11,34 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import monitoring as events
+from motorlite._base.values import format_address
+from motorlite._connection.establish import EstablishmentError
+from motorlite._connection.handshake import monitor_hello
 from motorlite._net.runtime import WaitTimeout
-from motorlite._pool.establish import EstablishmentError
-from motorlite._pool.handshake import monitor_hello
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite._topology.server_description import ServerDescription
-from motorlite.errors import AutoReconnect, ProtocolError, PyMongoError, detached, error_from_reply
-from motorlite.values import format_address
+from motorlite._wire.error_replies import error_from_reply
+from motorlite.errors import AutoReconnect, ProtocolError, PyMongoError, detached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from motorlite._base.values import Address
+    from motorlite._connection.connection import Connection, ExhaustReply
+    from motorlite._connection.establish import Establisher
     from motorlite._net.runtime import BackgroundTask, Host, Runtime, Waiter
-    from motorlite._pool.connection import Connection, ExhaustReply
-    from motorlite._pool.establish import Establisher
     from motorlite.server_api import ServerApi
-    from motorlite.values import Address
 
-# Server discovery specification: never checked more often than this, seconds.
+# Minimum seconds between two checks (server discovery specification).
 MIN_HEARTBEAT_INTERVAL: Final = 0.5
-# Ours: so many checks may follow one another at once, as the news of an election do; then each takes the interval.
+# Not specified: this many checks may follow one another immediately, as in an election. Then each takes the interval.
 MAX_BURST: Final = 5
 
 _logger: Final = logging.getLogger("motorlite.client")
 
 
 class MonitorSettings:
-    """What all monitors of a client have in common; times in seconds."""
+    """The settings that all monitors of a client share; times in seconds."""
 
     __slots__ = ("connect_timeout", "heartbeat_frequency", "min_heartbeat_interval", "server_api", "streaming")
 
@@ -50,16 +51,16 @@ class MonitorSettings:
         server_api: ServerApi | None = None,
         min_heartbeat_interval: float = MIN_HEARTBEAT_INTERVAL,
     ) -> None:
-        self.heartbeat_frequency = heartbeat_frequency
-        # 0: none.
-        self.connect_timeout = connect_timeout
-        self.streaming = streaming
-        self.server_api = server_api
-        self.min_heartbeat_interval = min_heartbeat_interval
+        self.heartbeat_frequency: float = heartbeat_frequency
+        # 0: no timeout.
+        self.connect_timeout: float = connect_timeout
+        self.streaming: bool = streaming
+        self.server_api: ServerApi | None = server_api
+        self.min_heartbeat_interval: float = min_heartbeat_interval
 
 
 class Monitor:
-    """Checks one server until it is stopped."""
+    """Checks one server until the monitor is stopped."""
 
     def __init__(
         self,
@@ -73,41 +74,41 @@ class Monitor:
         publish: Callable[[events.ServerHeartbeatEvent], None] | None,
     ) -> None:
         self.address = address
-        self.round_trip_times = RoundTripTimes()
+        self.round_trip_times: RoundTripTimes = RoundTripTimes()
         self._settings = settings
         self._runtime = runtime
         self._establisher = establisher
         self._on_checked = on_checked
-        # Answers whether the next check follows at once.
+        # Returns whether the next check follows immediately.
         self._on_failed = on_failed
         self._publish = publish
         self._tasks: list[BackgroundTask] = []
         self._connection: Connection | None = None
-        # The last successful reply; None: the next check opens a connection.
+        # The last successful reply. None: the next check opens a connection.
         self._reply: Mapping[str, Any] | None = None
-        # The reply after which the server sends another by itself, or None.
+        # The reply after which the server sends another one on its own, or None.
         self._more_after: ExhaustReply | None = None
         self._is_checking = False
         self._is_check_cancelled = False
-        # Loop time of the last check that followed a lost connection at once.
+        # Loop time of the last check that immediately followed a lost connection.
         self._retried_at = -inf
-        # Loop time before which no such check would have begun, had each waited for the interval after the last one.
+        # Loop time at which the next streamed check would begin if each one had waited for the interval.
         self._due = -inf
-        # The last check was one that the server answered when it liked.
+        # The last check was awaited: the server chose when to reply.
         self._has_news = False
-        # Who sleeps between two checks, and whether a check was asked for meanwhile.
+        # Waiter for the pause between two checks, and whether a check was requested in the meantime.
         self._sleeper: Waiter | None = None
         self._is_check_wanted = False
         self._is_measuring = False
         self._ping_connection: Connection | None = None
 
     def start(self, host: Host) -> None:
-        """Begin to check, in the background."""
+        """Start checking in the background."""
         self._host = host
         self._tasks.append(host.spawn(self._run))
 
     def stop(self) -> None:
-        """End; returns at once."""
+        """Stop checking; returns immediately."""
         for task in self._tasks:
             task.cancel()
         self._close()
@@ -115,16 +116,16 @@ class Monitor:
             self._ping_connection.close()
 
     def request_check(self) -> None:
-        """Check soon: after the minimum interval at the latest. A check that is running is soon enough."""
+        """Check within the minimum interval; a running check is sufficient."""
         if self._sleeper is not None:
             self._sleeper.offer(True)
         elif self._is_check_cancelled:
             self._is_check_wanted = True
 
     def cancel_check(self) -> None:
-        """An operation found the server gone: abort the check that runs and use a new connection for the next."""
+        """Abort the running check, because an operation found the server gone; the next one opens a new connection."""
         if self._connection is None:
-            return  # a check that is still connecting finds out by itself
+            return  # a check that is still connecting will notice on its own
         if self._is_checking:
             self._is_check_cancelled = True
             self._connection.close()
@@ -137,7 +138,7 @@ class Monitor:
                 try:
                     is_next_at_once = await self._check()
                 except Exception:
-                    # A bug, here or in what learns from the check: the monitoring goes on all the same.
+                    # A bug, here or in the handlers of the check. Monitoring continues regardless.
                     _logger.exception("a check of %s failed; the next one follows", format_address(self.address))
                     self._close()
                     is_next_at_once = False
@@ -149,7 +150,7 @@ class Monitor:
             self._close()
 
     async def _check(self) -> bool:
-        """One check. True when the next one follows at once."""
+        """Perform one check; return True if the next one follows immediately."""
         awaited = self._connection is not None and self._is_streaming
         started = self._runtime.now()
         if self._publish is not None:
@@ -159,7 +160,7 @@ class Monitor:
         try:
             reply = await self._hello()
             if self._is_check_cancelled:
-                # It had arrived already, but what it says is older than the error that cancelled the check.
+                # The reply had already arrived, but it is older than the error that cancelled the check.
                 raise AutoReconnect("the check was cancelled")
             now = self._runtime.now()
             description = ServerDescription.from_hello(
@@ -172,7 +173,7 @@ class Monitor:
         except PyMongoError as error:
             return self._failed(error, awaited, started)
         except Exception as error:
-            # A reply of a shape that nobody thought of must not end the monitoring of its server.
+            # A reply of an unexpected shape must not end the monitoring of its server.
             strange = ProtocolError(f"the reply to hello cannot be used: {error!r}")
             return self._failed(strange, awaited, started)
         finally:
@@ -190,6 +191,8 @@ class Monitor:
     def _failed(self, error: PyMongoError, awaited: bool, started: float) -> bool:
         was_cancelled, self._is_check_cancelled = self._is_check_cancelled, False
         self._close()
+        if error.address is None:
+            error.address = self.address
         self.round_trip_times.reset()
         if self._publish is not None:
             duration = self._runtime.now() - started
@@ -198,7 +201,7 @@ class Monitor:
             return False
         now = self._runtime.now()
         if now - self._retried_at < self._settings.min_heartbeat_interval:
-            # The server answers handshakes and breaks off each time: soon, but not in a loop.
+            # The server completes handshakes and disconnects each time. Check again soon, but not in a tight loop.
             self._is_check_wanted = True
             return False
         self._retried_at = now
@@ -213,7 +216,7 @@ class Monitor:
 
     @property
     def _is_streaming(self) -> bool:
-        """Whether the next reply is sent by the server when something changes."""
+        """Whether the server sends the next reply when something changes."""
         if self._more_after is not None:
             return True
         return self._settings.streaming and self._reply is not None and self._reply.get("topologyVersion") is not None
@@ -254,17 +257,18 @@ class Monitor:
         try:
             return await self._establisher.open(self.address, 0, 0, self._limit(0.0), authenticate=False)
         except EstablishmentError as failure:
-            raise detached(failure.error) from failure  # itself would be its own cause's cause
+            raise detached(failure.error) from failure  # a copy, or the error would be the cause of its own cause
 
     def _limit(self, wait: float) -> float:
-        """The loop time at which a reply counts as lost, when the server may wait `wait` seconds with it."""
+        """Return the loop time at which a reply counts as lost if the server may delay it by `wait` seconds."""
         timeout = self._settings.connect_timeout
         return self._runtime.now() + timeout + wait if timeout else inf
 
     async def _pace(self) -> None:
-        """Read slowly from a server that has news all the time.
+        """Limit the rate of reading from a server that reports changes all the time.
 
-        They may be of a hundred new members each time, whose monitoring would leave the event loop no time for else.
+        Each reply may name a hundred new members, and monitoring them would leave the event loop no time for anything
+        else.
         """
         now, interval = self._runtime.now(), self._settings.min_heartbeat_interval
         self._due = max(self._due, now - MAX_BURST * interval) + interval
@@ -290,7 +294,7 @@ class Monitor:
     # --- round-trip times while streaming ---
 
     async def _measure(self) -> None:
-        """Ping on a connection of its own; errors say nothing about the server, the monitor will see them."""
+        """Measure on a separate connection; errors here say nothing about the server, the monitor will detect them."""
         try:
             while True:
                 if self._is_streaming:
@@ -299,9 +303,11 @@ class Monitor:
                     except PyMongoError:
                         self._close_ping()
                     except Exception:
-                        _logger.exception("measuring the way to %s failed; it goes on", format_address(self.address))
+                        _logger.exception(
+                            "measuring round trips to %s failed; it continues", format_address(self.address)
+                        )
                         self._close_ping()
-                else:  # the server is gone, or an older one took its place
+                else:  # the server is gone, or an older one replaced it
                     self._close_ping()
                 await self._runtime.sleep(self._settings.heartbeat_frequency)
         finally:

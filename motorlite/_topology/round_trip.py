@@ -13,26 +13,26 @@ MINIMUM_NEEDS: Final = 2
 
 
 class RoundTripTimes:
-    """What the monitor measured of one server, in seconds.
+    """The monitor's measurements of one server, in seconds.
 
     Attributes:
-        average: Exponentially weighted moving average, or None while there is no sample.
-        minimum: Smallest of the newest ten samples, 0.0 until two were taken. It errs downward, because an
-            operation is refused without being sent when less than this is left of its deadline.
+        average: Exponentially weighted moving average, or None without samples.
+        minimum: Smallest of the newest ten samples, 0.0 until there are two. It errs on the low side, because an
+            operation fails without being sent if less than this is left of its deadline.
     """
 
     __slots__ = ("_newest", "average", "minimum")
 
     def __init__(self) -> None:
         self.average: float | None = None
-        self.minimum = 0.0
+        self.minimum: float = 0.0
         self._newest: deque[float] = deque(maxlen=MINIMUM_OF_LAST)
 
     def add(self, sample: float) -> None:
-        """Count one measured duration of hello.
+        """Add one measured duration of hello.
 
         Raises:
-            ValueError: `sample` is negative; the clock that measured it is not monotonic.
+            ValueError: `sample` is negative, so the clock is not monotonic.
         """
         if sample < 0.0:
             raise ValueError(f"a round-trip time cannot be negative: {sample!r}")
@@ -42,7 +42,7 @@ class RoundTripTimes:
             self.minimum = min(self._newest)
 
     def reset(self) -> None:
-        """Forget everything, because the server became unavailable."""
+        """Discard all samples, because the server became unavailable."""
         self.average = None
         self.minimum = 0.0
         self._newest.clear()

@@ -1,4 +1,4 @@
-"""Pure: which server an operation goes to."""
+"""Pure: selects the server for an operation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
+from motorlite._base import wire_versions
+from motorlite._base.values import Address, cut, format_address
 from motorlite._topology.eligibility import (
     NO_MAX_STALENESS,
     Preference,
@@ -17,7 +19,6 @@ from motorlite._topology.eligibility import (
 from motorlite._topology.server_description import MAX_SHOWN, ServerDescription
 from motorlite.errors import ConfigurationError, OperationFailure, PyMongoError
 from motorlite.read_preferences import MODES
-from motorlite.values import Address, cut, format_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -32,32 +33,32 @@ class _Writable(Enum):
 
 
 WRITABLE: Final = _Writable.WRITABLE
-"""Selects a server that takes writes."""
+"""Selects a server that accepts writes."""
 
-# Of a server, in an error.
+# Maximum number of a server's tags that an error shows.
 _MAX_TAGS: Final = 20
-# MongoDB 5.0, from which on secondaries take pipelines that write.
-_FORWARDS_WRITES: Final = 13
+# The first version whose secondaries accept pipelines that write.
+_FORWARDS_WRITES: Final = wire_versions.V5_0
 
 
 @dataclass(frozen=True, slots=True)
 class WritesByPreference:
     """Selects for a pipeline with $out or $merge: by the preference if all servers are 5.0 or newer, else writable.
 
-    CRUD specification, "Aggregation Pipelines with Write Stages"; decided when the server is selected, since nothing
-    is known of the deployment before a client's first operation.
+    CRUD specification, "Aggregation Pipelines with Write Stages". The decision is made when the server is selected,
+    because the deployment is unknown before a client's first operation.
     """
 
     preference: Preference
 
     def decided(self, servers: Iterable[ServerDescription]) -> _Writable | Preference:
-        """What it means for a deployment of these servers."""
+        """Return the effective selector for a deployment of these servers."""
         versions = [server.max_wire_version for server in servers if server.is_readable]
         return self.preference if versions and min(versions) >= _FORWARDS_WRITES else WRITABLE
 
 
 Selector: TypeAlias = _Writable | Address | Preference | WritesByPreference
-"""What an operation asks for: `WRITABLE`, one server by its address, or a read preference. Hashable."""
+"""The requirement of an operation: `WRITABLE`, one server by its address, or a read preference. Hashable."""
 
 
 def suitable_servers(
@@ -69,21 +70,21 @@ def suitable_servers(
     heartbeat_frequency: float,
     server_selector: ServerSelector | None = None,
 ) -> list[ServerDescription]:
-    """The servers that `selector` permits and that are about as near as the nearest of them; empty for none.
+    """Return the servers that `selector` permits and that are within the latency window; may be empty.
 
     Server selection specification, "Server Selection Algorithm", steps 2 to 5.
 
     Args:
         topology: The deployment.
-        selector: What the operation asks for.
-        deprioritized: Servers to take only when no other is suitable, in deployments of every type.
+        selector: The requirement of the operation.
+        deprioritized: Servers to use only if no other is suitable, in deployments of every type.
         local_threshold: Width of the latency window in seconds.
         heartbeat_frequency: Seconds between checks, part of the staleness estimate.
         server_selector: The application's own filter, applied before the latency window.
 
     Raises:
         ConfigurationError: The deployment is incompatible with the driver, `max_staleness` is too small, or
-            `server_selector` failed, or returned something else than a list of servers.
+            `server_selector` failed or did not return a list of servers.
     """
     if topology.compatibility_error is not None:
         raise ConfigurationError(topology.compatibility_error)
@@ -91,8 +92,8 @@ def suitable_servers(
 
     def find(candidates: list[ServerDescription]) -> list[ServerDescription]:
         found = _find(topology, selector, candidates, everyone, heartbeat_frequency)
-        # In both rounds, unlike in the specification's order of steps: where the application's filter leaves only a
-        # deprioritised server, that one is better than none.
+        # Applied in both rounds, unlike in the specification's order of steps: if the application's filter leaves only
+        # a deprioritised server, using it is better than having no server.
         return _filtered(server_selector, found) if server_selector is not None and found else found
 
     suitable: list[ServerDescription] = []
@@ -102,9 +103,10 @@ def suitable_servers(
 
 
 def _filtered(server_selector: ServerSelector, servers: list[ServerDescription]) -> list[ServerDescription]:
-    """What the application's own filter leaves.
+    """Apply the application's own filter.
 
-    It is called for the driver's own commands too, some of them in the background, hence an error of the driver.
+    The filter also runs for the driver's own commands, some of them in the background, so its failures are raised as
+    errors of the driver.
     """
     try:
         chosen: Any = server_selector(servers)
@@ -114,12 +116,12 @@ def _filtered(server_selector: ServerSelector, servers: list[ServerDescription])
         raise ConfigurationError(f"the server_selector raised {type(error).__name__}: {error}") from error
     if isinstance(chosen, list | tuple) and all(isinstance(server, ServerDescription) for server in chosen):
         return list(chosen)
-    what = f"a {type(chosen).__name__}" if not isinstance(chosen, list | tuple) else "something else in its list"
+    what = f"a {type(chosen).__name__}" if not isinstance(chosen, list | tuple) else "a list with other items"
     raise ConfigurationError(f"the server_selector must return a list of server descriptions, but returned {what}")
 
 
 class Loaded(Protocol):
-    """Something that counts the operations that are running on it."""
+    """An object that counts its running operations."""
 
     @property
     def operation_count(self) -> int: ...
@@ -129,19 +131,19 @@ S = TypeVar("S", bound=Loaded)
 
 
 def choose(candidates: Sequence[S], first: int, second: int) -> S:
-    """The less busy of two servers picked at random ("Server Selection Algorithm", steps 6 and 7).
+    """Return the less busy of two servers picked at random ("Server Selection Algorithm", steps 6 and 7).
 
     Args:
         candidates: At least two servers.
         first: A random number below ``len(candidates)``.
-        second: An independent random number below ``len(candidates) - 1``; it counts the others.
+        second: An independent random number below ``len(candidates) - 1``; it indexes the remaining candidates.
     """
     one, other = candidates[first], candidates[second + (second >= first)]
     return one if one.operation_count <= other.operation_count else other
 
 
 def describe_selector(selector: Selector) -> str:
-    """`selector` in words, for errors and log messages."""
+    """Describe `selector` for errors and log messages."""
     if isinstance(selector, WritesByPreference):
         selector = selector.preference
     if isinstance(selector, _Writable):
@@ -157,7 +159,7 @@ def describe_selector(selector: Selector) -> str:
 
 
 def describe_failure(topology: TopologyDescription, selector: Selector) -> str:
-    """Why no server was found, with the state and the last error of each, in one paragraph."""
+    """Describe why selection failed, with the state and the last error of each server, in one paragraph."""
     wanted = describe_selector(selector)
     servers = topology.server_descriptions()
     kind = topology.topology_type_name
@@ -166,12 +168,12 @@ def describe_failure(topology: TopologyDescription, selector: Selector) -> str:
     if not servers:
         return (
             f"No server for {wanted}: no server is left in the deployment ({kind}). "
-            "None of the hosts is what was asked for; check the hosts, replicaSet and directConnection."
+            "None of the hosts matches the options; check the hosts, replicaSet and directConnection."
         )
     if not topology.has_known_servers:
         reason = "no server of the deployment can be reached"
     else:
-        reason = "none of the servers that were found is suitable"
+        reason = "none of the known servers is suitable"
     return f"No server for {wanted}: {reason} ({kind}). " + "; ".join(map(_describe_server, servers.values()))
 
 
@@ -215,9 +217,9 @@ def _describe_server(server: ServerDescription) -> str:
 
 
 def _in_brief(error: PyMongoError) -> str:
-    """What went wrong. There may be a hundred servers, and each may refuse a handshake with a megabyte."""
+    """Shorten an error: there may be a hundred servers, and each may reject a handshake with a megabyte of text."""
     if isinstance(error, OperationFailure) and error.args:
-        # Not its `str`, which has the whole reply.
+        # Not `str(error)`, which contains the whole reply.
         code = "" if error.code is None else f" (code {error.code})"
         return cut(str(error.args[0]), MAX_SHOWN) + code
     return cut(str(error), MAX_SHOWN)

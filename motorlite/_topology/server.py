@@ -1,27 +1,61 @@
-"""Shell: one server of the deployment: its pool, its monitor and how many operations it is busy with."""
+"""Shell: one server of the deployment: its pool, its monitor and its operation count."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bson.objectid import ObjectId
+
+    from motorlite._base.values import Address
     from motorlite._pool.pool import Pool
     from motorlite._topology.monitor import Monitor
     from motorlite._topology.server_description import ServerDescription
-    from motorlite.values import Address
+    from motorlite.errors import PyMongoError
+
+
+class OnError(Protocol):
+    """Called with the error of an operation on an established connection of `generation`.
+
+    `topology_version` is that of the reply, for errors that do not contain the whole reply.
+    """
+
+    def __call__(
+        self,
+        server: Server,
+        error: PyMongoError,
+        generation: int,
+        *,
+        topology_version: Mapping[str, Any] | None = None,
+        service_id: ObjectId | None = None,
+    ) -> None: ...
 
 
 class Server:
-    """What a selected operation talks to."""
+    """A selectable server."""
 
-    __slots__ = ("address", "description", "monitor", "operation_count", "pool")
+    __slots__ = ("_on_error", "address", "description", "monitor", "operation_count", "pool")
 
-    def __init__(self, description: ServerDescription, pool: Pool, monitor: Monitor | None) -> None:
+    def __init__(self, description: ServerDescription, pool: Pool, monitor: Monitor | None, on_error: OnError) -> None:
         self.address: Address = description.address
-        # The newest; an operation reads the minimum round-trip time from it when it selects the server.
-        self.description = description
-        self.pool = pool
+        # The newest description; an operation reads the minimum round-trip time from it when it selects the server.
+        self.description: ServerDescription = description
+        self.pool: Pool = pool
         # None behind a load balancer.
-        self.monitor = monitor
-        # Operations that have or want a connection, for the choice between two servers.
-        self.operation_count = 0
+        self.monitor: Monitor | None = monitor
+        self._on_error = on_error
+        # Number of operations that hold or wait for a connection, for the choice between two servers.
+        self.operation_count: int = 0
+
+    def failed(
+        self,
+        error: PyMongoError,
+        generation: int,
+        *,
+        topology_version: Mapping[str, Any] | None = None,
+        service_id: ObjectId | None = None,
+    ) -> None:
+        """Report the error of an operation on a connection of `generation`, so that the topology updates the server."""
+        self._on_error(self, error, generation, topology_version=topology_version, service_id=service_id)

@@ -1,4 +1,4 @@
-"""Pure: what is known of one server, from its newest hello or from the error that came instead."""
+"""Pure: the description of one server, from its newest hello or from the error of the check."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
 
-from motorlite._pool.handshake import hello_number
-from motorlite._pool.server_type import ServerType as ServerType
-from motorlite._pool.server_type import server_type as read_server_type
-from motorlite.errors import ProtocolError, PyMongoError, detached, error_from_reply
-from motorlite.hosts import parse_host
-from motorlite.values import cut
+from motorlite import topology_description
+from motorlite._base.hosts import parse_host
+from motorlite._base.values import cut
+from motorlite._connection.handshake import hello_number
+from motorlite._connection.server_type import server_type as read_server_type
+from motorlite._wire.error_replies import error_from_reply
+from motorlite.errors import ProtocolError, PyMongoError, detached
+from motorlite.topology_description import ServerType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
 T = TypeVar("T")
 
-# A replica set has at most 50 members; twice as many leave room for one that is being moved. Of a server that names
-# more, or of several that together do, nothing is believed: each host costs sockets, tasks and memory.
+# A replica set has at most 50 members; twice as many leave room for a set that is being moved. A server that names
+# more, or several that do so together, are not trusted at all: each host costs sockets, tasks and memory.
 MAX_MEMBERS: Final = 100
-# Characters of a server's error that an error or a log record repeats of each server.
+# Maximum number of characters of each server's error that an error or a log record repeats.
 MAX_SHOWN: Final = 1000
 DEFAULT_MAX_BSON_OBJECT_SIZE: Final = 16 * 1024 * 1024
 DEFAULT_MAX_MESSAGE_SIZE: Final = 48_000_000
@@ -37,7 +39,7 @@ WRITABLE_TYPES: Final = frozenset(
 )
 DATA_BEARING_TYPES: Final = WRITABLE_TYPES | {ServerType.RSSecondary}
 
-# Fields marked (=) in the specification: events are published only when one of these changes.
+# Fields marked (=) in the specification: events are published only if one of these changes.
 _EQUALITY_FIELDS: Final = (
     "address",
     "server_type",
@@ -58,38 +60,8 @@ _EQUALITY_FIELDS: Final = (
 )
 
 
-class ServerDescription:
-    """The driver's view of one server. Immutable by convention: a new one replaces it. All times are seconds.
-
-    Equality compares the fields that the specification marks for it ("Server Description Equality"), so two
-    checks of an unchanged server are equal although their round-trip times differ.
-
-    Attributes:
-        address: Where the driver connects to.
-        server_type: What the server is; `server_type_name` is the same as text.
-        error: Why the server is Unknown, or None.
-        hosts, passives, arbiters: The members of the replica set in this server's opinion; `all_hosts` has
-            all three.
-        me: The address the server itself is configured with, or None.
-        primary: Who is the primary in this server's opinion, or None.
-        replica_set_name, set_version, election_id, tags: From hello, None or empty when absent.
-        min_wire_version, max_wire_version: The server's protocol range; only for compatibility.
-        max_bson_object_size, max_message_size: Limits in bytes.
-        max_write_batch_size: How many writes one command may have.
-        cluster_time: The server's `$clusterTime`, or None.
-        topology_version: Freshness of this description (`processId` and `counter`), or None.
-        logical_session_timeout_minutes: None when the server does not support sessions.
-        last_write_date: When the newest write of the replica set was recorded, by the primary's wall clock,
-            in seconds since 1970; None when absent.
-        last_update_time: When this was learned, by the driver's monotonic clock; minus infinity for never.
-        round_trip_time: Moving average of hello, or None.
-        min_round_trip_time: Minimum of the last ten samples, or 0.0.
-        is_cryptd: Whether the server is a mongocryptd, or None.
-        is_writable: Whether writes may be sent to a server of this type.
-        is_readable: Whether reads may be sent to a server of this type ("data-bearing").
-        is_server_type_known: Whether the server is available.
-        retryable_writes_supported: Retryable writes specification, "Supported Server Versions".
-    """
+class ServerDescription(topology_description.ServerDescription):
+    """The description of a server, parsed from a reply to hello."""
 
     __slots__ = (
         "address",
@@ -137,50 +109,54 @@ class ServerDescription:
         min_round_trip_time: float = 0.0,
         last_update_time: float = -math.inf,
     ) -> None:
-        self.address = address
-        self.server_type = server_type
+        self.address: Address = address
+        self.server_type: ServerType = server_type
         self.server_type_name: str = server_type.value
-        # A copy: descriptions are kept, by listeners too, and the error came through frames of an operation.
-        self.error = None if error is None else detached(error)
-        self.topology_version = topology_version
-        self.round_trip_time = round_trip_time
-        self.min_round_trip_time = min_round_trip_time
-        self.last_update_time = last_update_time
+        # A copy: descriptions are kept, also by listeners, and the original error references frames of an operation.
+        self.error: PyMongoError | None = None if error is None else detached(error)
+        if self.error is not None and self.error.address is None:
+            self.error.address = address
+        self.topology_version: Mapping[str, Any] | None = topology_version
+        self.round_trip_time: float | None = round_trip_time
+        self.min_round_trip_time: float = min_round_trip_time
+        self.last_update_time: float = last_update_time
         self._read_membership(reply)
         self._read_limits(reply)
         self.cluster_time: Mapping[str, Any] | None = reply.get("$clusterTime")
-        self.last_write_date = _last_write_date(reply)
+        self.last_write_date: float | None = _last_write_date(reply)
         self.is_cryptd: bool | None = reply.get("iscryptd")
-        self.is_writable = server_type in WRITABLE_TYPES
-        self.is_readable = server_type in DATA_BEARING_TYPES
-        self.is_server_type_known = server_type is not ServerType.Unknown
-        self.retryable_writes_supported = server_type is ServerType.LoadBalancer or (
+        self.is_writable: bool = server_type in WRITABLE_TYPES
+        self.is_readable: bool = server_type in DATA_BEARING_TYPES
+        self.is_server_type_known: bool = server_type is not ServerType.Unknown
+        self.retryable_writes_supported: bool = server_type is ServerType.LoadBalancer or (
             self.logical_session_timeout_minutes is not None
             and server_type in (ServerType.Mongos, ServerType.RSPrimary)
         )
 
     def _read_membership(self, reply: Mapping[str, Any]) -> None:
-        self.replica_set_name = _typed(reply, "setName", str)
-        self.set_version = hello_number(reply, "setVersion", None, least=0)
-        self.election_id = _typed(reply, "electionId", ObjectId)
+        self.replica_set_name: str | None = _typed(reply, "setName", str)
+        self.set_version: int | None = hello_number(reply, "setVersion", None, least=0)
+        self.election_id: ObjectId | None = _typed(reply, "electionId", ObjectId)
         self.tags: Mapping[str, Any] = _typed(reply, "tags", dict) or {}
-        self.hosts = _addresses(reply, "hosts")
-        self.passives = _addresses(reply, "passives")
-        self.arbiters = _addresses(reply, "arbiters")
-        self.all_hosts = self.hosts | self.passives | self.arbiters
+        self.hosts: frozenset[Address] = _addresses(reply, "hosts")
+        self.passives: frozenset[Address] = _addresses(reply, "passives")
+        self.arbiters: frozenset[Address] = _addresses(reply, "arbiters")
+        self.all_hosts: frozenset[Address] = self.hosts | self.passives | self.arbiters
         if len(self.all_hosts) > MAX_MEMBERS:
             raise too_many_members(len(self.all_hosts))
         me, primary = _typed(reply, "me", str), _typed(reply, "primary", str)
-        self.me = parse_address(me) if me else None
-        self.primary = parse_address(primary) if primary else None
+        self.me: Address | None = parse_address(me) if me else None
+        self.primary: Address | None = parse_address(primary) if primary else None
 
     def _read_limits(self, reply: Mapping[str, Any]) -> None:
-        self.min_wire_version = hello_number(reply, "minWireVersion", 0, least=0)
-        self.max_wire_version = hello_number(reply, "maxWireVersion", 0, least=0)
-        self.max_bson_object_size = hello_number(reply, "maxBsonObjectSize", DEFAULT_MAX_BSON_OBJECT_SIZE)
-        self.max_message_size = hello_number(reply, "maxMessageSizeBytes", DEFAULT_MAX_MESSAGE_SIZE)
-        self.max_write_batch_size = hello_number(reply, "maxWriteBatchSize", DEFAULT_MAX_WRITE_BATCH_SIZE)
-        self.logical_session_timeout_minutes = hello_number(reply, "logicalSessionTimeoutMinutes", None, least=0)
+        self.min_wire_version: int = hello_number(reply, "minWireVersion", 0, least=0)
+        self.max_wire_version: int = hello_number(reply, "maxWireVersion", 0, least=0)
+        self.max_bson_object_size: int = hello_number(reply, "maxBsonObjectSize", DEFAULT_MAX_BSON_OBJECT_SIZE)
+        self.max_message_size: int = hello_number(reply, "maxMessageSizeBytes", DEFAULT_MAX_MESSAGE_SIZE)
+        self.max_write_batch_size: int = hello_number(reply, "maxWriteBatchSize", DEFAULT_MAX_WRITE_BATCH_SIZE)
+        self.logical_session_timeout_minutes: int | None = hello_number(
+            reply, "logicalSessionTimeoutMinutes", None, least=0
+        )
 
     @classmethod
     def unknown(
@@ -191,7 +167,7 @@ class ServerDescription:
         topology_version: Mapping[str, Any] | None = None,
         last_update_time: float = -math.inf,
     ) -> ServerDescription:
-        """The default description: nothing is known, except perhaps why."""
+        """Return the default description, of a server that is unknown, optionally with the reason."""
         return cls(
             address,
             ServerType.Unknown,
@@ -203,7 +179,7 @@ class ServerDescription:
 
     @classmethod
     def load_balancer(cls, address: Address) -> ServerDescription:
-        """The one server of a load-balanced deployment, which is never checked."""
+        """Return the description of the only server of a load-balanced deployment, which is never checked."""
         return cls(address, ServerType.LoadBalancer, {})
 
     @classmethod
@@ -216,11 +192,11 @@ class ServerDescription:
         min_round_trip_time: float,
         now: float,
     ) -> ServerDescription:
-        """The description that a reply to hello (or legacy hello) stands for.
+        """Parse a reply to hello (or legacy hello).
 
         Args:
-            address: The server that answered.
-            reply: What it answered; ``ok: 0`` gives an Unknown server with that error.
+            address: The server that replied.
+            reply: The server's reply; ``ok: 0`` results in an Unknown server with that error.
             round_trip_time: Moving average of hello in seconds.
             min_round_trip_time: Minimum of the last ten samples in seconds.
             now: The driver's monotonic clock in seconds.
@@ -256,7 +232,7 @@ class ServerDescription:
 
 
 def compare_topology_versions(known: Mapping[str, Any] | None, news: Mapping[str, Any] | None) -> int:
-    """-1 when `news` is (or must be taken for) newer than `known`, 0 when it is the same, 1 when it is older.
+    """Return -1 if `news` is (or must be treated as) newer than `known`, 0 if it is the same, 1 if it is older.
 
     Server discovery and monitoring specification, "topologyVersion Comparison".
     """
@@ -269,18 +245,18 @@ def compare_topology_versions(known: Mapping[str, Any] | None, news: Mapping[str
 
 
 def parse_address(text: str) -> Address:
-    """The address that a hello reply spells as ``host:port``, in lower case; as strict as a connection string."""
+    """Parse a ``host:port`` of a hello reply into a lower-case address, as strictly as in a connection string."""
     try:
         return parse_host(text)
     except ValueError as error:
-        raise ProtocolError(f"the server's hello names a member that cannot be: {error}") from None
+        raise ProtocolError(f"the server's hello names an invalid member: {error}") from None
 
 
 def _typed(reply: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
     value = reply.get(name)
     if value is None or isinstance(value, kind):
         return value
-    # Never the value: it may have a megabyte, and there are errors that name the last one of every server.
+    # Never shows the value: it may have a megabyte, and some errors repeat the last error of every server.
     raise ProtocolError(f"field {name!r} of the server's hello is of type {type(value).__name__}")
 
 
@@ -296,7 +272,7 @@ def _addresses(reply: Mapping[str, Any], name: str) -> frozenset[Address]:
 
 
 def too_many_members(count: int) -> ProtocolError:
-    """Why the hello of a server is not believed that names so many members, alone or together with others."""
+    """Return the error for a server whose hello names too many members, alone or together with other servers."""
     return ProtocolError(
         f"with this server's hello the deployment would have {count} members; at most {MAX_MEMBERS} are followed"
     )
@@ -311,7 +287,7 @@ def _last_write_date(reply: Mapping[str, Any]) -> float | None:
         milliseconds = date if isinstance(date, DatetimeMS) else DatetimeMS(date)
     except TypeError:
         kind = type(date).__name__
-        raise ProtocolError(f"field 'lastWriteDate' of the server's hello is of type {kind}, no date") from None
+        raise ProtocolError(f"field 'lastWriteDate' of the server's hello is of type {kind}, not a date") from None
     return int(milliseconds) / 1000.0
 
 

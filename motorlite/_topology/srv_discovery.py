@@ -1,35 +1,35 @@
 """Shell: the seeds of a ``mongodb+srv://`` connection string (initial DNS seedlist discovery specification).
 
-Nothing is looked up before the first operation, since a constructor cannot wait. Until the answer is there,
-`SRVDiscovery` stands where the topology will: selecting a server waits for the look-up, which all operations share.
-When it fails, those that wait raise its error, and the next operation begins another.
+Nothing is looked up before the first operation, because a constructor cannot wait. Until the look-up has completed,
+`SRVDiscovery` takes the place of the topology: selecting a server waits for the look-up, which all operations share.
+If it fails, all waiters raise its error, and the next operation starts another look-up.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from motorlite import srv as records
 from motorlite._net.runtime import WaitTimeout
+from motorlite._options import srv as records
+from motorlite._options.options import with_srv_records
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError, ServerSelectionTimeoutError
-from motorlite.options import with_srv_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Address
     from motorlite._net.dns import Resolver
     from motorlite._net.runtime import Host, Runtime, Waiter
+    from motorlite._options.options import SRV, ClientOptions
     from motorlite._topology.selection import Selector
     from motorlite._topology.server import Server
     from motorlite._topology.topology import Topology
     from motorlite._topology.topology_description import TopologyDescription
-    from motorlite.deadline import Deadline
-    from motorlite.options import SRV, ClientOptions
-    from motorlite.values import Address
 
 
 class SRVDiscovery:
-    """Stands for the topology of a client until its SRV records are known."""
+    """Takes the place of a client's topology until its SRV records are known."""
 
     def __init__(
         self,
@@ -44,28 +44,28 @@ class SRVDiscovery:
         below: Callable[[int], int],
         found: Callable[[ClientOptions, float], Topology],
     ) -> None:
-        # What is known before the look-up: no servers.
+        # The description before the look-up, without servers.
         self.description = description
         self.servers: Collection[Server] = ()
         self._srv = srv
         self._options = options
-        # How long both queries together may take, seconds.
+        # Timeout in seconds for both queries together.
         self._timeout = timeout
         self._runtime = runtime
         self._host = host
         self._resolver = resolver
-        # A random whole number below its argument.
+        # Returns a random whole number below its argument.
         self._below = below
-        # Makes the topology, of the complete options and the time that the SRV records may be kept (seconds).
+        # Creates the topology from the complete options and the time to live of the SRV records (seconds).
         self._found = found
-        # What was made; from then on the client has this in place of the discovery.
+        # The created topology, which then replaces the discovery in the client.
         self._topology: Topology | None = None
         self._is_looking_up = False
         self._is_closed = False
         self._waiters: set[Waiter] = set()
 
     def select_now(self, _selector: Selector, _deprioritized: Collection[Address] = ()) -> Server | None:
-        """None: no server is known yet."""
+        """Return None, because no server is known yet."""
         return None
 
     async def select(
@@ -76,13 +76,13 @@ class SRVDiscovery:
         until: float,
         on_wait: Callable[[float], None] | None = None,
     ) -> Server:
-        """A suitable server, after the look-up, before the loop time `until` and the deadline.
+        """Wait for the look-up and then for a suitable server, until the loop time `until` and the deadline.
 
-        `on_wait` is told, once, how many seconds are left when the look-up begins, or is under way.
+        If the look-up has not completed, `on_wait` is called once with the number of seconds left.
 
         Raises:
-            ConfigurationError: the look-up failed, or its answer must not be followed.
-            ServerSelectionTimeoutError: there was no answer, or then no server, in time.
+            ConfigurationError: the look-up failed, or its result must not be used.
+            ServerSelectionTimeoutError: no result of the look-up, or no suitable server, in time.
             InvalidOperation: the client was closed.
         """
         topology = self._topology
@@ -97,7 +97,7 @@ class SRVDiscovery:
     async def _wait(self, limit: float) -> Topology:
         if not (self._is_looking_up or self._is_closed):
             self._is_looking_up = True
-            # In the background: whoever begins it may be cancelled, while others wait as well.
+            # In the background, because the operation that starts it may be cancelled while others wait.
             self._host.spawn(self._look_up)
         failure: Exception | None = None
         if not self._is_closed:
@@ -128,12 +128,12 @@ class SRVDiscovery:
             if not self._is_closed:
                 self._topology = self._found(options, time_to_live)
         except Exception as error:
-            # Of whatever kind: those that wait are to hear of it.
+            # Exceptions of every kind are passed to the waiters.
             failure = error
         self._is_looking_up = False
         for waiter in self._waiters:
             waiter.offer(failure)
-        del failure  # its traceback has this frame
+        del failure  # its traceback references this frame
 
     async def _ask(self) -> tuple[ClientOptions, float]:
         srv, resolver = self._srv, self._resolver
@@ -143,24 +143,41 @@ class SRVDiscovery:
         text = records.txt_record(srv, await resolver.txt(records.txt_name(srv), until))
         return with_srv_records(self._options, seeds, text), found.time_to_live
 
+    async def back_off(self, _selector: Selector, _failed: Address, until: float) -> None:
+        """Wait like `pause`, because no server can become suitable."""
+        await self.pause(until)
+
+    async def pause(self, until: float) -> None:
+        """Wait until the loop time `until`, or until the client is closed."""
+        while not self._is_closed:
+            # A waiter is usable once, and the look-up releases all of them.
+            waiter = self._runtime.waiter()
+            self._waiters.add(waiter)
+            try:
+                await waiter.wait(until)
+            except WaitTimeout:
+                return
+            finally:
+                self._waiters.discard(waiter)
+
     @property
     def is_busy(self) -> bool:
-        """False: no operation is in flight before there are servers."""
+        """Always False, because no operation is in flight before servers are known."""
         return False
 
     def stop(self) -> None:
-        """End all waiting."""
+        """Release all waiters."""
         self.close()
 
     def close(self, *, now: bool = False) -> None:
-        """End all waiting; there are no connections that `now` could be about."""
+        """Release all waiters; `now` has no effect, because there are no connections."""
         self._is_closed = True
         for waiter in self._waiters:
             waiter.offer(None)
 
 
 def _own(error: Exception) -> PyMongoError:
-    """An error for each of those that wait: they share its cause, but not what retrying adds to it."""
+    """Return a new error for one waiter: waiters share the cause, but not what retrying adds to the error."""
     if isinstance(error, ConfigurationError):
         return type(error)(str(error))
     return ConfigurationError(f"the SRV and TXT records cannot be used: {error!r}")

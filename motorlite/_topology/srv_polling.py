@@ -5,23 +5,23 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from motorlite import srv as records
+from motorlite._options import srv as records
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from motorlite._base.values import Address
     from motorlite._net.dns import Resolver
     from motorlite._net.runtime import Runtime
+    from motorlite._options.options import SRV
     from motorlite._topology.topology import Topology
-    from motorlite.options import SRV
-    from motorlite.values import Address
 
 _logger = logging.getLogger("motorlite.topology")
 
 
 class SRVPolling:
-    """Asks for the SRV records again and again, until the deployment turns out not to be a sharded cluster."""
+    """Polls the SRV records until the deployment turns out not to be a sharded cluster."""
 
     def __init__(
         self,
@@ -37,27 +37,27 @@ class SRVPolling:
     ) -> None:
         self._srv = srv
         self._topology = topology
-        # Until the next query, seconds.
+        # Seconds until the next query.
         self._interval = records.rescan_interval(time_to_live)
         self._heartbeat_frequency = heartbeat_frequency
-        # How long a query may take, seconds.
+        # Timeout of a query in seconds.
         self._timeout = timeout
         self._runtime = runtime
         self._resolver = resolver
-        # A random whole number below its argument.
+        # Returns a random whole number below its argument.
         self._below = below
-        # What was logged last: a failure that lasts is logged once.
+        # The last logged text: a persistent failure is logged once.
         self._complaint = ""
 
     async def run(self) -> None:
-        """Rescan as long as that makes sense; to be run in the background."""
+        """Rescan while the topology follows SRV records; run this in the background."""
         while self._topology.follows_srv_records:
             await self._runtime.sleep(self._interval)
             if self._topology.follows_srv_records:
                 try:
                     await self._rescan()
                 except Exception as error:
-                    # An unexpected answer, or a bug: the polling goes on.
+                    # An unexpected response, or a bug. Polling continues.
                     _logger.exception("rescan of SRV records")
                     self._failed(f"{records.query_name(self._srv)}: {error!r}")
 
@@ -87,7 +87,7 @@ class SRVPolling:
         return records.next_hosts(self._srv, known, verified, self._below)
 
     def _failed(self, complaint: str) -> None:
-        """The servers stay as they are, and the next attempt comes soon ("Implementation")."""
+        """Log `complaint`, keep the servers unchanged and schedule the next attempt soon ("Implementation")."""
         self._complain(complaint)
         self._interval = self._heartbeat_frequency
 

@@ -1,7 +1,7 @@
-"""Shell: the deployment as the client knows it: applies what monitors and operations find out, selects servers.
+"""Shell: the client's view of the deployment: applies results of monitors and operations, and selects servers.
 
-Everything but waiting for a server is synchronous, so a change of the description, its pools and its events cannot be
-interrupted (server discovery and monitoring specification, "Why synchronize clearing a server's pool...").
+Everything except waiting for a server is synchronous, so a change of the description, its pools and its events cannot
+be interrupted (server discovery and monitoring specification, "Why synchronize clearing a server's pool...").
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from motorlite import monitoring as events
+from motorlite._base.values import format_address
 from motorlite._net.runtime import WaitTimeout
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
 from motorlite._topology.monitor import Monitor
@@ -16,28 +17,27 @@ from motorlite._topology.selection import choose, describe_failure, suitable_ser
 from motorlite._topology.server import Server
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
-from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import AutoReconnect, ConfigurationError, InvalidOperation, ServerSelectionTimeoutError
-from motorlite.values import format_address
+from motorlite.topology_description import TopologyType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from bson.objectid import ObjectId
 
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Address
+    from motorlite._connection.establish import Establisher, EstablishmentError
     from motorlite._net.runtime import Host, Runtime, Waiter
-    from motorlite._pool.establish import Establisher, EstablishmentError
     from motorlite._pool.pool import Pool
     from motorlite._topology.error_handling import ErrorEffect
     from motorlite._topology.monitor import MonitorSettings
     from motorlite._topology.selection import Selector, ServerSelector
-    from motorlite.deadline import Deadline
     from motorlite.errors import PyMongoError
-    from motorlite.values import Address
 
 
 class TopologySettings:
-    """What selection and discovery need to know; times in seconds."""
+    """The settings of selection and discovery; times in seconds."""
 
     __slots__ = ("load_balanced", "local_threshold", "server_selection_timeout", "server_selector")
 
@@ -49,11 +49,11 @@ class TopologySettings:
         load_balanced: bool = False,
         server_selector: ServerSelector | None = None,
     ) -> None:
-        self.server_selection_timeout = server_selection_timeout
-        self.local_threshold = local_threshold
-        self.load_balanced = load_balanced
+        self.server_selection_timeout: float = server_selection_timeout
+        self.local_threshold: float = local_threshold
+        self.load_balanced: bool = load_balanced
         # The application's own filter.
-        self.server_selector = server_selector
+        self.server_selector: ServerSelector | None = server_selector
 
 
 class Topology:
@@ -73,7 +73,7 @@ class Topology:
         below: Callable[[int], int],
         publish: Callable[[Any], None] | None,
     ) -> None:
-        self.description = TopologyDescription.empty()
+        self.description: TopologyDescription = TopologyDescription.empty()
         self._id = topology_id
         self._settings = settings
         self._monitor_settings = monitor_settings
@@ -81,18 +81,18 @@ class Topology:
         self._host = host
         self._establisher = establisher
         self._make_pool = make_pool
-        # A random whole number below its argument.
+        # Returns a random whole number below its argument.
         self._below = below
-        # None: nobody listens and nothing is logged.
+        # None if there is no listener and nothing is logged.
         self._publish = publish
         self._servers: dict[Address, Server] = {}
-        # Suitable servers by selector; emptied by every change, so that selecting is one dictionary look-up.
+        # Suitable servers by selector, so that selection is a single dictionary look-up. Every change clears it.
         self._suitable: dict[Any, tuple[Server, ...]] = {}
         self._waiters: set[Waiter] = set()
-        # The client is being closed: nothing is waited for any more.
+        # The client is being closed, so waiting has ended.
         self._is_stopped = False
         self._is_closed = False
-        # Servers that have left the deployment, while operations were in flight on them.
+        # Servers that left the deployment while operations were in flight on them.
         self._left: list[Server] = []
         if publish is not None:
             publish(events.TopologyOpenedEvent(topology_id))
@@ -109,7 +109,7 @@ class Topology:
     # --- selection ---
 
     def select_now(self, selector: Selector, deprioritized: Collection[Address] = ()) -> Server | None:
-        """A suitable server, or None when none is known at this moment.
+        """Return a suitable server, or None if none is known at the moment.
 
         Raises:
             ConfigurationError: the deployment or the read preference cannot be used.
@@ -120,7 +120,7 @@ class Topology:
             found = self._suitable.get(selector)
             if found is None:
                 found = self._find(selector, ())
-                # What an application's own selector answers may be another the next time.
+                # An application's own selector may return something else the next time.
                 if found and self._settings.server_selector is None:
                     self._suitable[selector] = found
             candidates = found
@@ -140,7 +140,7 @@ class Topology:
             heartbeat_frequency=self._monitor_settings.heartbeat_frequency,
             server_selector=self._settings.server_selector,
         )
-        # An application's own selector may answer with what is not (or no longer) there.
+        # An application's own selector may return servers that are not (or no longer) in the deployment.
         found = (self._servers.get(description.address) for description in descriptions)
         return tuple(server for server in found if server is not None)
 
@@ -152,13 +152,13 @@ class Topology:
         until: float,
         on_wait: Callable[[float], None] | None = None,
     ) -> Server:
-        """A suitable server, as soon as there is one, before the loop time `until` and the deadline.
+        """Wait for a suitable server until the loop time `until` and the deadline.
 
-        `on_wait` is told once, when there is none, how many seconds are left.
+        If there is none at first, `on_wait` is called once with the number of seconds left.
 
         Raises:
-            ServerSelectionTimeoutError: there was none in time.
-            AutoReconnect: the server that has the cursor has left the deployment.
+            ServerSelectionTimeoutError: no suitable server in time.
+            AutoReconnect: the server of the cursor has left the deployment.
             InvalidOperation: the client was closed.
         """
         limit = min(until, deadline.expires_at)
@@ -191,14 +191,14 @@ class Topology:
         return error
 
     def _check_is_there(self, address: Address) -> None:
-        """Do not wait for a server, the one that has a cursor, that is no part of the deployment any more."""
+        """Fail instead of waiting if the server of a cursor is no longer part of the deployment."""
         description = self.description
         if description.topology_type is TopologyType.Unknown or address in description.server_descriptions():
             return
         raise _has_left(address)
 
     async def back_off(self, selector: Selector, failed: Address, until: float) -> None:
-        """Wait until the loop time `until`, or until a server becomes suitable that was not, other than `failed`."""
+        """Wait until the loop time `until`, or until another server than `failed` newly becomes suitable."""
         before = self._suitable_addresses(selector) | {failed}
         while not self._suitable_addresses(selector) - before and await self._changes(until):
             pass
@@ -209,7 +209,7 @@ class Topology:
             pass
 
     async def _changes(self, until: float) -> bool:
-        """Wait for another description; False when there is none before `until`, or will be none."""
+        """Wait for a new description; return False if there is none before `until`, or the client is being closed."""
         if self._is_stopped:
             return False
         waiter = self._runtime.waiter()
@@ -226,9 +226,9 @@ class Topology:
         try:
             return {server.address for server in self._find(selector, ())}
         except ConfigurationError:
-            return set()  # the next attempt will tell
+            return set()  # the next attempt will raise it
 
-    # --- what is found out ---
+    # --- results of operations and checks ---
 
     def on_operation_error(
         self,
@@ -239,10 +239,7 @@ class Topology:
         topology_version: Mapping[str, Any] | None = None,
         service_id: ObjectId | None = None,
     ) -> None:
-        """An operation on an established connection of `generation` failed.
-
-        `topology_version` is that of the reply, where the error itself does not have the whole reply.
-        """
+        """Handle the error of an operation on an established connection of `generation` (`server.OnError`)."""
         facts = ErrorFacts(
             error=error,
             is_stale_generation=server.pool.is_stale(generation, service_id),
@@ -295,11 +292,11 @@ class Topology:
 
     @property
     def follows_srv_records(self) -> bool:
-        """Whether new SRV records mean other servers (polling SRV records specification, "Implementation")."""
+        """Whether new SRV records change the servers (polling SRV records specification, "Implementation")."""
         return not self._is_closed and self.description.topology_type in (TopologyType.Unknown, TopologyType.Sharded)
 
     def follow_srv_records(self, addresses: Collection[Address]) -> None:
-        """Have exactly these servers, unless SRV records have ceased to matter while they were looked up."""
+        """Set the servers to exactly these, unless SRV records ceased to matter during the look-up."""
         if self.follows_srv_records:
             self._replace(self.description.with_hosts(addresses), None)
 
@@ -317,17 +314,17 @@ class Topology:
         change = TopologyChange.between(old, new, subject)
         is_first = not self._servers
         if is_first:
-            self._tell_of_topology(old)
+            self._publish_topology(old)
         changed = not is_first and bool(change.added or change.removed)
         if news is not None:
-            changed = self._tell_of_servers(old, news, change) or changed
+            changed = self._publish_servers(old, news, change) or changed
         opened = [self._add(new.server_descriptions()[address]) for address in change.added]
         for address in change.removed:
             self._remove(address)
         for address, description in new.server_descriptions().items():
             self._servers[address].description = description
         if changed:
-            self._tell_of_topology(old)
+            self._publish_topology(old)
         for address in change.deposed:
             monitor = self._servers[address].monitor
             if monitor is not None:
@@ -340,8 +337,8 @@ class Topology:
         for waiter in self._waiters:
             waiter.offer(True)
 
-    def _tell_of_servers(self, old: TopologyDescription, news: ServerDescription, change: TopologyChange) -> bool:
-        """Whether the server that the news are of, or a primary that they depose, has changed in a way that is told."""
+    def _publish_servers(self, old: TopologyDescription, news: ServerDescription, change: TopologyChange) -> bool:
+        """Publish changes of the server in `news` and of deposed primaries; return whether there were any."""
         changed = False
         for address in (news.address, *change.deposed):
             before = old.server_descriptions()[address]
@@ -352,7 +349,7 @@ class Topology:
                     self._publish(events.ServerDescriptionChangedEvent(self._id, address, before, after))
         return changed
 
-    def _tell_of_topology(self, old: TopologyDescription) -> None:
+    def _publish_topology(self, old: TopologyDescription) -> None:
         if self._publish is not None:
             self._publish(events.TopologyDescriptionChangedEvent(self._id, old, self.description))
 
@@ -375,7 +372,7 @@ class Topology:
                 on_failed=self._on_check_failed,
                 publish=self._publish,
             )
-        server = Server(description, self._make_pool(address, on_establishment_error), monitor)
+        server = Server(description, self._make_pool(address, on_establishment_error), monitor, self.on_operation_error)
         self._servers[address] = server
         return server
 
@@ -388,7 +385,7 @@ class Topology:
         if self._publish is not None:
             self._publish(events.ServerClosedEvent(self._id, address))
 
-    # --- the end ---
+    # --- shutdown ---
 
     @property
     def is_busy(self) -> bool:
@@ -396,7 +393,7 @@ class Topology:
         return any(server.operation_count for server in (*self._servers.values(), *self._left))
 
     def stop(self) -> None:
-        """End all waiting: for a server, for a connection, for the next attempt. Operations in flight go on."""
+        """Release all waiters for a server, a connection or the next attempt. Operations in flight continue."""
         self._is_stopped = True
         for server in self._servers.values():
             server.pool.refuse_waiting()
@@ -404,7 +401,7 @@ class Topology:
             waiter.offer(True)
 
     def close(self, *, now: bool = False) -> None:
-        """Stop monitoring and close the pools; `now` also closes connections that are in use."""
+        """Stop monitoring and close the pools; `now` also closes connections in use."""
         if self._is_closed:
             return
         self._is_closed = self._is_stopped = True
@@ -417,7 +414,7 @@ class Topology:
                 server.pool.close_now()
             self._remove(server.address)
         old, self.description = self.description, TopologyDescription.empty()
-        self._tell_of_topology(old)
+        self._publish_topology(old)
         if self._publish is not None:
             self._publish(events.TopologyClosedEvent(self._id))
         for waiter in self._waiters:

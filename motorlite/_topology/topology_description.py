@@ -1,44 +1,39 @@
-"""Pure: what is known of a whole deployment, and what it becomes when news of one of its servers arrive."""
+"""Pure: the description of a deployment, and its update with a new description of one server."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._pool.handshake import incompatibility
+from motorlite import topology_description
+from motorlite._base.values import format_address
+from motorlite._connection.handshake import incompatibility
 from motorlite._topology.eligibility import Preference, servers_for_read, servers_for_write
 from motorlite._topology.server_description import (
     MAX_MEMBERS,
     ServerDescription,
-    ServerType,
     compare_topology_versions,
     too_many_members,
 )
-from motorlite._topology.topology_type import TopologyType
 from motorlite._topology.updates import Draft, update
-from motorlite.values import format_address
+from motorlite.topology_description import ServerType, TopologyType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from bson.objectid import ObjectId
 
+    from motorlite._base.values import Address
     from motorlite.errors import PyMongoError
-    from motorlite.values import Address
 
 HEARTBEAT_FREQUENCY: Final = 10.0
 
 
-class TopologyDescription:
-    """The driver's view of a deployment. Immutable by convention: `apply` makes a new one.
+class TopologyDescription(topology_description.TopologyDescription):
+    """The description of a deployment; immutable, `apply` returns a new one.
 
     Attributes:
-        topology_type: What the deployment is; `topology_type_name` is the same as text.
-        replica_set_name: Name of the replica set, as asked for or discovered, or None.
-        max_set_version, max_election_id: The newest election that a primary reported, or None.
-        compatibility_error: Why the driver cannot work with this deployment, or None.
-        logical_session_timeout_minutes: The smallest of all data-bearing servers, None when one has none.
-        has_one_seed: Whether the client was given a single seed, so that it may be a standalone.
+        has_one_seed: Whether the client has a single seed, which may be a standalone.
     """
 
     __slots__ = (
@@ -63,25 +58,25 @@ class TopologyDescription:
         *,
         has_one_seed: bool = False,
     ) -> None:
-        self.topology_type = topology_type
+        self.topology_type: TopologyType = topology_type
         self.topology_type_name: str = topology_type.value
-        self.replica_set_name = replica_set_name
-        self.max_set_version = max_set_version
-        self.max_election_id = max_election_id
-        self.has_one_seed = has_one_seed
+        self.replica_set_name: str | None = replica_set_name
+        self.max_set_version: int | None = max_set_version
+        self.max_election_id: ObjectId | None = max_election_id
+        self.has_one_seed: bool = has_one_seed
         self._servers = MappingProxyType(dict(servers))
-        self.compatibility_error = _compatibility_error(servers.values())
-        self.logical_session_timeout_minutes = _session_timeout(servers.values())
+        self.compatibility_error: str | None = _compatibility_error(servers.values())
+        self.logical_session_timeout_minutes: int | None = _session_timeout(servers.values())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A read-only mapping can neither be pickled nor copied; the dictionary behind it can.
+        # A read-only mapping can be neither pickled nor copied, but the dictionary behind it can.
         election = (self.max_set_version, self.max_election_id)
         arguments = (self.topology_type, dict(self._servers), self.replica_set_name, *election, self.has_one_seed)
         return _restored, arguments
 
     @classmethod
     def empty(cls) -> TopologyDescription:
-        """A deployment without servers: before a client is opened and after it is closed."""
+        """Return a deployment without servers, for a client that is not yet open or already closed."""
         return cls(TopologyType.Unknown, {})
 
     @classmethod
@@ -93,9 +88,9 @@ class TopologyDescription:
         replica_set: str | None = None,
         load_balanced: bool = False,
     ) -> TopologyDescription:
-        """What a client starts with; the options have been checked for contradictions.
+        """Return the initial description of a client; the options have been checked for contradictions.
 
-        A load balancer is Unknown at first; `ServerDescription.load_balancer` is applied to it at once.
+        A load balancer is Unknown at first; `ServerDescription.load_balancer` is applied immediately.
         """
         servers = {address: ServerDescription.unknown(address) for address in seeds}
         if load_balanced:
@@ -117,20 +112,10 @@ class TopologyDescription:
         """The servers that are available."""
         return [server for server in self._servers.values() if server.is_server_type_known]
 
-    @property
-    def has_known_servers(self) -> bool:
-        """Whether any server is available."""
-        return bool(self.known_servers)
-
-    @property
-    def readable_servers(self) -> list[ServerDescription]:
-        """The servers that have data."""
-        return [server for server in self._servers.values() if server.is_readable]
-
     def has_readable_server(
         self, read_preference: Preference | None = None, heartbeat_frequency: float = HEARTBEAT_FREQUENCY
     ) -> bool:
-        """Whether a read with `read_preference` (default: primary) would find a server now.
+        """Whether a server is currently suitable for a read with `read_preference` (default: primary).
 
         Args:
             read_preference: Mode, tags and staleness.
@@ -141,26 +126,22 @@ class TopologyDescription:
             return bool(servers_for_write(self.topology_type, everyone))
         return bool(servers_for_read(self.topology_type, everyone, everyone, read_preference, heartbeat_frequency))
 
-    def has_writable_server(self) -> bool:
-        """Whether a write would find a server now."""
-        return self.has_readable_server()
-
     def is_stale(self, news: ServerDescription) -> bool:
-        """Whether `news` is outdated: its server has been removed, or its topologyVersion is lower."""
+        """Whether `news` is outdated: its server was removed, or its topologyVersion is lower."""
         known = self._servers.get(news.address)
         return known is None or compare_topology_versions(known.topology_version, news.topology_version) > 0
 
     def apply(self, news: ServerDescription) -> TopologyDescription:
-        """The deployment after `news` of one server; this very object when they are stale.
+        """Return the deployment updated with `news` of one server; returns this object itself if `news` is stale.
 
-        `TopologyChange.between` tells what else changed.
+        `TopologyChange.between` returns the further changes.
         """
         if self.is_stale(news):
             return self
         draft = self._updated(news)
         count = len(draft.servers)
         if count > max(MAX_MEMBERS, len(self._servers)):
-            # No single server has named so many, but each another's.
+            # No single server named too many members, but all servers together did.
             error = too_many_members(count)
             draft = self._updated(
                 ServerDescription.unknown(news.address, error=error, last_update_time=news.last_update_time)
@@ -192,11 +173,11 @@ class TopologyDescription:
         error: PyMongoError | None = None,
         topology_version: Mapping[str, object] | None = None,
     ) -> TopologyDescription:
-        """The deployment after the server at `address` became Unknown."""
+        """Return the deployment with the server at `address` reset to Unknown."""
         return self.apply(ServerDescription.unknown(address, error=error, topology_version=topology_version))
 
     def with_hosts(self, addresses: Iterable[Address]) -> TopologyDescription:
-        """The deployment with exactly these servers, after its SRV records changed (sharded or unknown)."""
+        """Return the deployment with exactly these servers after its SRV records changed (sharded or unknown)."""
         servers = {address: self._servers.get(address) or ServerDescription.unknown(address) for address in addresses}
         return TopologyDescription(
             self.topology_type,
@@ -217,13 +198,13 @@ class TopologyDescription:
 
 
 class TopologyChange:
-    """How two descriptions of a deployment differ.
+    """The difference between two descriptions of a deployment.
 
     Attributes:
-        added: Servers to begin to monitor.
-        removed: Servers to stop monitoring, whose pools are closed.
-        deposed: Primaries that became Unknown because of another primary; each is to be checked at once, its
-            pool stays as it is ("updateRSFromPrimary").
+        added: Servers to start monitoring.
+        removed: Servers to stop monitoring; their pools are closed.
+        deposed: Primaries that became Unknown because of another primary. Each is checked immediately and keeps its
+            pool ("updateRSFromPrimary").
     """
 
     __slots__ = ("added", "deposed", "removed")
@@ -237,7 +218,7 @@ class TopologyChange:
     def between(
         cls, old: TopologyDescription, new: TopologyDescription, subject: Address | None = None
     ) -> TopologyChange:
-        """The difference that news of the server at `subject` made."""
+        """Return the difference that news of the server at `subject` made."""
         before, after = old.server_descriptions(), new.server_descriptions()
         return cls(
             added=tuple(address for address in after if address not in before),
@@ -254,7 +235,7 @@ class TopologyChange:
 
 
 def _compatibility_error(servers: Iterable[ServerDescription]) -> str | None:
-    """Specification, "Checking wire protocol compatibility"."""
+    """Return the first incompatibility, or None (specification, "Checking wire protocol compatibility")."""
     for server in servers:
         if server.server_type in (ServerType.Unknown, ServerType.LoadBalancer):
             continue
@@ -265,7 +246,7 @@ def _compatibility_error(servers: Iterable[ServerDescription]) -> str | None:
 
 
 def _session_timeout(servers: Iterable[ServerDescription]) -> int | None:
-    """Specification, "Logical Session Timeout"."""
+    """Return the session timeout of the deployment (specification, "Logical Session Timeout")."""
     timeouts = [server.logical_session_timeout_minutes for server in servers if server.is_readable]
     known = [timeout for timeout in timeouts if timeout is not None]
     return min(known) if known and len(known) == len(timeouts) else None
@@ -279,7 +260,7 @@ def _restored(
     max_election_id: ObjectId | None,
     has_one_seed: bool,
 ) -> TopologyDescription:
-    """A description from another process, or a deep copy."""
+    """Recreate a description, when unpickled or deep-copied."""
     return TopologyDescription(
         topology_type, servers, replica_set_name, max_set_version, max_election_id, has_one_seed=has_one_seed
     )

@@ -1,22 +1,11 @@
-"""Pure: what a deployment is."""
+"""Pure: groups of topology types."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
-
-class TopologyType(StrEnum):
-    """What a deployment is (server discovery and monitoring specification, "TopologyType")."""
-
-    Unknown = "Unknown"
-    Single = "Single"
-    ReplicaSetNoPrimary = "ReplicaSetNoPrimary"
-    ReplicaSetWithPrimary = "ReplicaSetWithPrimary"
-    Sharded = "Sharded"
-    LoadBalanced = "LoadBalanced"
-
+from motorlite.topology_description import TopologyType
 
 REPLICA_SET_TYPES: Final = frozenset({TopologyType.ReplicaSetNoPrimary, TopologyType.ReplicaSetWithPrimary})
-# One server, taken as it is: no discovery, and read preferences do not choose.
+# A single server, used as is: no discovery, and read preferences do not select.
 ONE_SERVER_TYPES: Final = frozenset({TopologyType.Single, TopologyType.LoadBalanced})

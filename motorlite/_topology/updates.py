@@ -1,33 +1,34 @@
 """Pure: the transition table of discovery, applied to a draft of the next topology description.
 
-Theory of operation: the description of one server is put into a draft of the topology, then the action that
-the specification's table gives for (topology type, server type) corrects the rest: other members are added or
-removed, an older primary is deposed, the topology's type follows. The actions have the specification's names
-(server discovery and monitoring, "Updating the TopologyDescription").
+Theory of operation: the description of one server is put into a draft of the topology. Then the action that the
+specification's table lists for (topology type, server type) corrects the rest: it adds or removes other members,
+deposes an older primary and updates the topology's type. The actions have the specification's names (server discovery
+and monitoring, "Updating the TopologyDescription").
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from motorlite._topology.server_description import MAX_SHOWN, ServerDescription, ServerType
-from motorlite._topology.topology_type import TopologyType
+from motorlite._base import wire_versions
+from motorlite._base.values import cut
+from motorlite._topology.server_description import MAX_SHOWN, ServerDescription
 from motorlite.errors import ConfigurationError, NotPrimaryError
-from motorlite.values import cut
+from motorlite.topology_description import ServerType, TopologyType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bson.objectid import ObjectId
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
-# MongoDB 6.0: from here on an election id decides before a set version.
-ELECTION_ID_FIRST_WIRE_VERSION: Final = 17
+# The first version in which the election id takes precedence over the set version.
+ELECTION_ID_FIRST_WIRE_VERSION: Final = wire_versions.V6_0
 
 
 class Draft:
-    """The next topology description while it is being worked out."""
+    """The next topology description under construction."""
 
     __slots__ = (
         "has_one_seed",
@@ -49,17 +50,17 @@ class Draft:
         has_one_seed: bool,
     ) -> None:
         self.kind = kind
-        # The draft's own dictionary; the descriptions in it are shared.
+        # The draft owns this dictionary; the descriptions in it are shared.
         self.servers = servers
         self.set_name = set_name
         self.max_set_version = max_set_version
         self.max_election_id = max_election_id
-        # Only a lone seed may turn an unknown deployment into a standalone.
+        # Only a single seed may turn an unknown deployment into a standalone.
         self.has_one_seed = has_one_seed
 
 
 def update(draft: Draft, server: ServerDescription) -> None:
-    """Put `server`, a member of `draft`, in the place of its old description and draw the conclusions."""
+    """Replace the old description of `server`, a member of `draft`, and update the rest of the draft."""
     draft.servers[server.address] = server
     if draft.kind is TopologyType.Single:
         _verify_set_name(draft, server)
@@ -70,7 +71,7 @@ def update(draft: Draft, server: ServerDescription) -> None:
 
 
 def _verify_set_name(draft: Draft, server: ServerDescription) -> None:
-    """Specification, "Verifying setName with TopologyType Single"."""
+    """Reset a server of another replica set (specification, "Verifying setName with TopologyType Single")."""
     if not server.is_server_type_known or draft.set_name in (None, server.replica_set_name):
         return
     name = server.replica_set_name
@@ -155,7 +156,7 @@ def _update_rs_from_primary(draft: Draft, server: ServerDescription) -> None:
 
 
 def _record_election(draft: Draft, server: ServerDescription) -> bool:
-    """Remember the newest election; whether `server` was elected in it, else it is a stale primary."""
+    """Record the newest election; return whether `server` was elected in it, otherwise it is a stale primary."""
     version, election = server.set_version, server.election_id
     if server.max_wire_version >= ELECTION_ID_FIRST_WIRE_VERSION:
         ours = (_nullable(election), _nullable(version))
@@ -175,7 +176,7 @@ def _record_election(draft: Draft, server: ServerDescription) -> bool:
 
 
 def _nullable(value: Any) -> tuple[bool, Any]:
-    """A key by which None is less than everything."""
+    """Return a sort key that orders None before every other value."""
     return (value is not None, value)
 
 
@@ -197,7 +198,7 @@ def _address_key(address: Address) -> tuple[str, int]:
 
 
 def _is_alias(server: ServerDescription) -> bool:
-    """Whether the server is reached by a name that the replica set does not use."""
+    """Whether the client reaches the server by a name that the replica set does not use."""
     return server.me is not None and server.me != server.address
 
 
@@ -220,7 +221,7 @@ def _row(
     }
 
 
-# Specification, "TopologyType table": what to do after a server of the type in the column was heard of.
+# Specification, "TopologyType table": the action for news of a server of the column's type.
 _TABLE: Final[dict[TopologyType, dict[ServerType, _Action]]] = {
     TopologyType.Unknown: _row(
         unknown=_KEEP,

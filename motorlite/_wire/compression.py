@@ -1,7 +1,7 @@
-"""Pure: OP_COMPRESSED messages and the compressors that they may be made with (wire compression specification).
+"""Pure: OP_COMPRESSED messages and their compressors (wire compression specification).
 
-What a message announces is believed only as far as the limit of the connection, and only as much memory is used as is
-announced: a message that unfolds to more is refused before there is room for it.
+A message's announced size is trusted only up to the connection's limit, and bounds the memory that decompression uses:
+a message that expands beyond it is rejected before the excess is allocated.
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ _NEVER_COMPRESSED: Final = frozenset(
         b"copydb",
     }
 )
-# Zstandard frames may ask for a window of their own; 8 MiB is what its format advises everybody to grant.
+# Zstandard frames choose their own window size; the format advises decoders to support at least 8 MiB.
 _LEAST_WINDOW_LOG: Final = 23
 
 
 class Compressor(Protocol):
-    """One algorithm. `decompress` answers exactly `size` bytes or raises ProtocolError, and never makes many more."""
+    """A compression algorithm.
+
+    `decompress` returns exactly `size` bytes or raises ProtocolError. It never produces many more bytes than `size`.
+    """
 
     id: int
     name: str
@@ -56,7 +59,7 @@ class Compressor(Protocol):
 
 
 class Noop:
-    """No compression; never negotiated, but a server may wrap a message so."""
+    """No compression. Never negotiated, but a server may wrap a message this way."""
 
     id = 0
     name = "noop"
@@ -85,11 +88,11 @@ class Snappy:
         return self._snappy.compress(data)  # type: ignore[no-any-return]
 
     def decompress(self, data: memoryview, size: int) -> Buffer:
-        # The library makes room for what the first bytes announce before it looks at the others.
+        # The library allocates the size announced in the first bytes before it reads the rest.
         announced = _snappy_size(data)
         if announced != size:
             raise _wrong(self, f"announces {announced} bytes, not {size}")
-        # The densest element makes 64 bytes of 3.
+        # The densest element expands 3 bytes to 64.
         if size * 3 > len(data) * 64:
             raise _wrong(self, f"of {len(data)} bytes cannot hold {size}")
         try:
@@ -100,7 +103,7 @@ class Snappy:
 
 
 def _snappy_size(data: memoryview) -> int:
-    """The size at the start of Snappy's data: at most 32 bits in groups of seven, the lowest first."""
+    """The size at the start of Snappy data: at most 32 bits in groups of seven, lowest group first."""
     size = 0
     for index, byte in enumerate(data[:5]):
         size |= (byte & 0x7F) << (7 * index)
@@ -132,7 +135,7 @@ class Zlib:
 
 
 class Zstd:
-    """Zstandard: one frame."""
+    """Zstandard, as a single frame."""
 
     id = 3
     name = "zstd"
@@ -150,7 +153,7 @@ class Zstd:
 
     def decompress(self, data: memoryview, size: int) -> Buffer:
         zstd = self._zstd
-        # The library makes room for the window that the frame asks for.
+        # The library allocates the window that the frame requests.
         window_log = max(_LEAST_WINDOW_LOG, size.bit_length())
         try:
             announced = zstd.get_frame_info(data).decompressed_size
@@ -177,7 +180,7 @@ def _check_whole(compressor: Compressor, stream: _Stream, found: int, size: int)
     if not stream.eof:
         raise _wrong(compressor, "is cut off")
     if stream.unused_data:
-        raise _wrong(compressor, "has bytes behind its end")
+        raise _wrong(compressor, "has bytes after its end")
     if found != size:
         raise _wrong(compressor, f"has {found} bytes, not {size}")
 
@@ -187,7 +190,7 @@ def _wrong(compressor: Compressor, what: str) -> ProtocolError:
 
 
 def make_compressors(names: Iterable[str], zlib_level: int = -1) -> tuple[tuple[Compressor, ...], tuple[str, ...]]:
-    """The compressors of these names, in this order, and the names of those whose library is not installed."""
+    """Return the compressors for `names`, in order, and the names whose library is not installed."""
     makers: Mapping[str, Callable[[], Compressor]] = {
         "snappy": Snappy,
         "zlib": lambda: Zlib(zlib_level),
@@ -204,13 +207,13 @@ def make_compressors(names: Iterable[str], zlib_level: int = -1) -> tuple[tuple[
 
 
 def choose(offered: Sequence[Compressor], accepted: Iterable[Any]) -> Compressor | None:
-    """The one to compress requests with: the first that was offered of those that the server accepted, or None."""
+    """Return the compressor for requests: the first offered one that the server accepted, or None."""
     names = tuple(accepted)
     return next((compressor for compressor in offered if compressor.name in names), None)
 
 
 def may_compress(message: bytes) -> bool:
-    """Whether `message` is to be compressed: it is none that already is, and has no command with secrets in it."""
+    """Whether `message` may be compressed: it is not compressed already and its command carries no secrets."""
     if message[_OP_CODE] == _COMPRESSED:
         return False
     end = message.find(b"\0", _NAME_OFFSET)
@@ -218,7 +221,7 @@ def may_compress(message: bytes) -> bool:
 
 
 def compress(message: bytes, compressor: Compressor) -> bytes:
-    """`message` as an OP_COMPRESSED message."""
+    """Return `message` as an OP_COMPRESSED message."""
     length, request_id, response_to, op_code = HEADER.unpack_from(message)
     content = compressor.compress(memoryview(message)[HEADER_SIZE:])
     size = _PREFIX_SIZE + len(content)
@@ -229,15 +232,15 @@ def compress(message: bytes, compressor: Compressor) -> bytes:
 def decompress(
     frame: bytes | bytearray, compressors: Mapping[int, Compressor], max_message_size: int
 ) -> bytes | bytearray:
-    """The message that is compressed in `frame`; `frame` itself when it is not compressed.
+    """Return the message compressed in `frame`, or `frame` itself if it is not compressed.
 
     Args:
-        frame: One whole message, as `FrameReader` cut it.
-        compressors: By their ids: those that the peer may use.
-        max_message_size: How many bytes the message may have, its header included.
+        frame: One whole message, as returned by `FrameReader`.
+        compressors: The compressors that the peer may use, by id.
+        max_message_size: The maximum size of the message in bytes, including its header.
 
     Raises:
-        ProtocolError: It is malformed, larger than allowed, or not what it announces.
+        ProtocolError: The message is malformed, too large, or does not match its announced size.
     """
     length, request_id, response_to, op_code = HEADER.unpack_from(frame)
     if op_code != OP_COMPRESSED:

@@ -1,4 +1,4 @@
-"""Pure: CRC-32C (Castagnoli), the checksum of OP_MSG. Servers send it only on request, so plain Python will do."""
+"""Pure: CRC-32C (Castagnoli), the checksum of OP_MSG. Servers send it only on request, so plain Python is enough."""
 
 from __future__ import annotations
 

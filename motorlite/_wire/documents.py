@@ -1,6 +1,6 @@
 """Pure: BSON on the wire. A user's codec options apply to documents, not to the reply around them.
 
-Only public names of `bson` are used: decoding into plain dicts is one C call, anything else goes through
+The module uses only public names of `bson`. Decoding into plain dicts is one C call. Anything else goes through
 RawBSONDocument, which leaves user documents undecoded until their own options are applied.
 """
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 _NO_TYPES = TypeRegistry()
-# Decodes whatever is well-formed.
+# Decodes anything well-formed.
 LENIENT = CodecOptions[dict[str, Any]](
     datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
 )
 
 
 def encode(document: Mapping[str, Any], codec_options: CodecOptions[Any]) -> bytes:
-    """`document` as BSON. Raises what `bson` raises for values that BSON cannot hold."""
+    """Encode `document` as BSON. Raises bson's own errors for values that BSON cannot hold."""
     return bson.encode(document, codec_options=codec_options)
 
 
@@ -36,16 +36,17 @@ def decode_reply(
     codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
     fields: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A reply, cut out as `op_msg.parse` does it, as a dict; user documents in `fields` decoded with `codec_options`.
+    """Decode a reply's body, as sliced by `op_msg.parse`, into a dict.
 
-    The rest of it consists of plain dicts and knows no type decoders; time zones and the like apply to all of it.
+    The user documents in `fields` are decoded with `codec_options`. The rest of the reply becomes plain dicts without
+    type decoders; options such as time zones apply to all of it.
 
-    `fields` is a nested mapping such as ``{"cursor": {"firstBatch": 1}}``; an empty one means the whole reply is the
-    user's, None that nothing is.
+    `fields` is a nested mapping such as ``{"cursor": {"firstBatch": 1}}``. Empty means that the whole reply is the
+    user's, None that no part of it is.
 
     Raises:
         ProtocolError: the server sent invalid BSON.
-        bson.errors.InvalidBSON: a value in it cannot be had in Python with these options.
+        bson.errors.InvalidBSON: Python cannot represent a value of the reply with these options.
     """
     if fields is None:
         codec_options = DEFAULT_CODEC_OPTIONS
@@ -53,12 +54,12 @@ def decode_reply(
         if codec_options is DEFAULT_CODEC_OPTIONS:
             return bson.decode(body)
         if codec_options.document_class is dict and codec_options.type_registry == _NO_TYPES:
-            # Time zones, UUIDs and the like do not change how the reply itself reads: still one C call.
+            # Options for time zones, UUIDs and the like do not affect the reply itself: still one C call.
             return bson.decode(body, codec_options)
         if not fields:
             reply: dict[str, Any] = bson.decode(body, codec_options)
             if isinstance(reply, RawBSONDocument):
-                reply.get("ok")  # It decodes itself at the first look: now, where it is known what a failure means.
+                reply.get("ok")  # RawBSONDocument decodes lazily: decode now, while errors can be classified.
             return reply
         plain = codec_options.with_options(document_class=dict, type_registry=_NO_TYPES)
         raw = RawBSONDocument(bytes(body), plain.with_options(document_class=RawBSONDocument))
@@ -70,7 +71,7 @@ def decode_reply(
 
 
 def _is_well_formed(body: memoryview | bytes) -> bool:
-    """Whether only a value was refused: a date that Python cannot hold, or text that is not UTF-8."""
+    """Whether the BSON is valid and only a value was rejected: a date out of Python's range, or text not in UTF-8."""
     try:
         bson.decode(body, LENIENT)
     except (BSONError, UnicodeDecodeError):
@@ -84,12 +85,12 @@ def _decode_fields(
     plain: CodecOptions[Any],
     fields: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """`document` with the fields that are the user's decoded with `codec_options`, the others with `plain`."""
+    """Decode the user's fields of `document` with `codec_options` and the others with `plain`."""
     decoded: dict[str, Any] = {}
     for key, value in document.items():
         nested = fields.get(key)
         if nested is None:
-            # Inside of documents and arrays everything is still raw.
+            # Values inside documents and arrays are still raw.
             is_raw = isinstance(value, RawBSONDocument | list)
             decoded[key] = _redecoded(value, plain, plain) if is_raw else value
         elif not isinstance(nested, dict):
@@ -102,5 +103,5 @@ def _decode_fields(
 
 
 def _redecoded(value: Any, plain: CodecOptions[Any], codec_options: CodecOptions[Any]) -> Any:
-    """What `codec_options` make of `value`. It is wrapped: a batch is one C call then, and decoders work on fields."""
+    """Decode `value` again with `codec_options`, in a wrapper: a batch takes one C call, and decoders see fields."""
     return bson.decode(bson.encode({"v": value}, codec_options=plain), codec_options)["v"]

@@ -1,8 +1,8 @@
-"""Pure: cuts a stream of bytes into messages, however the bytes arrive.
+"""Pure: splits a stream of bytes into messages, however the bytes arrive.
 
-Ask for `buffer()`, put bytes there, say `received(count)`, take `next_frame()` until it answers None (more data is
-needed). The buffer of 64 KiB is reused; a larger message gets a buffer of its own that grows as its bytes arrive, so
-that an announced length alone never makes the driver allocate.
+Write bytes into `buffer()`, call `received(count)`, then call `next_frame()` until it returns None (more data is
+needed). The 64 KiB buffer is reused. A larger message gets its own buffer, which grows as bytes arrive: an announced
+length alone never makes the driver allocate.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from motorlite._wire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE
 from motorlite.errors import ProtocolError
 
 _BUFFER_SIZE: Final = 64 * 1024
-# Servers add some overhead to the sizes that they announce for requests.
+# Servers announce size limits for requests; their replies may exceed these by some overhead.
 REPLY_HEADROOM: Final = 16 * 1024
 
 
@@ -23,39 +23,39 @@ class FrameReader:
     __slots__ = ("_buffer", "_filled", "_large", "_large_filled", "_large_length", "_view", "max_message_size")
 
     def __init__(self, max_message_size: int = MAX_MESSAGE_SIZE) -> None:
-        # Bytes; set anew when hello has told the server's maxMessageSizeBytes.
-        self.max_message_size = max_message_size
+        # Bytes; updated with the server's maxMessageSizeBytes from hello.
+        self.max_message_size: int = max_message_size
         self._buffer = bytearray(_BUFFER_SIZE)
         self._view = memoryview(self._buffer)
-        # How much of `_buffer` holds received bytes.
+        # The number of received bytes in `_buffer`.
         self._filled = 0
-        # A message larger than `_buffer`: its bytes so far, their number, and its announced length.
+        # A message larger than `_buffer`: its bytes so far, their count, and its announced length.
         self._large: bytearray | None = None
         self._large_filled = 0
         self._large_length = 0
 
     def buffer(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """The space for the next bytes; never empty."""
         large = self._large
         if large is None:
             return self._view[self._filled :]
         if self._large_filled == len(large):
-            # Doubling copies each byte twice at most, and never runs ahead of what has arrived.
+            # Doubling copies each byte at most twice and never allocates ahead of the received bytes.
             large.extend(bytes(min(len(large), self._large_length - len(large))))
         return memoryview(large)[self._large_filled :]
 
     def received(self, count: int) -> None:
-        """`count` bytes were put at the start of `buffer()`."""
+        """Record that `count` bytes were written at the start of `buffer()`."""
         if self._large is None:
             self._filled += count
         else:
             self._large_filled += count
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes | bytearray]:
-        """Take over all of `data` and answer the messages that it completes; for streams that hand out bytes.
+        """Consume all of `data` and return the messages that it completes; for streams that return bytes.
 
         Raises:
-            ProtocolError: as `next_frame`, but only once the messages before it have been answered.
+            ProtocolError: as `next_frame`, but only after the preceding messages have been returned.
         """
         frames: list[bytes | bytearray] = []
         rest = memoryview(data)
@@ -72,14 +72,14 @@ class FrameReader:
             except ProtocolError:
                 if not frames:
                     raise
-                break  # what is left in the buffer makes the next call fail
+                break  # the rest of the buffer makes the next call fail
         return frames
 
     def next_frame(self) -> bytes | bytearray | None:
-        """The next whole message, or None when more bytes are needed.
+        """Return the next whole message, or None if more bytes are needed.
 
         Raises:
-            ProtocolError: the announced length is impossible; the stream cannot be used any further.
+            ProtocolError: the announced length is invalid; the stream is unusable.
         """
         large = self._large
         if large is not None:

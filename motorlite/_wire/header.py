@@ -12,5 +12,5 @@ OP_MSG: Final = 2013
 HEADER: Final = Struct("<iiii")
 HEADER_SIZE: Final = HEADER.size
 
-# What a server may announce at most is not fixed; this bounds what is believed before the handshake tells more.
+# Servers may announce any limit; this one applies until the handshake.
 MAX_MESSAGE_SIZE: Final = 48_000_000

@@ -1,6 +1,6 @@
-"""Pure: the little of HTTP/1.1 that the metadata services of clouds need: a GET request and its response.
+"""Pure: a minimal HTTP/1.1 client for cloud metadata services: a GET request and its response.
 
-`ResponseReader` is a framer as `FrameReader` is one: a whole response is its only frame.
+`ResponseReader` is a framer like `FrameReader`; its only frame is the whole response.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from motorlite.errors import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Tokens have a few kilobytes.
+# Bytes. Tokens take a few kilobytes.
 MAX_RESPONSE: Final = 64 * 1024
 _MAX_DIGITS: Final = 16
 _HEXADECIMAL: Final = re.compile("[0-9A-Fa-f]+")
@@ -21,7 +21,7 @@ _CHUNK: Final = 16 * 1024
 
 
 class Response:
-    """The answer to a request."""
+    """The response to a request."""
 
     __slots__ = ("body", "status")
 
@@ -53,24 +53,24 @@ class ResponseReader:
         self._is_over = False
 
     def buffer(self) -> memoryview:
-        """Where the next bytes go."""
+        """The space for the next bytes."""
         return memoryview(self._space)
 
     def received(self, count: int) -> None:
-        """`count` bytes were put at the start of `buffer()`."""
+        """Record that `count` bytes were written at the start of `buffer()`."""
         self._data += self._space[:count]
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes | bytearray]:
-        """Take over all of `data`; the response is answered once it is whole."""
+        """Consume all of `data`; return the response once it is complete."""
         self._data += data
         frame = self.next_frame()
         return [] if frame is None else [frame]
 
     def next_frame(self) -> bytes | bytearray | None:
-        """The response, once it is whole and its end is marked in it.
+        """Return the response once it is complete, provided that it marks its own end.
 
         Raises:
-            ProtocolError: it is no HTTP, or far too long.
+            ProtocolError: the response is not HTTP, or is far too long.
         """
         if self._is_over:
             return None
@@ -87,15 +87,15 @@ class ResponseReader:
         return not self._data
 
     def so_far(self) -> bytes:
-        """What has arrived: the response, where the server marks its end by closing."""
+        """The bytes received so far; the whole response if the server marks its end by closing."""
         return bytes(self._data)
 
 
 def parse(data: bytes | bytearray) -> Response:
-    """The response that `data` is.
+    """Parse `data` as a response.
 
     Raises:
-        ProtocolError: it is none, or not a whole one.
+        ProtocolError: `data` is not an HTTP response, or not a complete one.
     """
     response = _Parser().advance(data, is_closed=True)
     if response is None:
@@ -104,23 +104,26 @@ def parse(data: bytes | bytearray) -> Response:
 
 
 class _Parser:
-    """How far a response has been read whose bytes arrive one after the other: none is looked at again and again."""
+    """An incremental parser of one response; it never rescans bytes."""
 
     __slots__ = ("_body", "_is_chunked", "_length", "_position", "_searched", "_status")
 
     def __init__(self) -> None:
-        # Where what was not understood yet begins, and how far no end of a line was found in it.
+        # The start of the unparsed bytes, and how far they have been searched for the end of a line.
         self._position = 0
         self._searched = 0
-        # None: the head is not whole yet. Without chunks and without a length, the body ends with the connection.
+        # None: the head is incomplete. Without chunks or a length, the body ends with the connection.
         self._status: int | None = None
         self._is_chunked = False
         self._length: int | None = None
-        # What the chunks held.
+        # The content of the chunks so far.
         self._body = bytearray()
 
     def advance(self, data: bytes | bytearray, *, is_closed: bool) -> Response | None:
-        """Read on in `data`, which has grown. None: more bytes are needed; with `is_closed` none will come."""
+        """Continue parsing `data`, which has grown. Returns None if more bytes are needed.
+
+        With `is_closed`, no more bytes will arrive.
+        """
         if self._status is None:
             head = self._until(b"\r\n\r\n", data)
             if head is None:
@@ -138,7 +141,7 @@ class _Parser:
         return None if body is None else Response(self._status, body.decode(errors="replace"))
 
     def _until(self, mark: bytes, data: bytes | bytearray) -> bytes | bytearray | None:
-        """What comes before the next `mark`, behind which to read on."""
+        """Return the bytes before the next `mark` and skip past it, or None if there is no `mark` yet."""
         end = data.find(mark, max(self._position, self._searched - len(mark) + 1))
         if end < 0:
             self._searched = len(data)
@@ -160,7 +163,7 @@ class _Parser:
             self._length = _length(headers["content-length"], 10)
 
     def _read_chunks(self, data: bytes | bytearray) -> bytearray | None:
-        """The body, which is sent in chunks."""
+        """Return the body of a chunked response, or None if it is incomplete."""
         while True:
             if self._length is None:
                 line = self._until(b"\r\n", data)
@@ -177,7 +180,7 @@ class _Parser:
 
 
 def _is_number(text: str) -> bool:
-    """Python takes more for digits than HTTP does, and signs and underscores besides."""
+    """Whether `text` is a number in HTTP. Python also accepts other digits, signs and underscores."""
     return text.isascii() and text.isdigit()
 
 

@@ -1,7 +1,7 @@
 """Pure: OP_MSG messages, encoded and parsed (specification "OP_MSG").
 
-Flags and sections: one section of kind 0 (the command or the reply), any number of kind 1 (document sequences), and
-a CRC-32C at the end when `CHECKSUM_PRESENT` is set, which is verified.
+A message has flags and sections: one section of kind 0 (the command or the reply) and any number of kind 1 (document
+sequences). With `CHECKSUM_PRESENT` it ends with a CRC-32C, which is verified.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 CHECKSUM_PRESENT: Final = 1
 MORE_TO_COME: Final = 1 << 1
 EXHAUST_ALLOWED: Final = 1 << 16
-# Unknown bits 0 to 15 must be refused, unknown bits above are ignored.
+# Unknown bits 0 to 15 must be rejected; unknown bits above are ignored.
 _REQUIRED_BITS: Final = 0xFFFF
 
-# Header, flags and the kind byte of a first section of kind 0: what nearly every message starts with.
+# Header, flags and the kind byte of a first section of kind 0: the start of nearly every message.
 _PREFIX: Final = Struct("<iiiiIB")
 _PREFIX_SIZE: Final = _PREFIX.size
 _FLAGS: Final = Struct("<I")
@@ -46,7 +46,7 @@ class Message:
     ) -> None:
         self.request_id = request_id
         self.response_to = response_to
-        # The sender will send another message without being asked (exhaust replies).
+        # The sender will send another message without a request (exhaust replies).
         self.more_to_come = more_to_come
         self.body = body
         self.sequences = sequences
@@ -58,7 +58,7 @@ def encode(
     sequences: Sequence[tuple[str, Sequence[bytes]]] = (),
     flags: int = 0,
 ) -> bytes:
-    """A message with `body` as its section of kind 0 and `sequences` as sections of kind 1."""
+    """Encode a message with `body` as its section of kind 0 and `sequences` as sections of kind 1."""
     if not sequences:
         return _PREFIX.pack(_PREFIX_SIZE + len(body), request_id, 0, OP_MSG, flags, 0) + body
     parts = [b"", body]
@@ -73,15 +73,15 @@ def encode(
 
 
 def sequences_size(sequences: Sequence[tuple[str, Sequence[bytes]]]) -> int:
-    """How many bytes `encode` needs for `sequences`."""
+    """The number of bytes that `encode` needs for `sequences`."""
     return sum(6 + len(name.encode()) + sum(map(len, documents)) for name, documents in sequences)
 
 
 def parse(frame: bytes | bytearray) -> Message:
-    """The message in `frame`, which is one whole message as `FrameReader` cut it.
+    """Parse `frame`, one whole message as returned by `FrameReader`.
 
     Raises:
-        ProtocolError: it is not a well-formed OP_MSG.
+        ProtocolError: `frame` is not a well-formed OP_MSG.
     """
     try:
         length, request_id, response_to, op_code, flags, kind = _PREFIX.unpack_from(frame)
@@ -119,7 +119,7 @@ def _parse_sections(sections: memoryview) -> tuple[memoryview, dict[str, list[me
             if body is not None:
                 raise ProtocolError("OP_MSG has more than one section of kind 0")
             if size < _SMALLEST_DOCUMENT:
-                raise ProtocolError(f"a document of {size} bytes cannot be")
+                raise ProtocolError(f"a document cannot have {size} bytes")
             body = payload
         elif kind == 1:
             name, documents = _parse_sequence(payload)
@@ -147,14 +147,14 @@ def _parse_sequence(payload: memoryview) -> tuple[str, list[memoryview]]:
     while position < len(payload):
         size = _size_at(payload, position)
         if size < _SMALLEST_DOCUMENT:
-            raise ProtocolError(f"a document of {size} bytes cannot be")
+            raise ProtocolError(f"a document cannot have {size} bytes")
         documents.append(payload[position : position + size])
         position += size
     return name, documents
 
 
 def _size_at(data: memoryview, position: int) -> int:
-    """The int32 size of what starts at `position`, checked against the end of `data`."""
+    """The int32 size at `position`, checked against the end of `data`."""
     if position + 4 > len(data):
         raise ProtocolError("an OP_MSG section is cut off")
     size: int = _INT32.unpack_from(data, position)[0]

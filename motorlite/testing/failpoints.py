@@ -1,8 +1,8 @@
-"""Pure: documents that make a server fail on purpose, through its failpoint ``failCommand``.
+"""Pure: commands that make a server fail deliberately, through its failpoint ``failCommand``.
 
 Send them with ``await client.admin.command(document)`` or `LocalServer.command`. The server must have been
 started with ``enableTestCommands=1``, as every `LocalServer` is. A failpoint stays on until `off` is sent or
-its ``times`` are used up, and acts on one server, not on the whole replica set.
+its ``times`` are used up. It acts on one server, not on the whole replica set.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ORDINARY_COMMANDS: Final = (
     "ping",
     "update",
 )
-"""The commands of an application's work; not handshakes, monitoring, and what switches failpoints off."""
+"""Commands that applications use; excludes handshakes, monitoring, and the command that turns failpoints off."""
 
 
 def fail_command(
@@ -58,21 +58,20 @@ def fail_command(
     namespace: str | None = None,
     write_concern_error: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Build the command that makes the server fail some of the commands that it gets.
+    """Build the command that makes the server fail some of its commands.
 
     Args:
         commands: Names of the commands to fail, for example ``["find", "getMore"]``.
         error_code: Answer with this error instead of executing the command.
-        error_labels: The labels of that error; None lets the server choose, an empty sequence means no label.
-        times: Fail this many matching commands, then no more.
-        skip: Let this many matching commands pass first (goes with `times` or alone).
+        error_labels: The labels of that error; None: the server's default labels; an empty sequence: no labels.
+        times: Fail only this many matching commands.
+        skip: Let this many matching commands pass first (with or without `times`).
         probability: Fail each matching command with this probability, between 0 and 1.
         close_connection: Close the connection instead of answering.
-        block_ms: Wait this many milliseconds before doing what else is asked for, or before executing the
-            command.
+        block_ms: Wait this many milliseconds before any other effect, or before executing the command.
         app_name: Only fail commands of clients with this ``appName``.
-        namespace: Only fail commands on this ``"database.collection"``. To count writes exactly, set it: a server
-            that sees the first retryable write of a session runs a find of its own, which would count too.
+        namespace: Only fail commands on this ``"database.collection"``. Set it to count writes exactly: on the first
+            retryable write of a session, a server runs a find of its own, which would also count.
         write_concern_error: Execute the command, and add this write concern error to its reply.
 
     Returns:
@@ -80,7 +79,7 @@ def fail_command(
         it acts on every matching command.
 
     Raises:
-        ValueError: nothing to do was named, or `probability` was given with `times` or `skip`.
+        ValueError: there is no effect, or `probability` is combined with `times` or `skip`.
     """
     names = list(commands)
     if not names:
@@ -114,14 +113,13 @@ def overload(
     app_name: str | None = None,
     namespace: str | None = None,
 ) -> dict[str, Any]:
-    """Build the command that makes the server reject commands the way an overloaded one does.
+    """Build the command that makes the server reject commands as an overloaded server does.
 
     Args:
-        probability: The share of commands that is rejected, between 0 and 1; not looked at when `times` is
-            given.
-        commands: The commands to which this happens; by default those of an application's ordinary work.
-        times: Reject exactly the next so many commands instead.
-        error_labels: The labels of the error, for servers that attach only one of the two.
+        probability: The fraction of rejected commands, between 0 and 1; ignored if `times` is set.
+        commands: The commands to reject; by default `ORDINARY_COMMANDS`.
+        times: Reject exactly this many commands instead.
+        error_labels: The labels of the error; one label simulates a server that attaches only one of the two.
         app_name: Only reject commands of clients with this ``appName``.
         namespace: Only reject commands on this ``"database.collection"``.
 
@@ -140,7 +138,7 @@ def overload(
 
 
 def off(name: str = "failCommand") -> dict[str, Any]:
-    """Build the command that switches the failpoint `name` off."""
+    """Build the command that turns the failpoint `name` off."""
     return {"configureFailPoint": name, "mode": "off"}
 
 

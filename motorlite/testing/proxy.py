@@ -1,9 +1,9 @@
-"""Net: a TCP proxy in front of a server, for tests of what a program does when the network fails.
+"""Net: a TCP proxy in front of a server, for tests with network faults.
 
-Theory of operation. The proxy has a thread and an event loop of its own, so tests on any event loop, or on none, can
-use it; its methods block until what they ask for is done, which takes no longer than a turn of that loop. Each
-connection is a `_Link` with one task that copies bytes in each direction. The tasks read the proxy's present faults
-before every piece, which is why faults act on connections that are open already.
+Theory of operation. The proxy has its own thread and event loop, so tests on any event loop, or on none, can use it.
+Its methods block until the change is in effect, which takes at most one turn of that loop. Each connection is a `_Link`
+with one task per direction that copies bytes. The tasks read the proxy's current faults before every piece, so faults
+also act on open connections.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
-from motorlite.testing.mongod_processes import free_port
+from motorlite.testing.server.mongod_processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
 HOST: Final = "127.0.0.1"
 CHUNK: Final = 64 * 1024
 BACKLOG: Final = 256
-# Closing with this in force sends RST instead of FIN, and throws away what was not sent.
+# With this option, closing sends RST instead of FIN and discards unsent data.
 LINGER_NOT: Final = struct.pack("ii", 1, 0)
-# The members of a replica set say so in the first message on their connections to each other.
+# Replica set members send this in the first message on their connections to each other.
 MEMBER_MARK: Final = b"\x03internalClient\x00"
-# How often a limited bandwidth is handed out in a second.
+# Pieces per second under a bandwidth limit.
 SHARES: Final = 50
 
 Towards: TypeAlias = Literal["both", "server", "client"]
@@ -39,14 +39,14 @@ Towards: TypeAlias = Literal["both", "server", "client"]
 
 @dataclass(frozen=True, slots=True)
 class ProxyCounts:
-    """What went through a proxy so far.
+    """Traffic of a proxy so far.
 
     Attributes:
-        accepted: All connections.
-        open: Those that are open now, between the members of a replica set included.
-        open_clients: Those of them that are not known to be between members.
-        bytes_to_server: Bytes that were passed on to the server; what a fault swallowed does not count.
-        bytes_to_client: The same in the other direction.
+        accepted: All accepted connections.
+        open: Connections that are open now, including those between replica set members.
+        open_clients: Open connections that are not known to be between members.
+        bytes_to_server: Bytes forwarded to the server; bytes that a fault swallowed do not count.
+        bytes_to_client: Bytes forwarded to the client, counted likewise.
     """
 
     accepted: int
@@ -58,17 +58,17 @@ class ProxyCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Faults:
-    """What happens to the bytes of one direction; times in seconds."""
+    """Faults of one direction; times in seconds."""
 
     delay: float = 0.0
-    # How many bytes are passed on at once, and how long the next ones wait after them.
+    # Bytes forwarded at once, and the pause after them.
     piece: int = CHUNK
     interval: float = 0.0
-    # Nothing is read; it goes on where it stopped.
+    # Nothing is read; forwarding later resumes where it stopped.
     is_held: bool = False
-    # Everything is read and thrown away, the end of the connection included.
+    # Everything is read and discarded, including the end of the connection.
     is_swallowed: bool = False
-    # The connection is reset after so many bytes; None: never.
+    # Resets the connection after this many bytes; None: never.
     cut_after: int | None = None
 
 
@@ -77,22 +77,22 @@ _HEALTHY: Final = _Faults()
 
 @dataclass(slots=True, eq=False)
 class _Link:
-    """One connection of a client, and that of the proxy to the server."""
+    """A client's connection and the proxy's matching connection to the server."""
 
     client: socket.socket
     server: socket.socket
     task: asyncio.Task[None] | None = None
-    # None until its first message has told whether it is one between members.
+    # Whether the connection is between members; None until its first message.
     is_member: bool | None = None
-    # What is thrown away cannot be made up for: such a connection is of no use after a `heal`.
+    # Discarded bytes cannot be restored, so such a connection is unusable after `heal`.
     has_lost_bytes: bool = False
-    # By direction, how many bytes are left until `cut_after`.
+    # Bytes left until `cut_after`, by direction.
     left: dict[str, int] = field(default_factory=dict)
     ends_with_reset: bool = False
 
 
 class FaultProxy:
-    """A TCP proxy that can be told to misbehave, also towards connections that are open.
+    """A TCP proxy that injects network faults, also into open connections.
 
     Use it as a context manager, or call `close`::
 
@@ -104,22 +104,23 @@ class FaultProxy:
                 proxy.heal()
 
     A client of a replica set uses the addresses that the members announce. ``LocalServer.start("replicaset", nodes=3,
-    proxied=True)`` starts one whose members announce their proxies, so that all traffic passes through them: that of
-    the clients, and what the members say to each other. `harms` says who meets the faults.
+    proxied=True)`` starts one whose members announce their proxies, so all traffic passes through the proxies: that of
+    clients and that between members. `harms` selects the connections that the faults affect.
 
-    Faults of different kinds add up until `heal`. `towards` says which direction is meant: ``"server"`` (what clients
-    send), ``"client"`` (what they receive) or ``"both"``. All methods may be called from any thread and event loop;
-    they block for a moment.
+    Faults of different kinds add up until `heal`. `towards` selects the direction: ``"server"`` (data that clients
+    send), ``"client"`` (data that they receive) or ``"both"``. All methods may be called from any thread and event
+    loop; they block briefly.
 
     Args:
         target: The server.
-        port: Where to listen; 0 chooses a free port.
+        port: The port to listen on; 0 chooses a free port.
 
     Attributes:
-        address: Where the proxy listens.
+        address: The address that the proxy listens on.
         target: The server.
-        harms: Whose connections meet the faults: ``"all"`` at first, ``"clients"`` or ``"members"``. The members of
-            a replica set are known by the first message on a connection, which TLS hides: there all are clients.
+        harms: The connections that faults affect: ``"all"`` (the default), ``"clients"`` or ``"members"``. The first
+            message on a connection identifies replica set members. TLS hides it, so with TLS all connections count as
+            clients.
     """
 
     def __init__(self, target: Address, *, port: int = 0) -> None:
@@ -133,10 +134,10 @@ class FaultProxy:
         self._bytes = {"server": 0, "client": 0}
         self._listener: socket.socket | None = _listen(self.address)
         self._loop = asyncio.new_event_loop()
-        # Both belong to the loop: replaced and set by every change of the faults; who accepts.
+        # Both belong to the loop. Every change of the faults sets and replaces the event; the task accepts connections.
         self._changed = asyncio.Event()
         self._accepting: asyncio.Task[None] | None = None
-        # A daemon: a test that forgets to close a proxy must not keep the interpreter from ending.
+        # A daemon, so that a test that forgets to close a proxy does not block interpreter exit.
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"proxy {self.address[1]}", daemon=True)
         self._thread.start()
         self._do(self._open)
@@ -144,41 +145,41 @@ class FaultProxy:
     # --- faults ---
 
     def delay(self, seconds: float, towards: Towards = "both") -> None:
-        """Let every piece (of 64 KiB at most) wait for `seconds` before it is passed on."""
+        """Delay every piece (at most 64 KiB) by `seconds`."""
         self._set(towards, delay=seconds)
 
     def drip(self, interval: float = 0.001, towards: Towards = "both") -> None:
-        """Pass on one byte at a time, and wait for `interval` seconds after each."""
+        """Forward one byte at a time, with a pause of `interval` seconds after each."""
         self._set(towards, piece=1, interval=interval)
 
     def limit(self, bytes_per_second: int, towards: Towards = "both") -> None:
-        """Pass on so many bytes in a second, on each connection."""
+        """Limit each connection to `bytes_per_second`."""
         piece = max(1, bytes_per_second // SHARES)
         self._set(towards, piece=piece, interval=piece / bytes_per_second)
 
     def hold(self, towards: Towards = "both") -> None:
-        """Pass nothing on, as when a cable is pulled; after `heal` everything arrives that was sent meanwhile."""
+        """Forward nothing, as if a cable were pulled; after `heal`, all data sent meanwhile arrives."""
         self._set(towards, is_held=True)
 
     def black_hole(self, towards: Towards = "both") -> None:
-        """Accept connections and swallow what is sent; `heal` resets every connection that has lost something."""
+        """Accept connections and swallow all data; `heal` resets every connection that has lost data."""
         self._set(towards, is_swallowed=True)
 
     def half_open(self, towards: Literal["server", "client"] = "client") -> None:
-        """Swallow one direction, the end of the connection included, while the other one goes on.
+        """Swallow one direction, including the end of the connection, while the other one keeps working.
 
-        Towards ``"client"``: the server reads requests and answers, or dies, and the client never hears of it.
+        Towards ``"client"``, the server reads requests and replies, or dies, and the client never receives anything.
         """
         self.black_hole(towards)
 
     def cut_after(self, count: int, towards: Towards = "both") -> None:
-        """Reset each connection once `count` more bytes went through it in that direction; also later ones."""
+        """Reset each open or later connection once `count` more bytes have passed in that direction."""
         self._set(towards, cut_after=count)
 
     def refuse(self) -> None:
         """Refuse new connections; open ones stay.
 
-        Where not all are harmed, they are accepted and reset with their first message: nobody knows earlier who it is.
+        Unless `harms` is ``"all"``, they are accepted and reset at their first message, which identifies the peer.
         """
         self._do(self._refuse)
 
@@ -187,7 +188,7 @@ class FaultProxy:
         self._do(lambda: self._end(self._harmed(), is_reset=True))
 
     def hang_up(self) -> None:
-        """Close all open connections in order (FIN to both sides), once."""
+        """Close all open connections cleanly (FIN to both sides), once."""
         self._do(lambda: self._end(self._harmed(), is_reset=False))
 
     def heal(self) -> None:
@@ -198,7 +199,7 @@ class FaultProxy:
 
     @property
     def counts(self) -> ProxyCounts:
-        """What went through so far."""
+        """A snapshot of the traffic so far."""
         links = tuple(self._links)
         return ProxyCounts(
             self._accepted,
@@ -209,7 +210,7 @@ class FaultProxy:
         )
 
     def close(self) -> None:
-        """Close everything and end the thread; the second time does nothing."""
+        """Close everything and end the thread; a second call does nothing."""
         if self._loop.is_closed():
             return
         self._do(self._close)
@@ -236,13 +237,13 @@ class FaultProxy:
                 if "cut_after" in fault:
                     for link in self._links:
                         link.left[direction] = fault["cut_after"]
-            self._tell_of_change()
+            self._publish_change()
 
         self._do(change)
 
     # --- on the proxy's own loop ---
 
-    def _tell_of_change(self) -> None:
+    def _publish_change(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -272,7 +273,7 @@ class FaultProxy:
         await self._end([link for link in self._links if link.has_lost_bytes], is_reset=True)
         for link in self._links:
             link.left.clear()
-        self._tell_of_change()
+        self._publish_change()
         await self._open()
 
     async def _close(self) -> None:
@@ -296,7 +297,7 @@ class FaultProxy:
             server = socket.socket()
             for each in (client, server):
                 each.setblocking(False)
-                # What is to be sent byte by byte must not be put together again.
+                # Bytes that are sent one by one must not be coalesced.
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link = _Link(client, server)
             for direction, faults in self._faults.items():
@@ -318,15 +319,15 @@ class FaultProxy:
                 group.create_task(self._pump(link, "server", link.client, link.server))
                 group.create_task(self._pump(link, "client", link.server, link.client))
         except* (OSError, _Cut):
-            # Of one side, to be passed on to the other.
+            # A failure on one side is forwarded to the other.
             link.ends_with_reset = True
 
     def _closed(self, link: _Link) -> None:
-        """Not at the end of `_serve`, of which nothing runs when it is cancelled before it began."""
+        """Close both sockets; a done callback, because `_serve` runs nothing if it is cancelled before its start."""
         self._links.discard(link)
         for each in (link.client, link.server):
             if link.ends_with_reset:
-                with contextlib.suppress(OSError):  # reset by the other side a moment ago
+                with contextlib.suppress(OSError):  # just reset by the other side
                     each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
             each.close()
 
@@ -346,7 +347,7 @@ class FaultProxy:
             if not data:
                 await self._while_held(link, direction)
                 await self._unless_swallowed(link, direction)
-                with contextlib.suppress(OSError):  # the other side has gone first
+                with contextlib.suppress(OSError):  # already closed by the other side
                     sink.shutdown(socket.SHUT_WR)
                 return
             try:
@@ -356,10 +357,10 @@ class FaultProxy:
                 raise
 
     async def _unless_swallowed(self, link: _Link, direction: str) -> None:
-        """Do not return while nobody on this side may hear that the other one is gone."""
+        """Block while this side must not learn that the other side is gone."""
         if self._faults_of(link, direction).is_swallowed:
             link.has_lost_bytes = True
-            await asyncio.Event().wait()  # until the connection is ended
+            await asyncio.Event().wait()  # until the link is ended
 
     async def _pass_on(self, link: _Link, direction: str, sink: socket.socket, data: memoryview) -> None:
         delay = self._faults_of(link, direction).delay
@@ -376,7 +377,7 @@ class FaultProxy:
             if left is not None:
                 piece = piece[:left]
                 link.left[direction] = left - len(piece)
-            # Counted first: who has received them finds them counted.
+            # Counted before sending, so that a receiver never sees an outdated count.
             self._bytes[direction] += len(piece)
             await self._loop.sock_sendall(sink, piece)
             if left is not None and left <= len(piece):
@@ -397,7 +398,7 @@ class FaultProxy:
 
 
 class _Cut(Exception):
-    """A connection is to be reset now."""
+    """Resets a connection immediately."""
 
 
 def _listen(address: Address) -> socket.socket:

@@ -1,16 +1,16 @@
-"""Net: a MongoDB deployment that is a Python script: no sockets, no processes, runs in virtual time.
+"""Net: a MongoDB deployment scripted in Python: no sockets, no processes, runs in virtual time.
 
-A test says what each server answers to which command and looks at what arrived::
+A test scripts each server's answers per command and inspects the received commands::
 
     deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
     deployment["a:1"].on("find", overloaded(), overloaded(), {"cursor": {"id": 0, "ns": "d.c", "firstBatch": []}})
 
-The answers of a command are used up one by one; the last one stays. Commands without a script are answered with
-``{"ok": 1}`` and an empty cursor where one is expected. With ``streaming=True`` the servers answer an awaited hello
-when `ScriptedServer.announce` is called or its time is up, and go on by themselves as a server since 4.4 does.
+The answers to a command are consumed one by one; the last one repeats. Commands without a script get ``{"ok": 1}``, and
+an empty cursor where one is expected. With ``streaming=True``, servers answer an awaited hello when
+`ScriptedServer.announce` is called or its time is up, and then keep streaming as servers since 4.4 do.
 
-With ``services=2`` the one address is a load balancer with two services behind it, which get its connections in turn;
-each is scripted by itself::
+With ``services=2``, the single address is a load balancer in front of two services, which get connections in turn. Each
+is scripted separately::
 
     deployment = ScriptedDeployment(["lb:1"], services=2)
     deployment.services[0].on("insert", failure(11600))
@@ -27,31 +27,31 @@ import bson
 from bson.objectid import ObjectId
 
 from motorlite._net.memory import MemoryStream
+from motorlite._options.values import COMPRESSORS
 from motorlite._wire import op_msg
 from motorlite._wire.compression import compress, decompress, make_compressors
 from motorlite._wire.frames import FrameReader
 from motorlite._wire.header import MAX_MESSAGE_SIZE
 from motorlite.errors import AutoReconnect, NetworkTimeout
-from motorlite.option_values import COMPRESSORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from motorlite._base.values import Address, Document
     from motorlite._net.runtime import Connector, Framer, Host, Runtime
     from motorlite._net.tls import TLSContext
+    from motorlite._options.options import ProxyOptions
     from motorlite._wire.compression import Compressor
     from motorlite.errors import PyMongoError
-    from motorlite.options import ProxyOptions
-    from motorlite.values import Address, Document
 
 
-# All that are installed.
+# All installed compressors.
 _COMPRESSORS = {compressor.id: compressor for compressor in make_compressors(COMPRESSORS)[0]}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """Answer with `document` after `delay` seconds; ``ok: 1`` is added where it is missing."""
+    """Answer with `document` after `delay` seconds; ``ok: 1`` is added if it is missing."""
 
     document: Mapping[str, Any]
     delay: float = 0.0
@@ -69,7 +69,7 @@ class Hang:
 
 @dataclass(frozen=True)
 class Raw:
-    """Send these bytes, then close if asked to; for answers that no server would give."""
+    """Send these bytes, then close the connection if `close` is true; for answers that no server would send."""
 
     data: bytes
     close: bool = False
@@ -87,19 +87,19 @@ def failure(code: int, *labels: str, message: str = "scripted failure", **fields
 
 
 def overloaded(**fields: Any) -> dict[str, Any]:
-    """What an overloaded server answers."""
+    """The error reply of an overloaded server."""
     return failure(462, "SystemOverloadedError", "RetryableError", message="rate limit exceeded", **fields)
 
 
 @dataclass
 class Received:
-    """One command that arrived, when (loop time) and on which connection."""
+    """A received command, with its arrival (loop time) and connection number."""
 
     name: str
     document: Document
     at: float
     connection: int
-    # The compressor that it was compressed with, or None.
+    # The name of its compressor, or None.
     compressor: str | None = None
 
 
@@ -125,7 +125,7 @@ class _Connection:
 
 @dataclass(eq=False)
 class _AwaitedHello:
-    """A hello that is answered when something changes or when its time is up."""
+    """A hello that is answered on the next change or when its time is up."""
 
     stream: MemoryStream
     request_id: int
@@ -138,28 +138,28 @@ class ScriptedServer:
 
     def __init__(self, deployment: ScriptedDeployment, address: Address) -> None:
         self.address = address
-        # Everything that arrived except handshakes and monitoring, and those.
+        # Received commands; `hellos` has those of handshakes and monitoring, `received` all others.
         self.received: list[Received] = []
         self.hellos: list[Received] = []
         self.open_connections: set[MemoryStream] = set()
         self.connections_made = 0
         # Refuse new connections while set.
         self.is_down = False
-        # Accept no connection, and refuse none either, while set.
+        # Neither accept nor refuse connections while set.
         self.is_unreachable = False
-        # Makes the error that connecting fails with, or None.
+        # Creates the error that connecting raises, or None.
         self.connect_error: Callable[[], PyMongoError] | None = None
         # Extra fields for the hello reply, for example {"maxWireVersion": 6}.
         self.hello: dict[str, Any] = {}
-        # Seconds that a reply to hello takes, awaited ones excepted.
+        # Delay of hello replies in seconds, except awaited ones.
         self.hello_delay: float = 0.0
-        # The compressors that it accepts; it then answers each command as it was sent.
+        # Accepted compressors; replies use the compressor of their command.
         self.compressors: Sequence[str] = ()
-        # Compress every reply with this one, to hello as well; None: only those to compressed commands.
+        # Compresses every reply, including those to hello; None: only replies to compressed commands.
         self.reply_compressor: Compressor | None = None
-        # Whether replies to an awaited hello say that more is to come, where the client allows it.
+        # Whether replies to an awaited hello have the moreToCome flag, if the client allows it.
         self.exhausts = True
-        # Of the deployments with streaming; a process that was started anew has another `process_id`.
+        # Used with streaming. A restarted server process has another `process_id`.
         self.process_id: ObjectId = ObjectId()
         self.counter: int = 0
         self._awaited: list[_AwaitedHello] = []
@@ -168,25 +168,25 @@ class ScriptedServer:
         self._next_reply_id = 1
 
     def on(self, command: str, *answers: Answer) -> None:
-        """Replace the script of `command`; the last answer is repeated for ever."""
+        """Replace the script of `command`; the last answer repeats forever."""
         self._script[command] = deque(answers)
 
     def commands(self, name: str | None = None) -> list[Document]:
-        """The documents of the commands that arrived, of one name or all."""
+        """The documents of the received commands, optionally only those named `name`."""
         return [item.document for item in self.received if name is None or item.name == name]
 
     def times(self, name: str) -> list[float]:
-        """When the commands of one name arrived."""
+        """The arrival times of the commands named `name`."""
         return [item.at for item in self.received if item.name == name]
 
     def drop_connections(self, *streams: MemoryStream) -> None:
-        """Close these connections, or without arguments every one, as a crash does."""
+        """Close these connections, or all of them without arguments, as a crash does."""
         for stream in streams or list(self.open_connections):
             self._forget(stream)
             stream.close()
 
     def announce(self) -> None:
-        """Something has changed: answer every awaited hello."""
+        """Publish a change: answer every awaited hello."""
         self.counter += 1
         for awaited in list(self._awaited):
             self._answer_awaited(awaited)
@@ -244,7 +244,7 @@ class ScriptedServer:
         self._deployment._later(awaited.max_await, self._answer_awaited, awaited)
 
     def is_awaited(self, stream: MemoryStream) -> bool:
-        """Whether there is an awaited hello on this connection."""
+        """Whether this connection has an awaited hello."""
         return any(awaited.stream is stream for awaited in self._awaited)
 
     def _answer_awaited(self, awaited: _AwaitedHello) -> None:
@@ -297,7 +297,7 @@ class ScriptedServer:
 
 
 class ScriptedDeployment:
-    """Servers that a client can be connected to instead of the network."""
+    """Scripted servers that take the place of the network."""
 
     def __init__(
         self,
@@ -318,9 +318,9 @@ class ScriptedDeployment:
         self.mongos = mongos
         self.primary: Address | None = _address(primary) if primary else self.addresses[0]
         self.wire_version = wire_version
-        # Whether hello replies have a topologyVersion, and hello can be awaited.
+        # Whether hello replies have a topologyVersion and hello can be awaited.
         self.streaming = streaming
-        # What is behind the load balancer at the first address, each with a `process_id` that is its serviceId.
+        # The services behind the load balancer at the first address; each uses its `process_id` as serviceId.
         self.services: list[ScriptedServer] = [ScriptedServer(self, self.addresses[0]) for _ in range(services)]
         self._turns = cycle(self.services)
         self._runtime: Runtime | None = None
@@ -331,7 +331,7 @@ class ScriptedDeployment:
 
     @property
     def uri(self) -> str:
-        """A connection string for it."""
+        """The connection string of the deployment."""
         hosts = ",".join(f"{host}:{port}" for host, port in self.addresses)
         if self.services:
             return f"mongodb://{hosts}/?loadBalanced=true"
@@ -343,7 +343,7 @@ class ScriptedDeployment:
         return self._runtime.now()
 
     def connector(self, runtime: Runtime, _tls: TLSContext | None, _proxy: ProxyOptions | None = None) -> Connector:
-        """What `World.connector` expects."""
+        """A connector with the signature of `World.connector`."""
         self._runtime = runtime
         self._host = runtime.host("scripted deployment", lambda: None)
 
@@ -367,26 +367,26 @@ class ScriptedDeployment:
         return connect
 
     async def close(self) -> None:
-        """End the answers that are still delayed; to be called after the client was closed."""
+        """Cancel delayed answers; call it after the client has closed."""
         if self._host is not None:
             await self._host.close()
 
     def step_down(self, new_primary: str | None) -> None:
-        """Another server, or none, is the primary from now on; monitors find out by themselves."""
+        """Make another server, or none, the primary; monitors discover the change."""
         self.primary = _address(new_primary) if new_primary else None
 
     def add(self, address: str) -> ScriptedServer:
-        """A server joins the replica set; the client finds out by itself."""
+        """Add a server to the replica set; the client discovers it."""
         self.addresses.append(_address(address))
         server = self.servers[self.addresses[-1]] = ScriptedServer(self, self.addresses[-1])
         return server
 
     def remove(self, address: str) -> None:
-        """A server leaves the replica set, and goes on running; the client finds out by itself."""
+        """Remove a server from the replica set but keep it running; the client discovers the change."""
         self.addresses.remove(_address(address))
 
     def _next_service(self) -> ScriptedServer:
-        """The next one in turn that is up."""
+        """The next service in turn that is up."""
         for _ in self.services:
             service = next(self._turns)
             if not service.is_down:
@@ -437,7 +437,7 @@ class ScriptedDeployment:
 
 
 def encode_reply(request_id: int, response_to: int, document: Mapping[str, Any], flags: int = 0) -> bytes:
-    """A reply message as a server would send it."""
+    """The bytes of a reply message."""
     body = bson.encode({**document, "ok": document.get("ok", 1)})
     message = bytearray(op_msg.encode(request_id, body, (), flags))
     message[8:12] = response_to.to_bytes(4, "little")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from anyio import current_time, fail_after, sleep
 
 from motorlite import AsyncMongoClient
-from motorlite._api.composition import REAL, Core
+from motorlite._client.core import Core
+from motorlite._client.world import REAL
 from motorlite.monitoring import (
     CommandFailedEvent,
     CommandListener,

@@ -23,7 +23,7 @@ from tests.live.oracle import Oracle  # noqa: E402  # rewritten, so that a failu
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
 
 class Fail(Protocol):

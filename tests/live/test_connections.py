@@ -11,6 +11,7 @@ import pytest
 from cryptography import x509
 
 from motorlite import WriteConcern
+from motorlite._base.values import format_address
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
@@ -22,7 +23,6 @@ from motorlite.errors import (
 )
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
 from motorlite.testing import LocalServer, failpoints
-from motorlite.values import format_address
 from tests.live.clients import Record, make_client, numbered, until
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from tests.live.load import assert_nothing_left, background, sockets_to, under_l
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
     from tests.live.clients import Client
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,9 @@ from urllib.parse import quote
 import pytest
 
 from motorlite.errors import OperationFailure, PyMongoError
-from motorlite.testing import LocalServer, ServerNotFound, failpoints, local_commands
-from motorlite.testing.local_commands import Access, Credential, run_command, wait_until
+from motorlite.testing import LocalServer, ServerNotFound, failpoints
+from motorlite.testing.server import local_commands
+from motorlite.testing.server.local_commands import Access, Credential, run_command, wait_until
 
 if TYPE_CHECKING:
     from tests.live.conftest import Fail

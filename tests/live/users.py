@@ -8,7 +8,7 @@ from bson import ObjectId
 from cryptography import x509
 
 from motorlite import AsyncMongoClient
-from motorlite.values import format_address
+from motorlite._base.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

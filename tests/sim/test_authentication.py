@@ -14,10 +14,11 @@ import bson
 import pytest
 
 from motorlite import AsyncMongoClient
-from motorlite._api.composition import REAL, Core
+from motorlite._client.core import Core
+from motorlite._client.world import REAL
+from motorlite._connection.auth import aws, aws_provider, oidc
 from motorlite._net.runtime import WaitTimeout
 from motorlite._operations.run_command import RunCommand
-from motorlite._pool.auth import aws, aws_provider, oidc
 from motorlite.auth_oidc import OIDCCallbackResult
 from motorlite.errors import (
     AutoReconnect,
@@ -82,7 +83,7 @@ SCRAM: dict[str, Any] = {"username": "user", "password": "pencil", "authMechanis
 
 @EVERY_KIND
 async def test_every_operation_reauthenticates(
-    deployment: ScriptedDeployment, name: str, make: Callable[[], Operation], success: dict[str, Any]
+    deployment: ScriptedDeployment, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
 ) -> None:
     scram = Scram(deployment)
     deployment["a:1"].on(name, REAUTHENTICATE, success)
@@ -99,7 +100,7 @@ async def test_every_operation_reauthenticates(
         assert {item.connection for item in deployment["a:1"].received} == {2}
         assert client.recorder.names == [f"started {name}", f"failed {name}", f"started {name}", f"succeeded {name}"]
         assert client.recorder.retries == []
-        assert client.core.executor.retries == {}
+        assert client.core.executor.reports.retries == {}
         assert client.recorder.cleared == []
 
 
@@ -141,6 +142,19 @@ async def test_a_second_refusal_is_raised(deployment: ScriptedDeployment) -> Non
     assert len(deployment["a:1"].commands("find")) == 2
 
 
+async def test_what_fails_before_the_second_attempt_was_not_sent(deployment: ScriptedDeployment) -> None:
+    """The server executed nothing, so a cursor whose getMore ends this way can continue."""
+    Scram(deployment)
+    deployment["a:1"].on("find", REAUTHENTICATE)
+    async with authenticating_driver(deployment, **SCRAM) as client:
+        await client.run(RunCommand("admin", {"ping": 1}))
+        deployment["a:1"].on("saslStart", failure(18))
+        with pytest.raises(OperationFailure) as caught:
+            await client.run(find())
+    assert (caught.value.code, caught.value.reached_server) == (18, False)
+    assert len(deployment["a:1"].commands("find")) == 1
+
+
 async def test_without_credentials_it_is_an_error_like_others(deployment: ScriptedDeployment) -> None:
     deployment["a:1"].on("find", REAUTHENTICATE)
     async with authenticating_driver(deployment) as client:
@@ -165,7 +179,7 @@ async def test_a_retry_after_reauthentication(deployment: ScriptedDeployment) ->
     deployment["a:1"].on("find", REAUTHENTICATE, failure(6), FOUND)
     async with authenticating_driver(deployment, **SCRAM, retryReads=True) as client:
         await client.run(find())
-        assert sum(client.core.executor.retries.values()) == 1
+        assert sum(client.core.executor.reports.retries.values()) == 1
     assert len(deployment["a:1"].commands("find")) == 3
 
 

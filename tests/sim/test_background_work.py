@@ -8,9 +8,9 @@ import anyio
 import pytest
 from bson.datetime_ms import DatetimeMS
 
-from motorlite._execution.session import Session
-from motorlite._operations.kill_cursors import KillCursors
+from motorlite._operations.cursors.kill_cursors import KillCursors
 from motorlite._pool.state import PoolState
+from motorlite._sessions.session import Session
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite.errors import ConfigurationError, PoolClearedError, ProtocolError
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
@@ -74,7 +74,7 @@ async def test_a_bug_in_the_measurement(monkeypatch: pytest.MonkeyPatch, caplog:
         deployment["a:1"].hello_delay = 0.5
         await anyio.sleep(10)
         assert sdam.server("a").monitor.round_trip_times.average == pytest.approx(0.1)  # type: ignore[union-attr]
-    assert messages(caplog) == ["measuring the way to a:1 failed; it goes on"]
+    assert messages(caplog) == ["measuring round trips to a:1 failed; it continues"]
 
 
 # --- checks ---
@@ -159,7 +159,7 @@ async def test_a_bug_in_the_maintenance(monkeypatch: pytest.MonkeyPatch, caplog:
             assert len(core.server().pool.state.idle) == 1
         await anyio.sleep(20)
         assert not core.server().pool.state.idle
-    assert set(messages(caplog)) == {"the maintenance of the pool of a:1 failed; it goes on"}
+    assert set(messages(caplog)) == {"maintenance of the pool of a:1 failed; it continues"}
 
 
 async def test_a_bug_while_a_late_reply_is_read(caplog: pytest.LogCaptureFixture) -> None:
@@ -176,7 +176,7 @@ async def test_a_bug_while_a_late_reply_is_read(caplog: pytest.LogCaptureFixture
         assert not pool.state.in_use
         await core.run(find())
         assert pool.state.created == 2
-    assert messages(caplog) == ["a late reply of a:1 was not learned from"]
+    assert messages(caplog) == ["processing a late reply from a:1 failed"]
 
 
 @pytest.mark.parametrize("kind", [ValueError, TypeError, ZeroDivisionError])
@@ -219,7 +219,7 @@ async def test_a_bug_while_a_cursor_is_closed_costs_no_pinned_connection(monkeyp
         (bug, "the server_selector raised ZeroDivisionError: a bug"),
         (lambda servers: None, "must return a list of server descriptions, but returned a NoneType"),
         (lambda servers: (server for server in servers), "returned a generator"),
-        (lambda servers: [server.address for server in servers], "returned something else in its list"),
+        (lambda servers: [server.address for server in servers], "returned a list with other items"),
         (lambda servers: {"a": 1}, "returned a dict"),
     ],
 )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite._base.deadline import Deadline
 from motorlite._wire import op_msg
 from motorlite._wire.compression import Zlib, compress
-from motorlite.deadline import Deadline
 from motorlite.errors import (
     AutoReconnect,
     NetworkTimeout,
@@ -422,7 +422,7 @@ async def test_a_handshake_that_is_followed_by_something(
 
     monkeypatch.setattr(server, "_perform", reply)
     async with client(deployment, **options) as driver:
-        with pytest.raises(AutoReconnect, match="right after its handshake"):
+        with pytest.raises(AutoReconnect, match="unsolicited data after the handshake"):
             await driver.run(find())
         assert spoiled <= 6
         spoiled = 50

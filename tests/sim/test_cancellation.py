@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._api.composition import Core, World
-from motorlite._operations.find import Find, FindOne
-from motorlite._operations.get_more import GetMore
-from motorlite._operations.insert import Insert
-from motorlite.concerns import WriteConcern
-from motorlite.deadline import NO_DEADLINE
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._client.core import Core
+from motorlite._client.world import World
+from motorlite._execution.call import Call
+from motorlite._operations.cursors.get_more import GetMore
+from motorlite._operations.reads.find import Find, FindOne
+from motorlite._operations.writes.insert import Insert
+from motorlite._options.options import client_options
 from motorlite.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
-from motorlite.options import client_options
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, overloaded
+from motorlite.write_concern import WriteConcern
 from tests.support.cancellation import cancel_at, count_suspensions, counted, settle
 
 if TYPE_CHECKING:
@@ -57,8 +59,8 @@ def echo(delay: float = 0.01) -> Callable[[dict[str, Any]], Reply]:
 
 
 def find_one(core: Core, number: int) -> Coroutine[Any, Any, Any]:
-    operation = FindOne("db", "coll", {"_id": number}, selector=ReadPreference.PRIMARY)
-    return core.executor.execute(operation, None, NO_DEADLINE)
+    operation: FindOne[Any] = FindOne("db", "coll", {"_id": number}, selector=ReadPreference.PRIMARY)
+    return core.executor.execute(operation, Call(None, NO_DEADLINE))
 
 
 @asynccontextmanager
@@ -158,7 +160,7 @@ class OverloadedRead(Scenario):
 
     async def prepare(self, core: Core) -> Any:
         # Warm the connection with a command whose script is not used up by it.
-        await core.executor.execute(Insert("db", "coll", {"_id": 0}), None, NO_DEADLINE)
+        await core.executor.execute(Insert("db", "coll", {"_id": 0}), Call(None, NO_DEADLINE))
 
     async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
         assert await find_one(core, 1) == {"_id": 1}
@@ -181,7 +183,7 @@ class RetriedAfterALostConnection(Scenario):
         return deployment
 
     async def prepare(self, core: Core) -> Any:
-        await core.executor.execute(Insert("db", "coll", {"_id": 0}), None, NO_DEADLINE)
+        await core.executor.execute(Insert("db", "coll", {"_id": 0}), Call(None, NO_DEADLINE))
 
     async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
         assert await find_one(core, 1) == {"_id": 1}
@@ -196,7 +198,7 @@ class Write(Scenario):
         await find_one(core, 0)
 
     async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
-        await core.executor.execute(Insert("db", "coll", {"_id": 1}), None, NO_DEADLINE)
+        await core.executor.execute(Insert("db", "coll", {"_id": 1}), Call(None, NO_DEADLINE))
 
 
 class StalledWrite(Scenario):
@@ -218,7 +220,7 @@ class StalledWrite(Scenario):
 
         core._background.host.spawn(resume)
         operation = Insert("db", "coll", {"_id": 1}, write_concern=WriteConcern(w=0))
-        await core.executor.execute(operation, None, NO_DEADLINE)
+        await core.executor.execute(operation, Call(None, NO_DEADLINE))
 
     async def release(self, prepared: Any) -> None:
         await anyio.sleep(0.1)
@@ -240,13 +242,14 @@ class CursorAndGetMore(Scenario):
         await find_one(core, 0)
 
     async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
-        reply = await core.executor.execute(Find("db", "coll", {}), None, NO_DEADLINE)
+        opened = await core.executor.open(Find("db", "coll", {}), Call(None, NO_DEADLINE))
+        assert opened.session is not None
         try:
-            operation = GetMore("db", "coll", reply.cursor_id, address=reply.address)
-            more = await core.executor.execute(operation, reply.session, NO_DEADLINE)
+            operation = GetMore("db", "coll", opened.reply.cursor_id, address=opened.address)
+            more = await core.executor.execute(operation, Call(opened.session, NO_DEADLINE))
             assert more.documents == [{"_id": 2}]
         finally:
-            core.executor.release(reply.session)
+            core.executor.release(opened.session)
 
 
 SCENARIOS = [

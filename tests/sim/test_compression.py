@@ -9,12 +9,12 @@ import pytest
 from motorlite import AsyncMongoClient
 from motorlite._net.current import current_runtime
 from motorlite._net.runtime import WaitTimeout
-from motorlite._operations.insert import Insert
 from motorlite._operations.run_command import RunCommand
+from motorlite._operations.writes.insert import Insert
 from motorlite._wire.compression import Snappy, Zlib
-from motorlite.concerns import WriteConcern
 from motorlite.errors import ExecutionTimeout, ProtocolError, PyMongoError
 from motorlite.testing.scripted import ScriptedDeployment
+from motorlite.write_concern import WriteConcern
 from tests.support.core import FOUND, OVERLOADED, driver, find, insert
 from tests.support.sdam import client, until
 

@@ -11,6 +11,7 @@ import motorlite
 from motorlite.errors import ServerSelectionTimeoutError
 from motorlite.monitoring import CommandListener
 from motorlite.testing.scripted import ScriptedDeployment, failure
+from tests.support.core import hello_delay
 from tests.support.scripted_client import scripted_client
 
 pytestmark = pytest.mark.anyio
@@ -69,3 +70,36 @@ async def test_a_secondary_is_enough() -> None:
     async with scripted_client(deployment, serverSelectionTimeoutMS=1000) as client:
         await client.aconnect()
         assert await client.secondaries == {("b", 1)}
+
+
+# --- what clients know of their deployment ---
+
+
+@pytest.mark.parametrize(("name", "expected"), [("primary", ("a", 1)), ("address", ("a", 1)), ("is_primary", True)])
+async def test_the_primary_may_be_the_last_member_to_answer(name: str, expected: Any) -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1", "c:1"], replica_set="rs")
+    hello_delay(deployment, "a:1", 2)
+    async with scripted_client(deployment) as client:
+        assert await getattr(client, name) == expected
+
+
+async def test_without_a_primary() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+    deployment.step_down(None)
+    async with scripted_client(deployment, serverSelectionTimeoutMS=500) as client:
+        begun = current_time()
+        assert await client.primary is None
+        assert current_time() - begun == 0.5
+        assert await client.secondaries == {("a", 1), ("b", 1)}
+        assert not await client.is_primary
+        assert await client.address is None
+        assert current_time() - begun == 0.5, "what is known is not waited for"
+
+
+@pytest.mark.parametrize("name", ["primary", "secondaries", "is_mongos"])
+async def test_without_any_server(name: str) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].is_down = True
+    async with scripted_client(deployment, serverSelectionTimeoutMS=500) as client:
+        with pytest.raises(ServerSelectionTimeoutError):
+            await getattr(client, name)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite._base.deadline import Deadline
+from motorlite._execution.call import Call
 from motorlite._execution.operation import TimeLimit
-from motorlite._operations.find import Find, FindOne
-from motorlite._operations.get_more import GetMore
-from motorlite._operations.insert import Insert
+from motorlite._operations.cursors.get_more import GetMore
+from motorlite._operations.reads.find import Find, FindOne
 from motorlite._operations.run_command import RunCommand
-from motorlite.concerns import WriteConcern
-from motorlite.deadline import Deadline
+from motorlite._operations.writes.insert import Insert
 from motorlite.errors import (
     AutoReconnect,
     ExecutionTimeout,
@@ -26,6 +26,7 @@ from motorlite.errors import (
 )
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
+from motorlite.write_concern import WriteConcern
 from tests.support.core import (
     BAD_VALUE,
     DONE,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-def find_one(**arguments: Any) -> FindOne:
+def find_one(**arguments: Any) -> FindOne[Any]:
     """A read that opens no cursor."""
     return FindOne("db", "coll", {}, selector=ReadPreference.PRIMARY, **arguments)
 
@@ -69,7 +70,7 @@ def near(*values: float) -> Any:
     return pytest.approx(list(values), abs=1)
 
 
-async def fails_after(seconds: float, client: Driver, operation: Operation, **arguments: Any) -> PyMongoError:
+async def fails_after(seconds: float, client: Driver, operation: Operation[Any], **arguments: Any) -> PyMongoError:
     before = client.now
     error = await fails(client, operation, **arguments)
     assert client.now == pytest.approx(before + seconds, abs=1e-9)
@@ -522,7 +523,7 @@ async def test_a_scope_that_is_cancelled_already() -> None:
 async def test_a_scope_that_is_cancelled_already_costs_no_time() -> None:
     async with driver(replica_set()) as client:
         before = client.now
-        await client.core.executor.execute(find(), None, Deadline(inf, -inf))
+        await client.core.executor.execute(find(), Call(None, Deadline(inf, -inf)))
         assert client.now == before
 
 
@@ -533,7 +534,7 @@ async def test_an_error_at_the_very_end_of_a_scope_is_left_to_the_scope() -> Non
         before = client.now
         # Nobody's scope: what comes after the chance that it gets can be seen.
         with pytest.raises(OperationFailure):
-            await client.core.executor.execute(find(), None, Deadline(inf, before + 0.5))
+            await client.core.executor.execute(find(), Call(None, Deadline(inf, before + 0.5)))
         assert client.now == pytest.approx(before + 0.501, abs=1e-9)
 
 
@@ -623,10 +624,10 @@ async def test_no_limit_is_a_limit_all_the_same() -> None:
     deployment = replica_set()
     deployment["a:1"].on("find", *[HOST_UNREACHABLE] * 5, FOUND)
     async with driver(deployment) as client:
-        await client.core.executor.execute(find(), None, Deadline(is_set=True))
+        await client.core.executor.execute(find(), Call(None, Deadline(is_set=True)))
         assert len(deployment["a:1"].commands("find")) == 6
         write = Insert("db", "coll", {"_id": 1}, write_concern=WriteConcern(w=2, wtimeout=500))
-        await client.core.executor.execute(write, None, Deadline(is_set=True))
+        await client.core.executor.execute(write, Call(None, Deadline(is_set=True)))
         await client.run(write)
         concerns = [command.get("writeConcern") for command in deployment["a:1"].commands("insert")]
         assert concerns == [{"w": 2}, {"w": 2, "wtimeout": 500}]

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._execution import executor
-from motorlite.concerns import WriteConcern
-from motorlite.deadline import NO_DEADLINE
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._execution import reports
+from motorlite._execution.call import Call
 from motorlite.errors import ProtocolError, PyMongoError
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
+from motorlite.write_concern import WriteConcern
 from tests.support import core
 from tests.support.core import (
     BAD_VALUE,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def outcome(client: Driver, operation: Operation, **arguments: Any) -> PyMongoError | None:
+async def outcome(client: Driver, operation: Operation[Any], **arguments: Any) -> PyMongoError | None:
     try:
         await client.run(operation, **arguments)
     except PyMongoError as error:
@@ -106,7 +107,7 @@ async def test_operations_have_different_ids_unless_one_is_given() -> None:
         await client.run(find())
         await client.run(find())
         given = client.core.new_operation_id()
-        await client.core.executor.execute(find(), None, NO_DEADLINE, given)
+        await client.core.executor.execute(find(), Call(None, NO_DEADLINE, given))
         ids = [event.operation_id for event in client.recorder.commands if isinstance(event, CommandStartedEvent)]
         assert len(set(ids)) == 3
         assert ids[2] == given
@@ -281,10 +282,10 @@ async def test_without_listeners_nothing_is_built(monkeypatch: pytest.MonkeyPatc
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     deployment["a:1"].on("find", OVERLOADED, FOUND)
     async with driver(deployment) as client:
-        monkeypatch.setattr(executor, "CommandEvents", refuse)
-        monkeypatch.setattr(executor, "RetryEvent", refuse)
-        client.core.executor._publish_command = None
-        client.core.executor._publish_retry = None
+        monkeypatch.setattr(reports, "CommandEvents", refuse)
+        monkeypatch.setattr(reports, "RetryEvent", refuse)
+        client.core.executor.reports.publish_command = None
+        client.core.executor.reports._publish_retry = None
         await client.run(find())
         await client.run(insert(write_concern=WriteConcern(w=0)))
         deployment["a:1"].on("find", BAD_VALUE)
@@ -367,6 +368,9 @@ async def test_why_a_retry_is_refused(
         assert event.attempt == 1
         assert error is not None
         assert error.retry_refusal == expected[1]
+        # The listener's copy says so too.
+        assert event.error is not error
+        assert (event.error.attempts, event.error.retry_refusal, event.error.address) == (1, expected[1], A)
 
 
 @pytest.mark.parametrize("code", [26, 11000])

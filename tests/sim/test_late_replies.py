@@ -9,7 +9,7 @@ import anyio
 import pytest
 from bson.timestamp import Timestamp
 
-from motorlite._operations.get_more import GetMore
+from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.run_command import RunCommand
 from motorlite.errors import NetworkTimeout, PyMongoError
 from motorlite.testing.scripted import Hang, Raw, Reply, ScriptedDeployment, failure
@@ -43,7 +43,7 @@ async def subject(deployment: ScriptedDeployment, **options: Any) -> AsyncIterat
         yield client, log
 
 
-async def cancel_after(seconds: float, client: Driver, operation: Operation) -> None:
+async def cancel_after(seconds: float, client: Driver, operation: Operation[Any]) -> None:
     with anyio.move_on_after(seconds) as scope:
         await client.run(operation)
     assert scope.cancelled_caught
@@ -96,9 +96,9 @@ async def test_another_operation_meanwhile_gets_its_own_reply_on_another_connect
         other = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 2}]}}
         deployment["a:1"].on("find", later(FOUND, 0.6), other)
         await fails(client, find(), timeout=0.5)
-        assert (await client.run(find())).documents == [{"_id": 2}]
+        assert (await client.run(find())).reply.documents == [{"_id": 2}]
         await anyio.sleep(0.5)
-        assert (await client.run(find())).documents == [{"_id": 2}]
+        assert (await client.run(find())).reply.documents == [{"_id": 2}]
         assert client.core.stats().servers[A].connections_created == 2
 
 

@@ -14,12 +14,14 @@ from bson.datetime_ms import DatetimeMS
 from bson.errors import InvalidBSON
 
 from motorlite import AsyncMongoClient
-from motorlite._api.composition import Core, World
-from motorlite._api.lost_cursors import LIMIT, PAUSES
-from motorlite.deadline import NO_DEADLINE
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._client.core import Core
+from motorlite._client.lost_cursors import LIMIT, PAUSES
+from motorlite._client.world import World
+from motorlite._operations.reads.count import Count
+from motorlite._options.options import client_options
 from motorlite.errors import AutoReconnect, BulkWriteError, InvalidOperation, OperationFailure, PyMongoError
 from motorlite.monitoring import CommandListener, RetryEvent, RetryListener
-from motorlite.options import client_options
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
 from tests.support import virtual_time
@@ -30,7 +32,7 @@ from tests.support.srv import Records
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from motorlite._api.background import Background
+    from motorlite._client.background import Background
     from motorlite.stats import ServerStats
     from motorlite.testing.scripted import Answer, ScriptedServer
 
@@ -122,6 +124,20 @@ class TestKeptErrors:
                     assert stats(client).in_use == 0
                 assert not garbage()
             await client.admin.command("ping")
+
+    async def test_a_reply_that_no_reader_expects_leaves_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def parse(*_: Any) -> Any:
+            raise KeyError("a shape that no reader expects")
+
+        monkeypatch.setattr(Count, "parse", parse)
+        deployment, server = deployment_of(0)
+        server.on("count", {"n": 1})
+        async with scripted_client(deployment) as client:
+            await client.admin.command("ping")
+            with without_collector():
+                await fails(client.db.coll.estimated_document_count)
+                await anyio.sleep(0.1)
+                assert not garbage()
 
     @pytest.mark.parametrize("options", [{}, {"timeoutMS": 3000}], ids=["", "timeoutMS"])
     @pytest.mark.parametrize("command", ["find", "insert", "ping"])

@@ -12,7 +12,7 @@ from bson.timestamp import Timestamp
 
 from motorlite import DeleteOne, IndexModel, InsertOne, UpdateOne
 from motorlite.errors import PyMongoError
-from motorlite.requests import SearchIndexModel
+from motorlite.operations import SearchIndexModel
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.malformed import REFUSED, malformed
 from tests.support.scripted_client import scripted_client

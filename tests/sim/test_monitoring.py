@@ -8,11 +8,14 @@ import anyio
 import pytest
 
 from motorlite import monitoring as events
-from motorlite._api.composition import Core, World
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._client.core import Core
+from motorlite._client.world import World
+from motorlite._execution.call import Call
+from motorlite._options.options import client_options
 from motorlite._topology.monitor import MAX_BURST
 from motorlite._topology.selection import WRITABLE
 from motorlite._topology.server_description import ServerDescription
-from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import (
     AutoReconnect,
     NetworkTimeout,
@@ -20,7 +23,6 @@ from motorlite.errors import (
     ProtocolError,
     ServerSelectionTimeoutError,
 )
-from motorlite.options import client_options
 from motorlite.server_api import ServerApi
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure
 from tests.support.core import find, insert
@@ -613,10 +615,9 @@ async def test_a_reply_that_came_with_the_cancellation_is_not_believed() -> None
         await anyio.sleep(1)
         driver.log.words()
         (read,) = driver.server("a").pool.state.idle
-        topology = driver.core.topology
         server.announce()  # it has arrived, and the monitor did not run yet
         error = AutoReconnect("lost")
-        topology.on_operation_error(driver.server("a"), error, read.generation)
+        driver.server("a").failed(error, read.generation)
         await settle()
         assert driver.types() == {"a": "Unknown"}
         assert driver.log.words("heartbeat") == ["heartbeat failed a awaited"]
@@ -694,7 +695,7 @@ async def test_nobody_listens() -> None:
     await anyio.sleep(10)
     assert not core.topology.description.has_known_servers
     deployment["a:1"].is_down = False
-    await core.executor.execute(find(), None, NO_DEADLINE)
+    await core.executor.execute(find(), Call(None, NO_DEADLINE))
     await core.close()
     await deployment.close()
     assert not deployment["a:1"].open_connections

@@ -12,12 +12,13 @@ from bson.datetime_ms import DatetimeMS
 from bson.errors import InvalidBSON
 from bson.timestamp import Timestamp
 
-from motorlite._execution.session import Session
-from motorlite._operations.get_more import GetMore
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._execution.call import Call
+from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.run_command import RunCommand
-from motorlite._operations.statements import update_statement
-from motorlite._operations.update import Update
-from motorlite.deadline import NO_DEADLINE
+from motorlite._operations.writes.statements import update_statement
+from motorlite._operations.writes.update import Update
+from motorlite._sessions.session import Session
 from motorlite.errors import InvalidOperation, OperationFailure, ProtocolError, PyMongoError
 from motorlite.testing.scripted import Reply, ScriptedDeployment
 from tests.support.core import driver, find, insert
@@ -117,7 +118,7 @@ async def test_times_are_ignored(time: dict[str, Any]) -> None:
     session = Session(is_implicit=False, is_causally_consistent=True)
     async with driver(deployment) as client:
         for _ in range(3):
-            await client.core.executor.execute(insert(), session, NO_DEADLINE)
+            await client.core.executor.execute(insert(), Call(session, NO_DEADLINE))
         await anyio.lowlevel.checkpoint()
         last = deployment["a:1"].commands("insert")[-1]
         assert last["$clusterTime"] == newer["$clusterTime"]

@@ -39,8 +39,8 @@ from tests.support.core import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from motorlite._base.values import ServerFacts
     from motorlite._execution.operation import Command, Operation
-    from motorlite.values import ServerFacts
 
 pytestmark = pytest.mark.anyio
 
@@ -126,7 +126,7 @@ async def test_a_handshake_that_the_server_refuses_does_not_hide_the_overload_er
 @pytest.mark.parametrize("hangs_up", [False, True], ids=["refused", "closed during hello"])
 @EVERY_KIND
 async def test_a_connection_that_cannot_be_made_is_an_overload_error(
-    name: str, make: Callable[[], Operation], success: dict[str, Any], hangs_up: bool
+    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any], hangs_up: bool
 ) -> None:
     deployment = replica_set()
     server = deployment["a:1"]

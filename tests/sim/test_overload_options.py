@@ -51,7 +51,7 @@ class TestMixed:
     """Retryable reads and writes together with the overload policy."""
 
     async def test_an_ordinary_error_first(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+        self, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
     ) -> None:
         deployment = replica_set()
         deployment["a:1"].on(name, HOST_UNREACHABLE, OVERLOADED, success)
@@ -65,7 +65,7 @@ class TestMixed:
             assert client.tokens == 10.1
 
     async def test_an_overload_error_first(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+        self, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
     ) -> None:
         deployment = replica_set()
         deployment["a:1"].on(name, OVERLOADED, HOST_UNREACHABLE, success)
@@ -78,7 +78,7 @@ class TestMixed:
 
     @pytest.mark.parametrize("limit", [float("inf"), 60])
     async def test_after_an_overload_error_all_retries_together_are_five(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any], limit: float
+        self, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any], limit: float
     ) -> None:
         deployment = replica_set()
         deployment["a:1"].on(name, OVERLOADED, later(HOST_UNREACHABLE, 0.01))
@@ -88,7 +88,7 @@ class TestMixed:
             assert error.retry_refusal == "attempts"
 
     async def test_two_ordinary_errors_without_overload_end_it(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+        self, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
     ) -> None:
         deployment = replica_set()
         deployment["a:1"].on(name, HOST_UNREACHABLE, HOST_UNREACHABLE, success)
@@ -97,7 +97,7 @@ class TestMixed:
             assert (error.attempts, error.retry_refusal) == (2, "attempts")
 
     async def test_with_timeout_ms_ordinary_retries_go_on_and_overload_ends_that(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+        self, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
     ) -> None:
         deployment = replica_set()
         ordinary = later(HOST_UNREACHABLE, 0.01)
@@ -120,7 +120,7 @@ class TestMixed:
 
     @pytest.mark.parametrize("limit", [float("inf"), 60])
     async def test_after_a_retry_by_the_label_alone_all_retries_together_are_five(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any], limit: float
+        self, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any], limit: float
     ) -> None:
         deployment = replica_set()
         async with driver(deployment) as client:
@@ -130,7 +130,7 @@ class TestMixed:
             assert error.retry_refusal == "attempts"
 
     async def test_one_retry_by_the_label_alone_ends_the_endless_ones_of_timeout_ms(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+        self, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
     ) -> None:
         deployment = replica_set()
         ordinary = later(HOST_UNREACHABLE, 0.01)
@@ -146,7 +146,7 @@ class TestMixed:
     async def test_the_label_makes_no_error_less_retryable(
         self,
         name: str,
-        make: Callable[[], Operation],
+        make: Callable[[], Operation[Any]],
         success: dict[str, Any],
         retries: int,
         tokens: int,
@@ -165,7 +165,7 @@ class TestMixed:
 
     @pytest.mark.parametrize("limit", [float("inf"), 60])
     async def test_without_overload_retries_a_refused_connection_is_not_retried(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any], limit: float
+        self, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any], limit: float
     ) -> None:
         # It carries both labels, and after an overload error no rule may retry more often than maxAdaptiveRetries.
         deployment = replica_set()
@@ -176,7 +176,7 @@ class TestMixed:
             assert {"SystemOverloadedError", "RetryableError"} <= error.error_labels
 
     async def test_an_error_that_nothing_permits_ends_it(
-        self, name: str, make: Callable[[], Operation], success: dict[str, Any]
+        self, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
     ) -> None:
         deployment = replica_set()
         deployment["a:1"].on(name, OVERLOADED, BAD_VALUE, success)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite.concerns import WriteConcern
 from motorlite.errors import (
     OperationFailure,
 )
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure, overloaded
+from motorlite.write_concern import WriteConcern
 from tests.support.core import (
     BAD_VALUE,
     DELAYS,
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
 
 @EVERY_KIND
 async def test_rule_1_success_on_the_first_attempt_deposits_a_tenth(
-    name: str, make: Callable[[], Operation], success: dict[str, Any]
+    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
 ) -> None:
     deployment = replica_set()
     deployment["a:1"].on(name, success)
@@ -98,7 +98,7 @@ async def test_rule_1_a_first_attempt_that_fails_otherwise_deposits_nothing() ->
 
 @EVERY_KIND
 async def test_rule_2_success_on_a_retry_deposits_eleven_tenths(
-    name: str, make: Callable[[], Operation], success: dict[str, Any]
+    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
 ) -> None:
     deployment = replica_set()
     deployment["a:1"].on(name, OVERLOADED, success)
@@ -186,7 +186,7 @@ async def test_rule_3_counts_for_ordinary_retries_as_well() -> None:
 
 @EVERY_KIND
 async def test_rule_4_five_retries_and_no_sixth(
-    name: str, make: Callable[[], Operation], success: dict[str, Any]
+    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
 ) -> None:
     deployment = replica_set()
     server = deployment["a:1"]
@@ -213,7 +213,7 @@ async def test_rule_4_five_retries_and_no_sixth(
 
 @EVERY_KIND
 async def test_rule_4_overloaded_without_retryable_is_never_retried(
-    name: str, make: Callable[[], Operation], success: dict[str, Any]
+    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
 ) -> None:
     deployment = replica_set()
     # With a code that the retryable reads and writes specifications would retry.
@@ -228,7 +228,7 @@ async def test_rule_4_overloaded_without_retryable_is_never_retried(
 
 @EVERY_KIND
 async def test_rule_4_retryable_alone_is_retried_at_once_for_a_token(
-    name: str, make: Callable[[], Operation], success: dict[str, Any]
+    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
 ) -> None:
     deployment = replica_set()
     deployment["a:1"].on(name, RETRYABLE_ONLY, RETRYABLE_ONLY, success)
@@ -254,7 +254,7 @@ async def test_rule_4_retryable_alone_five_times() -> None:
 @pytest.mark.parametrize("answer", [failure(462), BAD_VALUE], ids=["the code alone", "another error"])
 @EVERY_KIND
 async def test_rule_4_labels_decide_not_codes(
-    name: str, make: Callable[[], Operation], success: dict[str, Any], answer: dict[str, Any]
+    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any], answer: dict[str, Any]
 ) -> None:
     deployment = replica_set()
     deployment["a:1"].on(name, answer)
@@ -374,7 +374,7 @@ async def test_rule_4_timeout_ms_does_not_lift_the_limit_of_retries() -> None:
 
 @EVERY_KIND
 async def test_rule_5_delays_double_from_100_ms(
-    name: str, make: Callable[[], Operation], success: dict[str, Any]
+    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
 ) -> None:
     deployment = replica_set()
     deployment["a:1"].on(name, *[OVERLOADED] * 5, success)

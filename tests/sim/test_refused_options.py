@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from motorlite import AsyncMongoClient
-from motorlite._api.composition import Core, World
+from motorlite._client.core import Core
+from motorlite._client.world import World
 from motorlite.errors import ConfigurationError
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.srv import Records
@@ -76,7 +77,9 @@ async def test_also_without_a_context_manager() -> None:
     deployment, records = ScriptedDeployment(["a:1"]), Records()
     client = made("mongodb://u:p@a:1/?authMechanism=none", deployment, records)
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match="nothing is sent, since the connection string is wrong: authM"):
+        with pytest.raises(
+            ConfigurationError, match="nothing is sent, because the connection string is invalid: authM"
+        ):
             await client.db.command("ping")
         await anyio.sleep(20)
     await client.close()

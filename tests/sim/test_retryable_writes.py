@@ -9,12 +9,11 @@ import pytest
 from bson.int64 import Int64
 
 from motorlite._execution.building import CommandNotRebuilt
-from motorlite._operations.create import Create
-from motorlite._operations.delete import Delete
-from motorlite._operations.find_and_modify import FindAndModify
-from motorlite._operations.statements import delete_statement, update_statement
-from motorlite._operations.update import Update
-from motorlite.concerns import WriteConcern
+from motorlite._operations.schema.create import Create
+from motorlite._operations.writes.delete import Delete
+from motorlite._operations.writes.find_and_modify import FindAndModify
+from motorlite._operations.writes.statements import delete_statement, update_statement
+from motorlite._operations.writes.update import Update
 from motorlite.errors import (
     RETRYABLE_WRITE_CODES,
     AutoReconnect,
@@ -28,6 +27,7 @@ from motorlite.errors import (
     WriteConcernError,
 )
 from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
+from motorlite.write_concern import WriteConcern
 from tests.support.core import (
     BAD_VALUE,
     FOUND,
@@ -50,7 +50,7 @@ from tests.support.core import (
 )
 
 if TYPE_CHECKING:
-    from motorlite._operations.insert import Insert
+    from motorlite._operations.writes.insert import Insert
     from motorlite.testing.scripted import Answer
 
 pytestmark = pytest.mark.anyio

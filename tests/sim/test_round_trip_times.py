@@ -11,8 +11,8 @@ from motorlite.testing.scripted import Reply, ScriptedDeployment
 from tests.support.core import FOUND, A, driver, find, replica_set
 
 if TYPE_CHECKING:
+    from motorlite._base.values import Address
     from motorlite._net.runtime import Connector, Framer, FrameStream, Runtime
-    from motorlite.values import Address
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -46,4 +46,4 @@ async def test_connecting_is_not_part_of_it(streaming: bool) -> None:
         assert stats.min_round_trip_time == pytest.approx(0.1)
         # An operation with a time limit is not refused for the sake of connections that it does not need.
         server.on("find", Reply(FOUND, 0.1))
-        assert (await client.run(find(), timeout=0.35)).documents == [{"_id": 1}]
+        assert (await client.run(find(), timeout=0.35)).reply.documents == [{"_id": 1}]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite._base.deadline import Deadline
 from motorlite._topology.selection import WRITABLE
-from motorlite.deadline import Deadline
 from motorlite.errors import AutoReconnect, ConfigurationError, InvalidOperation, ServerSelectionTimeoutError
 from motorlite.read_preferences import Nearest, PrimaryPreferred, ReadPreference, Secondary, SecondaryPreferred
 from motorlite.testing.scripted import Reply, ScriptedDeployment
@@ -305,7 +305,7 @@ async def test_server_selection_timeout() -> None:
             await driver.run(insert())
         assert driver.now == begun + 4.0
         assert str(caught.value) == (
-            "No server for a write: none of the servers that were found is suitable (ReplicaSetNoPrimary 'rs'). "
+            "No server for a write: none of the known servers is suitable (ReplicaSetNoPrimary 'rs'). "
             "a:1 is Unknown: AutoReconnect: a:1: connection refused (scripted) (server a:1); "
             "b:1 is RSSecondary with tags {'dc': 'ny', 'disk': 'ssd'}; c:1 is RSSecondary with tags {'dc': 'sf'} "
             "(time used up in phase: selection)"

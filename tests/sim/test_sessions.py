@@ -8,14 +8,15 @@ import anyio
 import pytest
 from bson.timestamp import Timestamp
 
-from motorlite._execution.session import Session
-from motorlite._operations.find import Find
-from motorlite._operations.get_more import GetMore
-from motorlite.concerns import ReadConcern, WriteConcern
+from motorlite._operations.cursors.get_more import GetMore
+from motorlite._operations.reads.find import Find
+from motorlite._sessions.session import Session
 from motorlite.errors import ConfigurationError, PyMongoError
+from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
 from motorlite.server_api import ServerApi
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
+from motorlite.write_concern import WriteConcern
 from tests.support.core import (
     BAD_VALUE,
     FOUND,
@@ -208,7 +209,7 @@ async def test_a_server_without_sessions() -> None:
         await client.run(insert())
         assert ids(deployment) == [None, None]
         assert len(client.core.sessions) == 0
-        with pytest.raises(ConfigurationError, match="sessions do not go with this server"):
+        with pytest.raises(ConfigurationError, match="sessions cannot be used with this server"):
             await client.run(find(), session=Session(is_implicit=False))
 
 
@@ -271,7 +272,7 @@ async def test_an_explicit_session_is_dirty_after_a_network_error() -> None:
 async def test_an_unacknowledged_write_does_not_go_with_an_explicit_session() -> None:
     deployment = replica_set()
     async with driver(deployment) as client:
-        with pytest.raises(ConfigurationError, match="sessions do not go with unacknowledged writes"):
+        with pytest.raises(ConfigurationError, match="sessions cannot be used with unacknowledged writes"):
             await client.run(insert(write_concern=WriteConcern(w=0)), session=Session(is_implicit=False))
         assert not deployment["a:1"].commands("insert")
         # One that was only handed on, as from batch to batch of a bulk write, is left out.
@@ -323,7 +324,7 @@ async def test_a_cursor_of_a_server_without_sessions() -> None:
     async with driver(deployment) as client:
         reply = await client.run(find())
         assert reply.session is None
-        assert reply.cursor_id == 7
+        assert reply.reply.cursor_id == 7
 
 
 async def test_a_cursor_lives_where_its_retry_succeeded() -> None:

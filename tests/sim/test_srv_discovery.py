@@ -11,12 +11,15 @@ import anyio
 import pytest
 
 from motorlite import AsyncMongoClient
-from motorlite._api.composition import Core, World
+from motorlite._base.deadline import Deadline
+from motorlite._client.core import Core
+from motorlite._client.world import World
+from motorlite._execution.call import Call
+from motorlite._options.options import client_options
 from motorlite._topology.srv_discovery import SRVDiscovery
 from motorlite._topology.topology import Topology
-from motorlite.deadline import Deadline
 from motorlite.errors import ConfigurationError, InvalidOperation, InvalidURI, PyMongoError, ServerSelectionTimeoutError
-from motorlite.options import client_options
+from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support import virtual_time
 from tests.support.cancellation import cancel_at
@@ -76,11 +79,28 @@ async def test_the_discovery_is_out_of_the_way_afterwards() -> None:
     async with srv_client(records, deployment) as driver:
         await driver.run()
         assert isinstance(driver.core.topology, Topology)
-        assert driver.core.executor._topology is driver.core.topology
+        assert driver.core.executor._deployment is driver.core.topology
         queries = len(records.queries)
         for _ in range(10):
             await driver.run()
         assert len(records.queries) == queries
+
+
+async def test_a_pause_before_the_records_are_known() -> None:
+    records = Records(*HOSTS)
+    records.delay = 1.0
+    async with srv_client(records, cluster()) as driver:
+        driver.core.enter()
+        discovery = driver.core.topology
+        assert isinstance(discovery, SRVDiscovery)
+        async with anyio.create_task_group() as group:
+            group.start_soon(driver.run)
+            started = driver.now
+            await discovery.back_off(ReadPreference.PRIMARY, ("a", 1), started + 5)
+            assert driver.now == started + 5, "the end of the look-up does not end it"
+        discovery.close()
+        await discovery.pause(driver.now + 100)
+        assert driver.now < started + 100
 
 
 async def test_operations_share_one_look_up() -> None:
@@ -173,7 +193,7 @@ async def test_what_is_known_before_the_look_up() -> None:
         (HOSTS, ["replicaSet=rs", "authSource=a"], "", "2 TXT records"),
         (HOSTS, ["tls=false"], "", "may only have the options"),
         (HOSTS, ["replicaSet"], "", "malformed"),
-        (HOSTS, ["loadBalanced=true"], "", "exactly one host, but 2"),
+        (HOSTS, ["loadBalanced=true"], "", "exactly one host, not 2"),
         (HOSTS[:1], ["loadBalanced=true"], "replicaSet=rs", "loadBalanced=True cannot be combined with replicaSet"),
         (HOSTS, ["replicaSet=rs"], "srvMaxHosts=1", "srvMaxHosts=1 cannot be combined with replicaSet"),
         (HOSTS[:1], ["loadBalanced=true"], "srvMaxHosts=1", "srvMaxHosts=1 cannot be combined with loadBalanced"),
@@ -361,7 +381,7 @@ def test_a_loop_that_ends_during_the_look_up(caplog: pytest.LogCaptureFixture) -
         core = Core(options, World(connector=deployment.connector, resolver=records.resolver))
         core.enter()
         with anyio.move_on_after(1):
-            await core.executor.execute(run_command(), None, Deadline())
+            await core.executor.execute(run_command(), Call(None, Deadline()))
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -13,9 +13,12 @@ import trio
 from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
-from motorlite._api.composition import Core, World
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._client.core import Core
+from motorlite._client.world import World
+from motorlite._options.options import client_options
 from motorlite._topology.selection import WRITABLE
-from motorlite.deadline import NO_DEADLINE
+from motorlite._topology.topology import Topology
 from motorlite.errors import (
     AutoReconnect,
     InvalidOperation,
@@ -27,7 +30,6 @@ from motorlite.errors import (
     ServerSelectionTimeoutError,
     WriteConcernError,
 )
-from motorlite.options import client_options
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support import virtual_time
@@ -44,6 +46,12 @@ pytestmark = pytest.mark.anyio
 def replica_set(*hosts: str, streaming: bool = True) -> ScriptedDeployment:
     """The first host is the primary."""
     return ScriptedDeployment([f"{host}:1" for host in hosts or "abc"], replica_set="rs", streaming=streaming)
+
+
+def discovered(driver: Any) -> Topology:
+    """The topology itself, not what stands for it until SRV records are known."""
+    assert isinstance(driver.core.topology, Topology)
+    return driver.core.topology
 
 
 async def announce(deployment: ScriptedDeployment, hosts: str) -> None:
@@ -391,11 +399,11 @@ async def test_an_error_of_an_older_generation_is_old_news() -> None:
     deployment = replica_set("a")
     async with client(deployment) as driver:
         await driver.run(insert())
-        topology, server = driver.core.topology, driver.server("a")
-        topology.on_operation_error(server, AutoReconnect("lost"), server.pool.generation)
+        server = driver.server("a")
+        server.failed(AutoReconnect("lost"), server.pool.generation)
         assert driver.types() == {"a": "Unknown"}
         await driver.run(insert())
-        topology.on_operation_error(server, AutoReconnect("lost"), server.pool.generation - 1)
+        server.failed(AutoReconnect("lost"), server.pool.generation - 1)
         assert driver.types() == {"a": "RSPrimary"}
 
 
@@ -403,18 +411,18 @@ async def test_an_error_of_a_server_that_has_left_is_nobodys_business() -> None:
     deployment = replica_set("a", "b")
     async with client(deployment) as driver:
         await anyio.sleep(1)
-        topology, server = driver.core.topology, driver.server("b")
+        topology, server = discovered(driver), driver.server("b")
         deployment.remove("b:1")
         await announce(deployment, "a")
         driver.log.words()
-        topology.on_operation_error(server, AutoReconnect("lost"), 0)
+        server.failed(AutoReconnect("lost"), 0)
         assert topology._on_check_failed(("b", 1), AutoReconnect("lost")) is False
         assert driver.log.words() == []
         # Not even when another one came to the same address.
         deployment.add("b:1")
         await announce(deployment, "a")
         assert driver.types() == {"a": "RSPrimary", "b": "RSSecondary"}
-        topology.on_operation_error(server, AutoReconnect("lost"), 0)
+        server.failed(AutoReconnect("lost"), 0)
         assert driver.types() == {"a": "RSPrimary", "b": "RSSecondary"}
 
 
@@ -495,13 +503,13 @@ async def test_close_twice_and_news_after_it() -> None:
     deployment = replica_set("a", "b")
     async with client(deployment) as driver:
         await driver.run(insert())
-        topology, server = driver.core.topology, driver.server("a")
+        topology, server = discovered(driver), driver.server("a")
         await driver.core.close()
         await driver.core.close()
         driver.log.words()
         topology.close()
         topology._on_checked(server.description)
-        topology.on_operation_error(server, AutoReconnect("late"), 0)
+        server.failed(AutoReconnect("late"), 0)
         assert driver.log.words() == []
         assert not topology.servers
 

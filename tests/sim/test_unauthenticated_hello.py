@@ -57,7 +57,7 @@ LIES: list[dict[str, Any]] = [
     {"compression": ["zlib", "snappy", "zstd"]},
     {"compression": [None, {}, b"zlib"]},
     {"compression": "zlib"},
-    {"serviceId": ObjectId()},
+    {"serviceId": ObjectId("65a000000000000000000001")},
     {"serviceId": 1},
     {"maxWireVersion": 0},
     {"maxWireVersion": -1},

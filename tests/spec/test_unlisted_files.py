@@ -23,6 +23,7 @@ from tests.spec.test_command_line import (
 )
 from tests.spec.unified import changes, judge, members
 from tests.spec.unified.cases import Case, cases_of
+from tests.spec.unified.contention import Contention
 from tests.spec.unified.environment import Environment
 from tests.spec.unified.operations import cursor as cursor_operations
 from tests.spec.unified.outcomes import BadTest, Failed
@@ -269,12 +270,13 @@ def test_all_times_are_longer() -> None:
     assert changes.slowed(exists, 5) == exists
 
 
-@pytest.mark.parametrize(("slower", "paces"), [(1, [1]), (5, [1, 5])])
+@pytest.mark.parametrize(("slower", "is_busy", "paces"), [(1, True, [1]), (5, True, [1, 5]), (5, False, [1])])
 @pytest.mark.parametrize("ends", ["passed", "failed"])
-def test_a_test_that_fails_has_another_chance_with_longer_times(
-    slower: int, paces: list[int], ends: judge.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_test_that_fails_on_a_busy_machine_has_a_second_chance_with_longer_times(
+    slower: int, is_busy: bool, paces: list[int], ends: judge.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
+    monkeypatch.setattr(Contention, "was_busy", is_busy)
 
     def judged(case: Case, environment: Environment, backend: str, slower: int) -> judge.Record:
         seen.append(slower)
@@ -286,11 +288,25 @@ def test_a_test_that_fails_has_another_chance_with_longer_times(
     (case,) = cases_of(suites_file(write(tmp_path / "own.json", unified(1)), slower=slower))
     record = judge.judge(case, environment, "trio")
     assert seen == paces
-    if slower == 5 and ends == "passed":
+    if len(paces) == 2 and ends == "passed":
         assert (record.outcome, record.kind) == ("passed", "pace")
         assert record.reason == "times 5 times as long; with those of the file: reason 1"
     else:
-        assert (record.outcome, record.reason) == ("failed", f"reason {slower}\nmore")
+        assert (record.outcome, record.reason) == ("failed", f"reason {paces[-1]}\nmore")
+
+
+@pytest.mark.parametrize(("stalled", "is_busy"), [(0, False), (10_000_000, True)])
+def test_whether_processes_waited(stalled: int, is_busy: bool, tmp_path: Path) -> None:
+    pressure = tmp_path / "cpu"
+    line = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+    pressure.write_text(line.format(77))
+    contention = Contention(pressure)
+    pressure.write_text(line.format(77 + stalled))
+    assert contention.was_busy is is_busy
+
+
+def test_a_kernel_that_hides_it(tmp_path: Path) -> None:
+    assert Contention(tmp_path / "missing").was_busy
 
 
 # --- a cursor without documents ---

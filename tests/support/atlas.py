@@ -1,4 +1,4 @@
-"""A scripted server with Atlas Search: what it answers to the commands of search indexes, and how long they take."""
+"""A scripted server with Atlas Search: its answers to search index commands, and the time that they take."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from motorlite.testing.scripted import ScriptedDeployment, failure
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from motorlite.values import Document
+    from motorlite._base.values import Document
 
     Indexes = dict[str, "_Index"]
 
-# Seconds from the answer to a command until what it asked for is done.
+# Seconds from the answer to a command until the change is complete.
 WORK: Final = 12.0
 INVALID_OPTIONS: Final = 72
 NAMESPACE_NOT_FOUND: Final = 26
@@ -33,7 +33,7 @@ class _Index:
 
 
 class Atlas:
-    """A deployment of one server whose search indexes need some time."""
+    """A deployment of one server whose search index changes take some time."""
 
     def __init__(self) -> None:
         self.deployment = ScriptedDeployment(["a:1"], replica_set="rs", wire_version=21)
@@ -104,7 +104,7 @@ class Atlas:
                 "name": name,
                 "type": index.type,
                 "status": "READY" if self.deployment.now() >= index.ready_at else "BUILDING",
-                # By its old definition while the new one is worked at.
+                # Queryable with the old definition while the new one is being built.
                 "queryable": index.was_ready,
                 "latestDefinition": index.definition,
             }

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 
+from motorlite._connection.auth.conversation import Compute, NeedAwsCredentials, NeedDate, NeedToken
 from motorlite._net.current import current_runtime
-from motorlite._pool.auth.conversation import Compute, NeedAwsCredentials, NeedDate, NeedToken
 from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
 from motorlite.testing.scripted import Reply, ScriptedDeployment, failure
 from tests.support.core import driver
@@ -18,8 +18,8 @@ from tests.support.core import driver
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from motorlite._connection.auth.conversation import Conversation
     from motorlite._net.runtime import Runtime
-    from motorlite._pool.auth.conversation import Conversation
     from tests.support.core import Driver
 
 REFUSED = failure(18, message="Authentication failed.")
@@ -29,12 +29,12 @@ IDP = {"issuer": "https://issuer", "clientId": "abcd", "requestScopes": ["a", "b
 
 
 class OIDCServer:
-    """Takes the tokens in `valid`; `speculates` as a server does that takes part in the handshake's authentication."""
+    """Accepts the tokens in `valid`; with `speculates`, it answers speculative authentication in the handshake."""
 
     def __init__(self, *valid: str, idp: dict[str, Any] | None = None) -> None:
         self.valid = set(valid)
         self.idp: dict[str, Any] = IDP if idp is None else idp
-        # Every token that was shown, and every name, in order.
+        # All received tokens and names, in order.
         self.shown: list[str] = []
         self.names: list[str | None] = []
         self.speculative: list[str] = []
@@ -72,14 +72,14 @@ class OIDCServer:
 
 
 class Callback(OIDCCallback):
-    """Returns the tokens one by one, the last one again and again; an exception among them is raised."""
+    """Returns the results one by one, repeating the last; raises those that are exceptions."""
 
     def __init__(self, *results: Any, seconds: float = 0.0) -> None:
         self.results = list(results)
         self.seconds = seconds
         self.contexts: list[OIDCCallbackContext] = []
         self.times: list[float] = []
-        # How many calls there are at this moment, and at most.
+        # The number of concurrent calls now, and its maximum.
         self.running = 0
         self.most_running = 0
 
@@ -100,7 +100,7 @@ class Callback(OIDCCallback):
 
 
 class BlockingCallback(OIDCCallback):
-    """As in applications that were written for PyMongo."""
+    """A synchronous callback, as in applications written for PyMongo."""
 
     def fetch(self, context: OIDCCallbackContext) -> OIDCCallbackResult:
         return OIDCCallbackResult("token")
@@ -114,7 +114,7 @@ def play(
     aws: Any = None,
     date: str = "20191107T002607Z",
 ) -> None:
-    """Play the shell until the conversation ends."""
+    """Run a conversation to its end in place of the shell."""
     value: object = None
     while True:
         try:
@@ -135,7 +135,7 @@ def play(
 
 
 def threadless() -> Runtime:
-    """The running loop, on which nothing waits for a thread: in virtual time, that would never end."""
+    """The running loop, with thread work executed inline: in virtual time, waiting for a thread would never end."""
     runtime: Any = current_runtime()
 
     async def at_once(function: Callable[[], Any], until: float = inf) -> Any:
@@ -158,7 +158,7 @@ def oidc_options(callback: OIDCCallback | None = None, *, human: bool = False, *
 async def authenticating_driver(
     deployment: ScriptedDeployment, *, world: dict[str, Any] | None = None, **options: Any
 ) -> AsyncIterator[Driver]:
-    """A client that has not connected yet, with retries that nobody asked for switched off."""
+    """A client that has not connected yet, with retries off unless enabled in `options`."""
     settings = {"retryReads": False, "retryWrites": False, **options}
     parts = {"runtime": threadless, **(world or {})}
     async with driver(deployment, connect=False, world=parts, **settings) as client:

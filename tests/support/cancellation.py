@@ -1,4 +1,4 @@
-"""Cancels a coroutine at each of its await points, one run per point, on asyncio and on trio."""
+"""Cancels a coroutine at each of its await points, one run per point, on asyncio and trio."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
 
 
-# How many await points each scenario has, by its name and backend; printed at the end of a test run.
+# Number of await points of each scenario, by name and backend; printed at the end of a test run.
 counted: dict[str, int] = {}
 
 
@@ -45,17 +45,17 @@ class _Counted:
 
 
 async def count_suspensions(function: Callable[[], Coroutine[Any, Any, Any]]) -> int:
-    """How often ``await function()`` suspends when nothing cancels it."""
+    """The number of suspensions of ``await function()`` without cancellation."""
     counted = _Counted(function(), 0, None)
     await counted
     return counted.suspensions
 
 
 async def cancel_at(function: Callable[[], Coroutine[Any, Any, Any]], point: int, *, late: bool) -> bool:
-    """Run ``await function()`` and cancel it at its `point`-th suspension; False when it ended before.
+    """Run ``await function()`` and cancel it at its `point`-th suspension; False if it ended before that.
 
-    `late` (asyncio only): not while it waits, but after what it waits for has happened and before it runs again, the
-    moment in which a connection or a reply that was just handed over is easily lost.
+    `late` (asyncio only): cancel after the awaited event has happened and before the task runs again. At that moment,
+    a connection or a reply that was just handed over is easily lost.
     """
     reached = False
     with anyio.CancelScope() as scope:
@@ -89,6 +89,6 @@ async def cancel_at(function: Callable[[], Coroutine[Any, Any, Any]], point: int
 
 
 async def settle(awaitable: Callable[[], Awaitable[None]] = lambda: anyio.sleep(0.001), rounds: int = 5) -> None:
-    """Let background work that a cancellation started come to its end."""
+    """Let background work that a cancellation started finish."""
     for _ in range(rounds):
         await awaitable()

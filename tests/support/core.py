@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._api.composition import Core, World
-from motorlite._operations.find import Find
-from motorlite._operations.get_more import GetMore
-from motorlite._operations.insert import Insert
+from motorlite._base.deadline import Deadline
+from motorlite._client.core import Core
+from motorlite._client.world import World
+from motorlite._execution.call import Call
+from motorlite._operations.cursors.get_more import GetMore
+from motorlite._operations.reads.find import Find
 from motorlite._operations.run_command import RunCommand
-from motorlite._operations.statements import update_statement
-from motorlite._operations.update import Update
-from motorlite.deadline import Deadline
+from motorlite._operations.writes.insert import Insert
+from motorlite._operations.writes.statements import update_statement
+from motorlite._operations.writes.update import Update
+from motorlite._options.options import client_options
 from motorlite.errors import PyMongoError
 from motorlite.monitoring import (
     CommandFailedEvent,
@@ -29,20 +32,19 @@ from motorlite.monitoring import (
     RetryEvent,
     RetryListener,
 )
-from motorlite.options import client_options
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from motorlite._base.values import Address
     from motorlite._execution.operation import Operation
-    from motorlite._execution.session import Session
-    from motorlite._execution.token_bucket import TokenBucket
+    from motorlite._overload.token_bucket import TokenBucket
+    from motorlite._sessions.session import Session
     from motorlite._topology.server import Server
     from motorlite.monitoring import CommandEvent
     from motorlite.testing.scripted import Answer
-    from motorlite.values import Address
 
 A: Address = ("a", 1)
 B: Address = ("b", 1)
@@ -50,8 +52,8 @@ B: Address = ("b", 1)
 OVERLOADED = overloaded()
 OVERLOADED_ONLY = failure(462, "SystemOverloadedError")
 RETRYABLE_ONLY = failure(462, "RetryableError")
-# Retryable by the ordinary specifications, and no state change: the server stays known, so nothing but the retry
-# policy decides when the next attempt is made.
+# Retryable by the ordinary specifications, without a state change: the server stays known, so only the retry policy
+# determines the time of the next attempt.
 HOST_UNREACHABLE = failure(6, "RetryableWriteError")
 BAD_VALUE = failure(2)
 FOUND = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
@@ -60,7 +62,7 @@ DONE: dict[str, Any] = {"ok": 1}
 
 
 class Recorder(CommandListener, RetryListener, ConnectionPoolListener):
-    """What was published, in order."""
+    """Published events, in order."""
 
     def __init__(self) -> None:
         self.commands: list[CommandEvent] = []
@@ -90,7 +92,7 @@ class Recorder(CommandListener, RetryListener, ConnectionPoolListener):
 
 
 class Driver:
-    """One client's machinery and the deployment that it talks to."""
+    """One client's machinery and its deployment."""
 
     def __init__(self, core: Core, deployment: ScriptedDeployment, recorder: Recorder) -> None:
         self.core = core
@@ -99,22 +101,25 @@ class Driver:
 
     async def run(
         self,
-        operation: Operation,
+        operation: Operation[Any],
         *,
         session: Session | None = None,
         timeout: float = inf,  # noqa: ASYNC109
     ) -> Any:
-        """Execute `operation` as the API does: `timeout` is timeoutMS in seconds, the caller's scope is seen."""
+        """Execute `operation`, or open its cursor, as the API does. `timeout`: timeoutMS in seconds."""
         core = self.core
         core.enter()
         expires_at = core.now() + timeout
         deadline = Deadline(expires_at, core.scope_deadline(), timeout)
-        return await core.executor.execute(operation, session, deadline)
+        call = Call(session, deadline)
+        if operation.creates_cursor:
+            return await core.executor.open(operation, call)
+        return await core.executor.execute(operation, call)
 
     async def connect(self) -> None:
-        """Make the first connection to the primary, with a command that no test counts.
+        """Open the first connection to the primary, with a command that no test counts.
 
-        A second later all servers are known and all monitors sleep.
+        One second later, all servers are known and all monitors sleep.
         """
         await self.run(RunCommand("admin", {"connect": 1}))
         await anyio.sleep(1)
@@ -133,12 +138,12 @@ class Driver:
         return self.bucket.tokens
 
     def drain_to(self, tokens: int) -> None:
-        """Take tokens until only so many are left."""
+        """Take tokens until only `tokens` are left."""
         while self.bucket.tokens > tokens:
             assert self.bucket.take()
 
     def server(self, address: Address = A) -> Server:
-        """The driver's own view of a server."""
+        """The driver's server object for an address."""
         (found,) = (server for server in self.core.topology.servers if server.address == address)
         return found
 
@@ -158,7 +163,7 @@ async def driver(
 ) -> AsyncIterator[Driver]:
     """A client on `deployment`, with a connection to the primary unless `connect` is false.
 
-    `world` is a mapping with further parts of its `World`.
+    `world` is a mapping with additional fields of its `World`.
     """
     recorder = Recorder()
     chosen = client_options(deployment.uri, event_listeners=[recorder], **options)
@@ -207,7 +212,7 @@ def run_command(name: str = "ping") -> RunCommand:
 
 
 def hello_delay(deployment: ScriptedDeployment, address: str, delay: float) -> None:
-    """Let handshakes and checks of a server take `delay` seconds."""
+    """Make handshakes and checks of a server take `delay` seconds."""
     server = deployment[address]
 
     def answer(_: dict[str, Any]) -> Reply:
@@ -224,16 +229,17 @@ def later(answer: Answer, delay: float) -> Reply:
 
 
 def gaps(times: list[float]) -> list[float]:
-    """The seconds between one time and the next."""
+    """The seconds between consecutive times."""
     return [round(after - before, 9) for before, after in pairwise(times)]
 
 
-# --- of every kind one ---
+# --- one operation of each kind ---
 
 DELAYS = [0.1, 0.2, 0.4, 0.8, 1.6]
 NEXT_BATCH = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}}
-# Of every kind one, those included that no other specification retries: command name, operation, successful answer.
-COMMANDS: list[tuple[str, Callable[[], Operation], dict[str, Any]]] = [
+# One operation of each kind, including those that no other specification retries: command name, operation, successful
+# answer.
+COMMANDS: list[tuple[str, Callable[[], Operation[Any]], dict[str, Any]]] = [
     ("find", find, FOUND),
     ("insert", insert, WRITTEN),
     ("update", update_many, WRITTEN),
@@ -244,13 +250,13 @@ EVERY_KIND = pytest.mark.parametrize(("name", "make", "success"), COMMANDS, ids=
 
 
 def replica_set(*, servers: int = 1, **arguments: Any) -> ScriptedDeployment:
-    """Its members are a:1, which is the primary, b:1 and c:1."""
+    """A replica set of up to three members: a:1, which is the primary, b:1 and c:1."""
     addresses = [f"{name}:1" for name in "abc"[:servers]]
     return ScriptedDeployment(addresses, replica_set="rs", **arguments)
 
 
 def make_unreachable(deployment: ScriptedDeployment, *, hangs_up: bool) -> None:
-    """Drop all connections and let no operation make a new one; monitors do not look for ten seconds."""
+    """Drop all connections and prevent new ones; monitors do not check for ten seconds."""
     server = deployment["a:1"]
     server.drop_connections()
     server.is_down = not hangs_up
@@ -259,13 +265,13 @@ def make_unreachable(deployment: ScriptedDeployment, *, hangs_up: bool) -> None:
 
 
 def make_reachable(deployment: ScriptedDeployment) -> None:
-    """What `make_unreachable` did is over."""
+    """Undo `make_unreachable`."""
     server = deployment["a:1"]
     server.is_down = False
     server.on("isMaster")
 
 
-async def fails(client: Driver, operation: Operation, **arguments: Any) -> PyMongoError:
+async def fails(client: Driver, operation: Operation[Any], **arguments: Any) -> PyMongoError:
     """The error that `operation` raises."""
     with pytest.raises(PyMongoError) as raised:
         await client.run(operation, **arguments)

@@ -1,4 +1,4 @@
-"""A DNS server of the tests' own, on the loopback interface, over UDP and TCP."""
+"""A DNS server for tests, on the loopback interface, over UDP and TCP."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ADDRESS: Final = "127.0.0.1"
-# Without extensions (EDNS) no answer over UDP is longer.
+# The maximum length of an answer over UDP without extensions (EDNS).
 MAX_UDP_ANSWER: Final = 512
 
 
 class Zone:
-    """Records by name and type; they can be changed while a server has them."""
+    """Records by name and type; they can be changed while a server uses them."""
 
     def __init__(self, time_to_live: int = 60) -> None:
         self.time_to_live = time_to_live
         self._records: dict[tuple[str, str], dns.rrset.RRset] = {}
-        # Names without an answer at all, and names that are answered with this error.
+        # Names that get no answer, and names that get SERVFAIL.
         self.silent: set[str] = set()
         self.failing: set[str] = set()
-        # What was asked, as "SRV name".
+        # The queries, as "SRV name".
         self.queries: list[str] = []
 
     def set_srv(self, name: str, *hosts: tuple[str, int]) -> None:
@@ -40,7 +40,7 @@ class Zone:
         self._set(name, "SRV", *(f"0 5 {port} {target}." for target, port in hosts))
 
     def set_txt(self, name: str, *records: tuple[str, ...]) -> None:
-        """Replace the TXT records of a name; each is made of strings."""
+        """Replace the TXT records of a name; each consists of strings."""
         self._set(name, "TXT", *(" ".join(f'"{text}"' for text in record) for record in records))
 
     def _set(self, name: str, kind: str, *texts: str) -> None:
@@ -50,7 +50,7 @@ class Zone:
             self._records.pop((name, kind), None)
 
     def answer(self, wire: bytes) -> dns.message.Message | None:
-        """The reply to a query; None: there is to be none."""
+        """The reply to a query, or None for no reply."""
         query = dns.message.from_wire(wire)
         (question,) = query.question
         name = question.name.to_text(omit_final_dot=True).lower()
@@ -115,7 +115,7 @@ def _bound() -> tuple[_UDPServer, _TCPServer]:
 
 @contextmanager
 def dns_server(zone: Zone) -> Iterator[tuple[str, int]]:
-    """Serve `zone` in threads; the value is the server's address."""
+    """Serve `zone` in threads and yield the server's address."""
     udp, tcp = _bound()
     udp.zone = tcp.zone = zone
     servers = (udp, tcp)

@@ -1,7 +1,7 @@
-"""The records that the public tests of initial DNS seedlist discovery need, as a table.
+"""The records for the public tests of initial DNS seedlist discovery, as a table.
 
 Their README lists them: the service and number of a name ``testN.test.build.10gen.cc``, with ports and targets below
-``10gen.cc``. What is not here is missing on purpose.
+``10gen.cc``. Records that are not in the table are deliberately missing.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _ELSEWHERE: Final = {
     18: ("localhost.sub.test.build.10gen.cc",),
     19: ("localhost.evil.build.10gen.cc", HERE),
 }
-# The test data expects both ports for the name with a service of its own, though the list has the first alone.
+# The test data expects both ports for the name with a custom service, although the list has only the first.
 _CUSTOM_SERVICE: Final = {22: (27017, 27018)}
-# Number of the name: its TXT records, each of one or more strings.
+# Number of the name: its TXT records, each with one or more strings.
 _TEXTS: Final[dict[int, tuple[tuple[str, ...], ...]]] = {
     5: (("replicaSet=repl0&authSource=thisDB",),),
     6: (("replicaSet=repl0",), ("authSource=otherDB",)),
@@ -50,7 +50,7 @@ _TEXTS: Final[dict[int, tuple[tuple[str, ...], ...]]] = {
 
 
 def public_zone() -> Zone:
-    """A zone with these records."""
+    """A zone with the records of these tables."""
     zone = Zone(TIME_TO_LIVE)
     for number, ports in _PORTS.items():
         zone.set_srv(f"_mongodb._tcp.test{number}.{DOMAIN}", *((HERE, port) for port in ports))

@@ -1,4 +1,4 @@
-"""Events in a few words, so that a test can spell out what is published and in which order."""
+"""Events in short form, so that tests can spell out the published events and their order."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def words(event: Any) -> str:
 
 
 class Log:
-    """Everything that was published: `publish` is what pool and topology are given, or hang it on a client."""
+    """All published events; pass `publish` to a pool or topology, or register the log with a client."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []
@@ -67,12 +67,12 @@ class Log:
         self.events.append(event)
 
     def words(self, pattern: str = "") -> list[str]:
-        """What was published since the last call, and matches `pattern`, which is then forgotten."""
+        """The events since the last call that match `pattern`, in short form; clears the log."""
         found, self.events = self.events, []
         return [text for text in map(words, found) if re.search(pattern, text)]
 
     def of(self, *kinds: type) -> list[Any]:
-        """The events of these kinds that were not asked for by `words` yet."""
+        """The events of these kinds since the last call of `words`."""
         return [event for event in self.events if isinstance(event, kinds)]
 
 
@@ -102,6 +102,6 @@ class _Heartbeats(events.ServerHeartbeatListener):
 
 
 def listeners(log: Log, *, heartbeats: bool = True) -> list[Any]:
-    """Listeners that write the events of topology, servers and, if asked for, heartbeats to `log`."""
+    """Listeners that write the events of topology, servers and, if `heartbeats` is true, heartbeats to `log`."""
     found: list[Any] = [_Servers(log), _Topologies(log)]
     return [*found, _Heartbeats(log)] if heartbeats else found

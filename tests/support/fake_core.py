@@ -1,4 +1,4 @@
-"""A client's machinery for tests of the API: replies come from a script, commands are recorded."""
+"""A client's machinery for tests of the API: scripted replies, recorded commands."""
 
 from __future__ import annotations
 
@@ -13,87 +13,99 @@ import anyio.lowlevel
 from bson.binary import Binary
 
 from motorlite import AsyncMongoClient
-from motorlite._api.lost_cursors import LostCursors
-from motorlite._execution.operation import CursorReply, Operation, TimeLimit
-from motorlite._execution.session import Session, SessionPool
-from motorlite.errors import InvalidOperation, error_from_reply
-from motorlite.options import client_options
-from motorlite.values import ServerFacts
+from motorlite._base.values import ServerFacts
+from motorlite._client.core import Core
+from motorlite._client.lost_cursors import LostCursors
+from motorlite._execution.decorate import remove_older_limits
+from motorlite._execution.executor import Executor
+from motorlite._execution.operation import CursorReply, Opened, Operation, TimeLimit
+from motorlite._options.options import client_options
+from motorlite._sessions.session import Session, SessionPool
+from motorlite._wire.error_replies import error_from_reply
+from motorlite.errors import InvalidOperation
+from motorlite.topology_description import ServerDescription, TopologyDescription
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from motorlite._execution.lost_cursor import LostCursor
-    from motorlite.deadline import Deadline
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Address
+    from motorlite._execution.call import Call
+    from motorlite._execution.cursors.lost_cursor import LostCursor
+    from motorlite._options.options import ClientOptions
     from motorlite.driver_info import DriverInfo
-    from motorlite.options import ClientOptions
+    from motorlite.read_preferences import ServerMode
     from motorlite.stats import ClientStats
-    from motorlite.values import Address
 
 ADDRESS = ("db.example", 27017)
 FACTS = ServerFacts(ADDRESS, max_wire_version=21, session_timeout_minutes=30)
 
 
 class Sent:
-    """One operation as it reached the executor."""
+    """One operation as received by the executor."""
 
     def __init__(
-        self, operation: Operation, session: Session | None, deadline: Deadline, operation_id: int | None
+        self, operation: Operation[Any], session: Session | None, deadline: Deadline, operation_id: int | None
     ) -> None:
         self.operation = operation
         self.session = session
         self.deadline = deadline
         self.operation_id = operation_id
         made = operation.command(FACTS)
+        if deadline.is_set:
+            remove_older_limits(made.document, operation)
         self.name = made.name
         self.command = made.document
         self.sequences = made.sequences
         self.is_time_limited = operation.time_limit is TimeLimit.SEND
 
 
-class FakeServer:
+class FakeServer(ServerDescription):
     """A server description."""
 
     def __init__(self, address: Address, server_type_name: str, max_wire_version: int = 21) -> None:
         self.address = address
         self.server_type_name = server_type_name
+        self.is_server_type_known = server_type_name != "Unknown"
         self.max_wire_version = max_wire_version
 
 
-class FakeTopology:
+class FakeTopology(TopologyDescription):
     """A topology description."""
 
     def __init__(self, topology_type_name: str, *servers: FakeServer) -> None:
         self.topology_type_name = topology_type_name
         self.replica_set_name: str | None = None
-        self.known_servers = list(servers)
+        self._servers = {server.address: server for server in servers}
 
     def server_descriptions(self) -> Mapping[Address, FakeServer]:
-        return {server.address: server for server in self.known_servers}
+        return self._servers
 
-    def has_writable_server(self) -> bool:
+    def has_readable_server(self, read_preference: ServerMode | None = None) -> bool:
         return any(server.server_type_name in ("RSPrimary", "Standalone") for server in self.known_servers)
 
-    def has_readable_server(self) -> bool:
-        return self.has_writable_server()
 
-
-class FakeExecutor:
-    """Answers operations from `replies`: a reply, an exception, or a function of what was sent."""
+class FakeExecutor(Executor):
+    """Answers operations from `replies`: a reply, an exception, or a function of the `Sent` operation."""
 
     def __init__(self) -> None:
         self.replies: deque[Any] = deque()
         self.sent: list[Sent] = []
         self.released: list[Session] = []
 
-    async def execute(
-        self,
-        operation: Operation,
-        session: Session | None,
-        deadline: Deadline,
-        operation_id: int | None = None,
-    ) -> Any:
-        sent = Sent(operation, session, deadline, operation_id)
+    async def execute(self, operation: Operation[Any], call: Call) -> Any:
+        reply = await self._reply(operation, call)
+        return operation.unacknowledged() if reply is None else operation.parse(reply)
+
+    async def open(self, operation: Operation[CursorReply], call: Call) -> Opened:
+        reply = await self._reply(operation, call)
+        assert reply is not None
+        batch = operation.parse(reply)
+        implicit = Session(is_implicit=True) if call.session is None and batch.cursor_id else None
+        return Opened(batch, ADDRESS, implicit, None)
+
+    async def _reply(self, operation: Operation[Any], call: Call) -> Any:
+        sent = Sent(operation, call.session, call.deadline, call.operation_id)
         self.sent.append(sent)
         await anyio.lowlevel.checkpoint()
         reply = self.replies.popleft() if self.replies else {"ok": 1}
@@ -105,39 +117,36 @@ class FakeExecutor:
             return None
         if reply.get("ok") != 1:
             raise error_from_reply(reply)
-        value = operation.parse(reply)
-        if operation.creates_cursor:
-            assert isinstance(value, CursorReply)
-            value.address = ADDRESS
-            if session is None and value.cursor_id:
-                value.session = Session(is_implicit=True)
-        return value
+        return reply
 
     def release(self, session: Session) -> None:
         self.released.append(session)
 
 
-class FakeCore:
-    """Implements `CoreLike`."""
+class FakeCore(Core):
+    """A core without servers and background work."""
+
+    executor: FakeExecutor
+    topology_description: Any = FakeTopology("Unknown")
 
     def __init__(self, options: ClientOptions | None = None) -> None:
+        self._runtime = None
         self.options = options or client_options()
         self.executor = FakeExecutor()
         self.sessions = SessionPool(lambda: Binary(uuid.uuid4().bytes, 4))
-        self.topology_description = FakeTopology("Unknown")
         self.entered = 0
         self.time = 1000.0
-        # By how much the clock advances whenever it is looked at: how long computations seem to take.
+        # The clock advances by this much at every reading, which simulates the duration of computations.
         self.time_per_look = 0.0
         self.checkpoints = 0
         self.scope = inf
         self.is_closed = False
-        # What `close` was called with.
+        # The argument of `close`.
         self.grace: float | None = None
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
         # The deadlines of `connect`.
         self.connected: list[Deadline] = []
-        # What is known after it.
+        # The topology after `connect`.
         self.discovered: FakeTopology | None = None
         self.driver_infos: list[DriverInfo] = []
         self._operation_ids = count(1)
@@ -147,7 +156,7 @@ class FakeCore:
             raise InvalidOperation("closed")
         self.entered += 1
 
-    async def connect(self, deadline: Deadline) -> None:
+    async def connect(self, deadline: Deadline, wanted: Any = None) -> None:
         self.connected.append(deadline)
         if self.discovered is not None:
             self.topology_description = self.discovered
@@ -180,7 +189,7 @@ class FakeCore:
         self.spawned.append(lambda: async_fn(*args))
 
     async def run_spawned(self) -> None:
-        """Run what was left to the background."""
+        """Run the spawned background work."""
         spawned, self.spawned = self.spawned, []
         for run in spawned:
             await run()
@@ -195,17 +204,17 @@ class FakeCore:
     # --- shorthand ---
 
     def reply(self, *replies: Any) -> None:
-        """Put replies at the end of the script."""
+        """Append replies to the script."""
         self.executor.replies.extend(replies)
 
     @property
     def last(self) -> Sent:
-        """What was sent last."""
+        """The last sent operation."""
         return self.executor.sent[-1]
 
     @property
     def names(self) -> list[str]:
-        """The commands that were sent."""
+        """The names of the sent commands."""
         return [sent.name for sent in self.executor.sent]
 
 
@@ -218,7 +227,7 @@ def fake_client(uri: str = "mongodb://db.example/app", **options: Any) -> tuple[
 
 
 class _Numbered(int):
-    """Passes for a document and is equal to a number, which is shorter to write."""
+    """Counts as a document and equals a number, which keeps tests short."""
 
 
 Mapping.register(_Numbered)

@@ -1,4 +1,4 @@
-"""What keeps an error alive, and what an error keeps alive."""
+"""Detects references that keep errors alive, and references kept by errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def is_kept_copy(kept: BaseException | None, error: BaseException | None) -> bool:
-    """Whether `kept` says what `error` says, and leads to no frame."""
+    """Whether `kept` is a copy of `error` that refers to no frame."""
     return (
         kept is not None
         and kept is not error
@@ -23,9 +23,9 @@ def is_kept_copy(kept: BaseException | None, error: BaseException | None) -> boo
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Only reference counts free anything in the block."""
+    """Turn the garbage collector off, so that only reference counts free objects in the block."""
     gc.collect()
-    gc.freeze()  # what is there already need not be looked at again and again
+    gc.freeze()  # exempts existing objects from repeated collections
     gc.disable()
     try:
         yield
@@ -35,7 +35,7 @@ def without_collector() -> Iterator[None]:
 
 
 def garbage() -> list[object]:
-    """The errors, frames and coroutines that only the collector has found to be free; it runs now."""
+    """Run the collector; return the errors, frames and coroutines that only it could free."""
     before = gc.get_debug()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:

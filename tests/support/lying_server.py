@@ -1,4 +1,4 @@
-"""A server on a real socket, in threads, that may send more than it is asked for."""
+"""A server on a real socket, in threads, that may send more than requested."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
 PATIENCE: Final = 20.0
 HELLO: Final = {
@@ -35,12 +35,12 @@ HELLO: Final = {
 
 
 class LyingServer:
-    """Answers hello as a standalone server, and everything else with ``{"ok": 1}``.
+    """Answers hello as a standalone server does, and all other commands with ``{"ok": 1}``.
 
     Attributes:
-        lies: Called with every command but hello, and with its reply as a message: what to send instead, in pieces.
-        delay: How long the replies take, seconds.
-        commands: The commands other than hello that arrived, and the number of the connection that each arrived on.
+        lies: Called with every command except hello and its encoded reply; returns the pieces to send instead.
+        delay: The delay of replies in seconds.
+        commands: The received commands other than hello, each with its connection number.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
@@ -83,7 +83,7 @@ class LyingServer:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._sockets.append(connection.dup())
                 self._start(self._serve, connection, len(self._sockets))
-                if self._is_closed:  # too late for `__exit__` to know of it
+                if self._is_closed:  # `__exit__` has already closed the other sockets
                     connection.shutdown(socket.SHUT_RDWR)
 
     def _serve(self, connection: socket.socket, number: int) -> None:

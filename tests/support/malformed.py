@@ -1,4 +1,4 @@
-"""Replies with one thing wrong in them: every field, replaced by a value of every BSON type, absent, too deep, huge."""
+"""Replies with one error: each field replaced by a value of every BSON type, absent, too deep, or huge."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ABSENT: Final = object()
 
 
 def _nested(levels: int) -> RawBSONDocument:
-    """A document in a document in a document; Python itself could not encode some of them."""
+    """A document nested `levels` deep; Python itself could not encode the deepest."""
     data = b"\x05\x00\x00\x00\x00"
     for _ in range(levels):
         data = struct.pack("<i", len(data) + 8) + b"\x03a\x00" + data + b"\x00"
@@ -35,7 +35,7 @@ def _nested(levels: int) -> RawBSONDocument:
 
 
 FAR_DATE: Final = DatetimeMS(2**62)
-# What `bson` refuses by design, and raises itself for, where a user's document has it.
+# Values for which `bson` itself raises, by design, in a user's document.
 REFUSED: Final = frozenset({"date beyond 9999"})
 
 # Undefined, symbol and DBPointer are decoded as None, text and DBRef.
@@ -78,7 +78,7 @@ VALUES: Final[dict[str, Any]] = {
 
 
 def malformed(reply: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each reply that differs from `reply` in one place, and what is wrong in it."""
+    """All replies that differ from `reply` in one place, each with a description of the error."""
     for path in _paths(reply):
         for name, value in VALUES.items():
             yield f"{'.'.join(map(str, path))}: {name}", _replaced(reply, path, value)

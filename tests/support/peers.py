@@ -21,24 +21,24 @@ from anyio.lowlevel import checkpoint
 from motorlite._net.current import current_runtime
 from motorlite._net.memory import MemoryStream
 from motorlite._net.tls import make_context
+from motorlite._options.options import TLSOptions
 from motorlite._wire.frames import FrameReader
-from motorlite.options import TLSOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from motorlite._base.values import Address
     from motorlite._net.runtime import FrameStream, Runtime
-    from motorlite.testing.certificates import Certificates
-    from motorlite.values import Address
+    from motorlite.testing.server.certificates import Certificates
 
-# Nothing here takes as long, however busy the machine is.
+# Longer than any step takes here, however busy the machine is.
 PATIENCE: Final = 20.0
-# Small enough that a peer that does not read stops an 8 MB request, large enough for speed.
+# Small enough that a peer that does not read blocks an 8 MB request, large enough for speed.
 RECEIVE_BUFFER: Final = 64 * 1024
 
 
 def message(length: int, seed: int = 0) -> bytes:
-    """A message of `length` bytes in which bytes that are lost, doubled or swapped show."""
+    """A message of `length` bytes that reveals lost, duplicated or swapped bytes."""
     pattern = bytes((seed + i * 7) % 251 for i in range(251))
     return struct.pack("<i", length) + (pattern * (length // 251 + 1))[: length - 4]
 
@@ -47,20 +47,20 @@ HELLO: Final = message(200)
 
 
 class Peer(Protocol):
-    """What a test makes the other end do."""
+    """The actions of the other end."""
 
     async def read(self) -> bytes | bytearray:
-        """One message, or EOFError or ConnectionError when the client has closed."""
+        """Return one message; raises EOFError or ConnectionError if the client has closed."""
         ...
 
     async def write(self, data: bytes) -> None: ...
 
     async def close(self) -> None:
-        """Close without a word."""
+        """Close without a farewell."""
         ...
 
     def stall(self) -> None:
-        """Do not read before `read` is called."""
+        """Stop reading until `read` is called."""
         ...
 
 
@@ -90,20 +90,20 @@ class SocketPeer:
 
     async def close(self) -> None:
         with suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)  # a thread may be in it
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that is using the socket
         self.socket.close()
 
     async def say_goodbye(self) -> None:
-        """End TLS as it is meant to be ended, then close."""
+        """End TLS properly, then close."""
         assert isinstance(self.socket, ssl.SSLSocket)
         with suppress(OSError):
-            # What is below is closed at once: a peer need not answer.
+            # Nonblocking, because the socket is closed immediately and the peer need not reply.
             self.socket.setblocking(False)
             self.socket.unwrap()
         await self.close()
 
     async def reset(self) -> None:
-        """Close as a crashed machine does."""
+        """Reset the connection (RST)."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
@@ -151,7 +151,7 @@ class MemoryPeer:
 
 
 class HookedReader(FrameReader):
-    """Calls `on_frame` once, in the very moment in which the next frame has been handed over."""
+    """Calls `on_frame` once, immediately after the next frame was handed over."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class Link:
         return self.runtime.now() + seconds
 
     async def eventually(self, condition: Callable[[], bool]) -> None:
-        """Wait until the event loop has noticed what the peer did."""
+        """Wait until `condition` holds, so that the event loop has processed the peer's actions."""
         limit = self.after(PATIENCE)
         while not condition():
             assert self.runtime.now() < limit
@@ -219,7 +219,7 @@ def server_context(certificates: Certificates) -> ssl.SSLContext:
 
 @asynccontextmanager
 async def open_link(kind: str, certificates: Certificates) -> AsyncIterator[Link]:
-    """A new stream of `kind` (tcp, tls, unix or memory) on the running loop; nothing may be left of it afterwards."""
+    """A new stream of `kind` (tcp, tls, unix or memory) on the running loop; it must leave nothing behind."""
     runtime = current_runtime()
     framer = HookedReader()
     if kind == "memory":
@@ -242,7 +242,7 @@ async def open_link(kind: str, certificates: Certificates) -> AsyncIterator[Link
         del link
         for _ in range(3):
             await checkpoint()
-        gc.collect()  # tells of futures, sockets and transports that nobody looked after
+        gc.collect()  # reports futures, sockets and transports that were not cleaned up
 
 
 async def _connect(
@@ -266,7 +266,7 @@ async def _connect(
 
 @asynccontextmanager
 async def serving(serve: Callable[[socket.socket], None]) -> AsyncIterator[Address]:
-    """A listener whose one connection is given to `serve` in a thread, and closed afterwards."""
+    """A listener that passes its only connection to `serve` in a thread and closes it afterwards."""
     async with listening("tcp") as (listener, address), anyio.create_task_group() as group:
 
         def accept() -> None:
@@ -287,7 +287,7 @@ async def answer(peer: Peer, *replies: bytes) -> None:
 
 
 def exceptions(error: BaseException) -> list[Any]:
-    """`error` and what caused it, newest first."""
+    """`error` and its causes, newest first."""
     chain: list[Any] = []
     current: BaseException | None = error
     while current is not None:

@@ -1,12 +1,12 @@
-"""The pure state of a pool with connections and waiters that are made of nothing."""
+"""The pure state of a pool with fake connections and waiters."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from motorlite._connection.purpose import Purpose
 from motorlite._pool.effects import Establish
 from motorlite._pool.requests import Request
-from motorlite._pool.services import Purpose
 from motorlite._pool.state import PoolOptions, PoolState
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
-    from motorlite._pool.connection import Connection
+    from motorlite._connection.connection import Connection
     from motorlite._pool.requests import Establishment
 
 ADDRESS = ("db.example", 27017)
@@ -32,7 +32,7 @@ class FakeStream:
 
 
 class FakeConnection:
-    """As much of a connection as the state looks at."""
+    """The attributes of a connection that the state uses."""
 
     def __init__(self, establishment: Establishment) -> None:
         self.id = establishment.connection_id
@@ -53,7 +53,7 @@ class FakeConnection:
 
 
 class FakeWaiter:
-    """Takes one offer, while it waits."""
+    """Accepts one offer while it waits."""
 
     def __init__(self, on_offer: Callable[[object], None] = lambda _: None) -> None:
         self.answer: Any = None
@@ -70,7 +70,7 @@ class FakeWaiter:
 
 
 class Subject:
-    """A state, with short words for what a shell does to it."""
+    """A pool state, with short methods for the actions of the shell."""
 
     def __init__(self, *, ready: bool = True, **options: Any) -> None:
         self.state = PoolState(ADDRESS, PoolOptions(**options))
@@ -88,7 +88,7 @@ class Subject:
         return effects
 
     def started(self) -> list[Establishment]:
-        """What has to be established now; nothing else may have to be done."""
+        """The establishments to start; fails if there are other effects."""
         effects = self.effects()
         assert all(isinstance(effect, Establish) for effect in effects), effects
         return [effect.establishment for effect in effects]
@@ -103,7 +103,7 @@ class Subject:
         self.state.serve(self.now)
 
     def reach(self, service_id: ObjectId) -> Connection:
-        """A connection that is in use, to a service behind a load balancer."""
+        """A connection in use to a service behind a load balancer."""
         request = self.ask()
         (establishment,) = self.started()
         connection = FakeConnection(establishment)
@@ -123,7 +123,7 @@ class Subject:
         return found
 
     def idle(self, count: int = 1) -> list[Connection]:
-        """Connections that lie idle; the last one is taken first."""
+        """Idle connections; the last one is taken first."""
         found = self.checked_out(count)
         for connection in found:
             self.state.put(connection, self.now)

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._net.current import current_runtime
-from motorlite._pool.establish import Establisher, HandshakeSettings
 from motorlite._pool.pool import Pool
 from motorlite._pool.state import PoolOptions
-from motorlite.deadline import NO_DEADLINE
 from tests.support.events import Log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Address
+    from motorlite._connection.connection import Connection
+    from motorlite._connection.establish import EstablishmentError
     from motorlite._net.runtime import Host, Runtime
-    from motorlite._pool.connection import Connection
-    from motorlite._pool.establish import EstablishmentError
-    from motorlite.deadline import Deadline
     from motorlite.testing.scripted import ScriptedDeployment, ScriptedServer
-    from motorlite.values import Address
 
 INF = float("inf")
 
 
 class Subject:
-    """The pool, what it published, and the connections that were not established."""
+    """The pool, its published events, and its failed establishments."""
 
     def __init__(self, pool: Pool, server: ScriptedServer, runtime: Runtime, host: Host, log: Log) -> None:
         self.pool = pool
@@ -37,9 +37,9 @@ class Subject:
         self.host = host
         self.log = log
         self.failures: list[tuple[EstablishmentError, int]] = []
-        # What the topology does about them.
+        # The topology's reaction to failures.
         self.on_error: Callable[[EstablishmentError, int], None] = lambda failure, generation: None
-        # What came after its caller had gone.
+        # Replies that arrived after their caller had left.
         self.late_replies: list[Mapping[str, Any]] = []
 
     def note_failure(self, failure: EstablishmentError, generation: int) -> None:
@@ -54,14 +54,14 @@ class Subject:
         return self.runtime.now()
 
     async def check_out(self, deadline: Deadline = NO_DEADLINE, until: float = INF) -> Connection:
-        """As the executor does."""
+        """Check a connection out as the executor does."""
         return self.pool.check_out_now() or await self.pool.check_out(deadline, until)
 
     async def check_outs(self, count: int) -> list[Connection]:
         return [await self.check_out() for _ in range(count)]
 
     async def idle(self, count: int = 1) -> list[Connection]:
-        """Connections that lie idle; the first one is taken first."""
+        """Idle connections; the first one is taken first."""
         found = await self.check_outs(count)
         for connection in reversed(found):
             self.pool.check_in(connection)
@@ -92,7 +92,7 @@ class Waiting:
 
 
 async def start(subject: Subject, group: anyio.abc.TaskGroup, **arguments: Any) -> Waiting:
-    """Begin to wait; returns when the request stands in the queue, or was answered."""
+    """Start a check-out; return when its request is queued or answered."""
     waiting = Waiting(subject, **arguments)
     group.start_soon(waiting.run)
     await settle()
@@ -100,13 +100,13 @@ async def start(subject: Subject, group: anyio.abc.TaskGroup, **arguments: Any) 
 
 
 def slow(deployment: ScriptedDeployment, delay: float) -> None:
-    """Handshakes take so many seconds."""
+    """Make handshakes take `delay` seconds."""
     for server in deployment.servers.values():
         server.hello_delay = delay
 
 
 async def settle() -> None:
-    """Let everything run that does not wait for time to pass."""
+    """Run all tasks that do not wait for time to pass."""
     for _ in range(10):
         await anyio.lowlevel.checkpoint()
 
@@ -121,7 +121,7 @@ async def pool_on(
     listen: bool = True,
     **options: Any,
 ) -> AsyncIterator[Subject]:
-    """A pool on the first server of `deployment`; closed, and looked at for remains, at the end."""
+    """A pool on the first server of `deployment`; at the end, it is closed and checked for leftovers."""
     runtime = runtime or current_runtime()
     log = Log()
     host = runtime.host("test", lambda: None)

@@ -1,4 +1,4 @@
-"""Writes docs/retries.md from the facts that the operations declare: ``python -m tests.support.retries_document``."""
+"""Generates docs/retries.md from the operations' declarations: ``python -m tests.support.retries_document``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bson.dbref import DBRef
 
 from motorlite import IndexModel, InsertOne, OverloadRetry, SearchIndexModel, UpdateMany, UpdateOne
 from motorlite._execution.operation import Kind, TimeLimit
-from motorlite.concerns import WriteConcern
+from motorlite.write_concern import WriteConcern
 from tests.support.fake_core import batch, fake_client, next_batch
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ _UNACKNOWLEDGED = WriteConcern(0)
 
 
 class Call(NamedTuple):
-    """A call of the public API, as it is written, performed on a client with scripted replies."""
+    """A public API call: its text, and a function that performs it on a client with scripted replies."""
 
     text: str
     perform: Callable[[AsyncMongoClient], Awaitable[Any]]
     replies: tuple[Any, ...] = ()
-    # The method that it is an example of: "AsyncCollection.find".
+    # The method that it exercises, such as "AsyncCollection.find".
     method: str = ""
 
 
@@ -51,13 +51,13 @@ def _client(text: str, perform: Callable[[AsyncMongoClient], Awaitable[Any]], *r
 
 
 def _unopened(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) -> Call:
-    """On what find() returned, before it was sent."""
+    """A call on an unopened cursor from find()."""
     name = text.partition("(")[0].removeprefix("cursor.")
     return Call(text, lambda client: perform(client.app.things.find()), replies, f"AsyncCursor.{name}")
 
 
 def _cursor(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) -> Call:
-    """On a cursor of find() whose first batch was read."""
+    """A call on a cursor from find() after its first batch was read."""
     name = text.partition("(")[0].removeprefix("cursor.")
 
     async def on_cursor(client: AsyncMongoClient) -> None:
@@ -69,7 +69,7 @@ def _cursor(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) 
 
 
 def _command_cursor(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) -> Call:
-    """On a cursor of aggregate() whose first batch was read."""
+    """A call on a cursor from aggregate() after its first batch was read."""
     name = text.partition("(")[0].removeprefix("command_cursor.")
 
     async def on_cursor(client: AsyncMongoClient) -> None:
@@ -178,9 +178,9 @@ SECTIONS = {
     "Administration": ADMINISTRATION,
     "Commands": COMMANDS,
 }
-# Methods that send a command only in a way that the tables cannot show.
+# Methods whose commands do not fit into the tables.
 ELSEWHERE = {
-    "AsyncMongoClient.close": "sends endSessions once, as a farewell: no retries matter",
+    "AsyncMongoClient.close": "sends endSessions once, on a best-effort basis: its retries do not matter",
     "AsyncMongoClient.aclose": "the same as close",
     "AsyncCursor.aclose": "the same as close",
     "AsyncCommandCursor.aclose": "the same as close",
@@ -194,29 +194,29 @@ _HEAD = ("call", "command", "after overload errors, unless off", "after network 
 _TEXT = f"""\
 # What is retried when
 
-This page is generated from the facts that the operations declare (`python -m tests.support.retries_document`); a test
-compares. There is one retry loop for all of it.
+This page is generated from the operations' declarations (`python -m tests.support.retries_document`), and a test
+verifies that it is current. A single retry loop implements all of it.
 
 - **Overload errors** carry the labels `SystemOverloadedError` and `RetryableError`. Every command is retried after
-  them, {_POLICY.max_retries} times at most, after a random part of 100 ms, 200 ms, 400 ms ... (10 s at most), as long
+  them, at most {_POLICY.max_retries} times, after a random part of 100 ms, 200 ms, 400 ms ... (at most 10 s), as long
   as the client's retry budget (a token bucket of {_POLICY.token_capacity:g}) and the deadline allow. The option in the
-  third column of the tables below switches it off. `maxAdaptiveRetries`, `adaptiveRetries` and
+  third column of the tables below switches this off. `maxAdaptiveRetries`, `adaptiveRetries` and
   `enableOverloadRetargeting` change the rest; with `OverloadRetry.revision_2026_07()` there are
   {_REVISION.max_retries} retries and no budget.
-- **`RetryableError` alone** permits a retry of every command too: at once, for a token.
-- **Network errors and failovers** (a lost connection, a primary that stepped down) are retried once, at once, for reads
-  and for writes that a replica set can recognise by their transaction number; with `timeoutMS` as often as there is
-  time. They take no token.
-- **All retries of an operation together** are limited as above once one of its errors was an overload error, or a label
-  permitted one of its retries; with or without `timeoutMS`.
-- **Deadline sent**: whether what is left of `timeoutMS` goes to the server as `maxTimeMS`. Where it does not, the
-  client alone keeps the limit.
-- After every other error nothing is retried.
+- **`RetryableError` alone** also permits a retry of every command: without backoff, for one token.
+- After **network errors and failovers** (a lost connection, a primary that stepped down), reads are retried once and
+  without backoff, and so are writes that a replica set can recognise by their transaction number. With `timeoutMS`,
+  they are retried as often as time permits. These retries take no token.
+- **All retries of an operation together** are limited as above once one of its errors was an overload error or a label
+  permitted one of its retries, with or without `timeoutMS`.
+- **Deadline sent** tells whether the server receives the rest of `timeoutMS` as `maxTimeMS`. If not, only the client
+  enforces the limit.
+- No other error leads to a retry.
 
 ## Which rule decides
 
-The ordinary rule is the one for network errors and failovers; the fourth column of the tables below says to which calls
-it applies.
+The ordinary rule is the rule for network errors and failovers. The fourth column of the tables below shows the calls to
+which it applies.
 
 | the error has the labels | retried by | backoff | token |
 | --- | --- | --- | --- |
@@ -225,28 +225,31 @@ it applies.
 | `RetryableError` alone | its label, else the ordinary rule | no | by the label |
 | neither | the ordinary rule | no | no |
 
-The checks have an order: a rule permits the retry, the option is on, attempts are left, the backoff ends before the
-deadline, the client is not being closed, there is a token. The first that fails is the error's `retry_refusal`. A label
-never makes an error less retryable than its code does: when it has no attempt or no token left, the ordinary rule
-decides, within its own limit.
+The checks run in this order: a rule permits the retry, the option is on, attempts are left, the backoff ends before the
+deadline, the client is not closing, a token is available. The first check that fails becomes the error's
+`retry_refusal`. A label never makes an error less retryable than its code does: if it has no attempt or no token left,
+the ordinary rule decides, within its own limit.
 
 An overload error has no such fallback: its retry needs a backoff, a token and one of `maxAdaptiveRetries` attempts,
-also where the ordinary rule applies. **A connection that is refused, or closed before the server has answered hello, is
-an overload error.** So `maxAdaptiveRetries=0` turns off its retry too, for reads and writes alike: a client that must
-not add to an overload cannot tell a server that is down from a full one.
+even where the ordinary rule applies. **A connection that is refused, or closed before the server replies to hello, is
+an overload error.** `maxAdaptiveRetries=0` therefore turns off this retry too, for reads and writes alike: a client
+that must not add to an overload cannot tell a server that is down from an overloaded one.
 
 **A backoff ends early** in one case: the operation got no connection to its server, and another server becomes suitable
-meanwhile. The first server may be dead rather than overloaded, and a failover should not cost seconds of waiting. What
-an overloaded server answered is always waited out.
+meanwhile. The first server may be dead rather than overloaded, and a failover should not cost seconds of waiting. After
+an overload error from a server, the full backoff applies.
 
-**A backoff that is cancelled** (or cut off by `asyncio.timeout`, which the driver cannot see) gives its token back: its
-retry was not sent. A retry that is cancelled later has spent its token. Both count as retries in `client.stats()`.
+**A cancelled backoff** (including one cut off by `asyncio.timeout`, which the driver cannot see) returns its token,
+because its retry was not sent. A retry that is cancelled later has spent its token. Both count as retries in
+`client.stats()`.
 
-## What the ordinary rules leave out
+## Exceptions to the ordinary rule
 
-- `getMore`: a batch could be lost.
-- `database.command(...)`, also when the command is a read: the driver does not look into it. **`mapReduce`** has no
-  method of its own, so it is sent that way, and never retried after a network error or a failover.
+The ordinary rule does not apply to:
+
+- `getMore`, because a batch could be lost;
+- `database.command(...)`, even for reads, because the driver does not inspect the command. **`mapReduce`** has no
+  method of its own, so it is sent this way and never retried after a network error or a failover;
 - `update_many`, `delete_many`, administration, and aggregations with `$out` or `$merge`.
 
 All of these are retried after overload errors.
@@ -254,7 +257,7 @@ All of these are retried after overload errors.
 
 
 async def sent_by(call: Call) -> list[Sent]:
-    """The operations that a call hands to the executor; of a method of a cursor, without those that opened it."""
+    """Operations that a call passes to the executor; for cursor methods, without the one that opened the cursor."""
     client, core = fake_client()
     core.reply(*call.replies)
     await call.perform(client)

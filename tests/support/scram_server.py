@@ -1,4 +1,4 @@
-"""The server's side of SCRAM, written from RFC 5802 and sharing nothing with the driver's side."""
+"""The server's side of SCRAM, written from RFC 5802 and independent of the driver's side."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Any
 
-from motorlite._pool.auth.conversation import Compute, RunCommand
+from motorlite._connection.auth.conversation import Compute, RunCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._pool.auth.conversation import Conversation
+    from motorlite._connection.auth.conversation import Conversation
 
 Reply = dict[str, Any]
 
 
 def hi(digest: str, password: bytes, salt: bytes, iterations: int) -> bytes:
-    """RFC 5802 section 2.2, spelled out."""
+    """Hi() of RFC 5802, section 2.2."""
     block = hmac.digest(password, salt + b"\0\0\0\1", digest)
     result = int.from_bytes(block, "big")
     for _ in range(iterations - 1):
@@ -47,7 +47,7 @@ class ScramServer:
         self.password = password
         self.salt = salt
         self.iterations = iterations
-        # As servers since 4.4: no third, empty exchange.
+        # No third, empty exchange, as in servers since 4.4.
         self.short = short
         self.tamper = tamper
         self.commands: list[dict[str, Any]] = []
@@ -102,7 +102,7 @@ class ScramServer:
 
 
 def drive(conversation: Conversation, answer: Callable[[dict[str, Any]], Reply], database: str = "admin") -> int:
-    """Play the shell until the conversation ends; the number of things that were computed."""
+    """Run a conversation to its end in place of the shell; return the number of computations."""
     computed = 0
     value: object = None
     while True:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from motorlite import AsyncMongoClient
-from motorlite._api.composition import Core, World
+from motorlite._client.core import Core
+from motorlite._client.world import World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -21,7 +22,7 @@ async def scripted_client(
 ) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
     """A client that has not connected yet; client and deployment are closed at the end.
 
-    `world` has other fields of its `World`.
+    `world` replaces fields of its `World`.
     """
     client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(deployment.uri, **options)
     usual = World(connector=deployment.connector, jitter=lambda: 1.0, below=lambda _: 0)

@@ -1,4 +1,4 @@
-"""A client's machinery on a scripted deployment, with the events of its discovery."""
+"""A client's machinery on a scripted deployment, with its discovery events."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from motorlite._api.composition import Core, World
-from motorlite.deadline import NO_DEADLINE, Deadline
-from motorlite.options import client_options
+from motorlite._base.deadline import NO_DEADLINE, Deadline
+from motorlite._client.core import Core
+from motorlite._client.world import World
+from motorlite._execution.call import Call
+from motorlite._options.options import client_options
 from tests.support.core import run_command
 from tests.support.events import Log, PoolLog, listeners
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection
 
+    from motorlite._base.values import Address
     from motorlite._execution.operation import Operation
     from motorlite._topology.selection import Selector
     from motorlite._topology.server import Server
     from motorlite._topology.server_description import ServerDescription
     from motorlite.testing.scripted import ScriptedDeployment
-    from motorlite.values import Address
 
 
 class Client:
-    """What a test looks at; `log` has the events of discovery, `pool_log` those of the pools."""
+    """A client under test; `log` has the discovery events, `pool_log` those of the pools."""
 
     def __init__(self, core: Core, deployment: ScriptedDeployment, log: Log, pool_log: PoolLog) -> None:
         self.core = core
@@ -56,13 +58,13 @@ class Client:
         deadline: Deadline = NO_DEADLINE,
         avoid: Collection[Address] = (),
     ) -> str:
-        """The host of the server that an operation would go to."""
+        """The host of the selected server."""
         server = await self.core.topology.select(selector, deadline, avoid, self.now + limit)
         return server.address[0]
 
-    async def run(self, operation: Operation | None = None, deadline: Deadline = NO_DEADLINE) -> Any:
-        """Execute an operation; a ping without one."""
-        return await self.core.executor.execute(operation or run_command(), None, deadline)
+    async def run(self, operation: Operation[Any] | None = None, deadline: Deadline = NO_DEADLINE) -> Any:
+        """Execute an operation, by default a ping."""
+        return await self.core.executor.execute(operation or run_command(), Call(None, deadline))
 
 
 @asynccontextmanager
@@ -74,7 +76,7 @@ async def client(
     close: bool = True,
     **options: Any,
 ) -> AsyncIterator[Client]:
-    """A client that has just begun; closed at the end, and its deployment has no connection left then."""
+    """A client that has just started; at the end, it is closed and its deployment must have no open connection."""
     log, pool_log = Log(), PoolLog()
     chosen = client_options(uri or deployment.uri, event_listeners=[*listeners(log), pool_log], **options)
     core = Core(chosen, World(connector=deployment.connector, jitter=lambda: 1.0, below=below))
@@ -91,9 +93,9 @@ async def client(
 
 
 async def until(condition: Callable[[], bool], limit: float = 60.0) -> None:
-    """Let time pass until `condition` holds, to a hundredth of a second."""
+    """Wait until `condition` holds, in steps of a hundredth of a second."""
     for _ in range(round(limit * 100)):
         if condition():
             return
         await anyio.sleep(0.01)
-    raise AssertionError(f"it did not happen within {limit} s")
+    raise AssertionError(f"the condition did not hold within {limit} s")

@@ -1,4 +1,4 @@
-"""A small SOCKS5 proxy in threads (RFC 1928, RFC 1929), written apart from the client's side that it tests."""
+"""A small SOCKS5 proxy in threads (RFC 1928, RFC 1929), written independently of the client under test."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ PATIENCE: Final = 20.0
 
 
 class Socks5Server:
-    """Listens on a port of this machine and connects to what it is asked for.
+    """Listens on a local port and connects to the requested targets.
 
     Attributes:
-        requests: The hosts (as text, as they were sent) and ports that were asked for.
-        methods: What each client offered, as bytes.
-        greets_with, replies_with: Sent instead of the right answer to the greeting and to the request.
-        hangs_at: "greeting" or "request": read it and never answer.
-        dies_at: "connection", "greeting" or "request": close instead of answering.
-        dribbles: Send every byte of an answer by itself.
-        name_in_reply: Answer with a host name of this length as the bound address, instead of an IPv4 address.
-        trailing: Sent right behind the last reply, as if the server had spoken.
+        requests: The requested hosts (as the text that was sent) and ports.
+        methods: The methods that each client offered, as bytes.
+        greets_with, replies_with: Sent instead of the correct reply to the greeting and to the request.
+        hangs_at: "greeting" or "request": read it and never reply.
+        dies_at: "connection", "greeting" or "request": close instead of replying.
+        dribbles: Send every byte of a reply separately.
+        name_in_reply: Reply with a host name of this length as the bound address, instead of an IPv4 address.
+        trailing: Sent immediately after the last reply, as if the server had sent it.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Socks5Server:
         map_to: dict[str, tuple[str, int]] | None = None,
     ) -> None:
         self._login = None if username is None or password is None else (username.encode(), password.encode())
-        # Stands for the names that only the proxy can resolve: "host:port" to an address.
+        # Maps "host:port" to an address, for names that only the proxy can resolve.
         self._map = map_to or {}
         self.requests: list[tuple[str, int]] = []
         self.methods: list[bytes] = []
@@ -74,7 +74,7 @@ class Socks5Server:
         return f"proxyHost=127.0.0.1&proxyPort={self.port}"
 
     def drop_connections(self) -> None:
-        """Die: close what is open."""
+        """Close all open connections, as a crash does."""
         for sock in list(self._sockets):
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Finds and reads the public specification suites, which are kept elsewhere (spec-tests/README.md)."""
+"""Finds and reads the public specification suites, which are not in this repository (spec-tests/README.md)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PLACES: Final = (
 
 
 def root() -> Path | None:
-    """The folder of the suites, or None where there is none.
+    """The folder of the suites, or None.
 
-    The first place that exists counts; one that the environment variable names is the only one that is looked at. Each
-    may be the folder of the suites or a clone of the repository that has it as `source`.
+    The first existing place applies; a place named by the environment variable is the only one tried. Each may be the
+    folder of the suites or a clone of the repository, which has that folder as `source`.
     """
     return next((found for place in _places() if (found := _suites_in(place)) is not None), None)
 
@@ -32,19 +32,19 @@ def _places() -> tuple[Path, ...]:
 
 
 def _suites_in(place: Path) -> Path | None:
-    """The folder of the suites at a place, or None when there is not one suite."""
+    """The folder of the suites at a place, or None if it has no suite."""
     return next((folder for folder in (place, place / "source") if any(folder.glob("*/tests"))), None)
 
 
 def load(suite: str, *, extended: bool = False) -> list[tuple[str, dict[str, Any]]]:
-    """Every test file of a suite, as pairs of an id and its content; empty where the suites are not there.
+    """Every test file of a suite, as pairs of an id and its content; empty if the suites are missing.
 
     Args:
-        suite: A folder, for example ``"uri-options/tests"``; the folders below it belong to it.
+        suite: A folder, for example ``"uri-options/tests"``, including its subfolders.
         extended: Read MongoDB Extended JSON into BSON's types.
 
     Raises:
-        FileNotFoundError: the suites are there, and this one is not.
+        FileNotFoundError: the suites exist, but this one is missing.
     """
     base = root()
     if base is None:
@@ -60,7 +60,7 @@ def load(suite: str, *, extended: bool = False) -> list[tuple[str, dict[str, Any
 
 
 def not_run() -> str | None:
-    """Why the public suites are not run, or None when they are."""
+    """The reason why the public suites are not run, or None if they are."""
     if root() is not None:
         return None
     if named := os.environ.get(VARIABLE):

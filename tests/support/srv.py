@@ -1,35 +1,36 @@
-"""SRV and TXT records in a Python script, and a client that finds its seeds in them."""
+"""Scripted SRV and TXT records, and a client that takes its seeds from them."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from motorlite._api.composition import Core, World
+from motorlite._client.core import Core
+from motorlite._client.world import World
+from motorlite._options.options import client_options
+from motorlite._options.srv import SRVRecords
 from motorlite.errors import ConfigurationError
-from motorlite.options import client_options
-from motorlite.srv import SRVRecords
 from tests.support.events import Log, PoolLog, listeners
 from tests.support.sdam import Client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
+    from motorlite._base.values import Address
     from motorlite._net.runtime import Runtime
     from motorlite.testing.scripted import ScriptedDeployment
-    from motorlite.values import Address
 
 
 class Records:
-    """What every name is answered with; a test changes it as time goes on."""
+    """The answer for every name; tests change it over time."""
 
     def __init__(self, *hosts: str, time_to_live: float = 60.0, texts: Iterable[str] = ()) -> None:
         self.hosts: list[Address] = []
         self.set(*hosts)
         self.time_to_live = time_to_live
-        # The TXT records, each of one string.
+        # The TXT records, each with a single string.
         self.texts = list(texts)
-        # Fails queries, by their kind.
+        # Errors to raise, by kind of query.
         self.failures: dict[str, Exception] = {}
         # Seconds that each query takes.
         self.delay: float = 0.0
@@ -38,17 +39,17 @@ class Records:
         self._runtime: Runtime | None = None
 
     def set(self, *hosts: str) -> None:
-        """The targets and ports of the SRV records from now on."""
+        """Replace the targets and ports of the SRV records."""
         parts = (host.rpartition(":") for host in hosts)
         self.hosts = [(name, int(port)) for name, _, port in parts]
 
     def resolver(self, runtime: Runtime) -> Records:
-        """What `World.resolver` expects."""
+        """A resolver with the signature of `World.resolver`."""
         self._runtime = runtime
         return self
 
     def times(self, kind: str = "SRV") -> list[float]:
-        """When records of one kind were asked for."""
+        """The times of the queries for one kind of record."""
         return [time for time, asked, _ in self.queries if asked == kind]
 
     async def srv(self, name: str, until: float) -> SRVRecords:
@@ -79,7 +80,7 @@ async def srv_client(
     below: Callable[[int], int] = lambda _: 0,
     **options: Any,
 ) -> AsyncIterator[Client]:
-    """A client that has not looked anything up; closed at the end."""
+    """A client that has not looked up any records yet; closed at the end."""
     log, pool_log = Log(), PoolLog()
     chosen = client_options(uri, event_listeners=[*listeners(log), pool_log], **options)
     world = World(connector=deployment.connector, resolver=records.resolver, jitter=lambda: 1.0, below=below)

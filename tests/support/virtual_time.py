@@ -1,12 +1,12 @@
-"""Virtual time on both backends: nothing sleeps, and a test that waits for nothing fails at once.
+"""Virtual time on both backends: nothing sleeps, and a deadlocked test fails immediately.
 
-For in-memory streams only: with a real socket, thread or server pending, the clock would jump while that
-still works.
+For in-memory streams only: the clock would jump while a real socket, thread or server is still working.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -17,15 +17,16 @@ import trio.testing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BACKENDS: Final = ("asyncio", "trio")
-# Not zero: code that takes a deadline or a time of 0.0 for "none" must be found out.
+# `make quick` runs on one of them.
+BACKENDS: Final = tuple(os.environ.get("MOTORLITE_TEST_BACKENDS", "asyncio,trio").split(","))
+# Not zero, to expose code that mistakes a deadline or a time of 0.0 for "none".
 START: Final = 1000.0
-# A test whose background work keeps it waiting for ever ends here.
+# Ends a test whose background work keeps it waiting forever.
 LIMIT: Final = START + 86_400.0
 
 
 class DeadlockError(RuntimeError):
-    """Every task waits, and nothing is scheduled that could wake one (or a whole virtual day has passed)."""
+    """All tasks wait, and nothing scheduled could wake one (or a whole virtual day has passed)."""
 
     def __init__(self) -> None:
         super().__init__("deadlock: every task waits for something that will not happen")
@@ -39,7 +40,7 @@ def backend(name: str) -> tuple[str, dict[str, Any]]:
 
 
 class _JumpSelector(selectors.DefaultSelector):
-    """When nothing is ready, advances the loop's clock instead of sleeping."""
+    """Advances the loop's clock instead of sleeping when nothing is ready."""
 
     loop: VirtualTimeLoop
 
@@ -54,7 +55,7 @@ class _JumpSelector(selectors.DefaultSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time passes only when every task waits for it."""
+    """An event loop whose time passes only while every task waits."""
 
     def __init__(self) -> None:
         self._now = START
@@ -66,7 +67,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, up to a timer exactly: a sum of floats may miss it by a rounding error."""
+        """Advance the clock, exactly to the next timer: a sum of floats may miss it by a rounding error."""
         target = self._now + seconds
         timers: list[asyncio.TimerHandle] = getattr(self, "_scheduled")  # noqa: B009  # not in the stubs
         if timers and abs(timers[0].when() - target) < 1e-6:
@@ -75,10 +76,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def trio_clock() -> trio.testing.MockClock:
-    """A clock that jumps to the next deadline, and fails the test when there is none.
+    """A clock that jumps to the next deadline, and fails the test if there is none.
 
-    trio's own goes on looking for ever then. Its class is final, so the one method is replaced on the
-    instance.
+    trio's own clock would then keep looking forever. Its class is final, so the method is replaced on the instance.
     """
     clock = trio.testing.MockClock(autojump_threshold=0)
     clock.jump(START)

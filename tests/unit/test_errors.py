@@ -21,6 +21,7 @@ from bson.timestamp import Timestamp
 
 import motorlite
 from motorlite import errors
+from motorlite._wire.error_replies import error_from_reply, write_concern_error, write_error
 from motorlite.errors import (
     AutoReconnect,
     BulkWriteError,
@@ -29,9 +30,6 @@ from motorlite.errors import (
     OperationFailure,
     PyMongoError,
     WTimeoutError,
-    error_from_reply,
-    write_concern_error,
-    write_error,
 )
 from motorlite.results import BulkWriteResult
 
@@ -197,7 +195,21 @@ def test_an_error_of_a_worker_process() -> None:
 
 # --- what servers say ---
 
-ODD: list[Any] = [5, 2.5, True, None, "x", [1], [[1]], {"a": 1}, {"code": 1}, b"x", Code("f"), Regex("a"), ObjectId()]
+ODD: list[Any] = [
+    5,
+    2.5,
+    True,
+    None,
+    "x",
+    [1],
+    [[1]],
+    {"a": 1},
+    {"code": 1},
+    b"x",
+    Code("f"),
+    Regex("a"),
+    ObjectId("65a000000000000000000001"),
+]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)

@@ -17,7 +17,7 @@ from motorlite.read_preferences import (
     ReadPreference,
     Secondary,
     SecondaryPreferred,
-    _ServerMode,
+    ServerMode,
     make_read_preference,
     read_pref_mode_from_name,
 )
@@ -35,7 +35,7 @@ HEDGE_WARNING = "hedged reads are deprecated"
         (ReadPreference.NEAREST, 4, "Nearest", "nearest"),
     ],
 )
-def test_modes(preference: _ServerMode, mode: int, name: str, mongos_mode: str) -> None:
+def test_modes(preference: ServerMode, mode: int, name: str, mongos_mode: str) -> None:
     assert (preference.mode, preference.name, preference.mongos_mode) == (mode, name, mongos_mode)
     assert preference.document == {"mode": mongos_mode}
     assert (preference.tag_sets, preference.max_staleness, preference.hedge) == ([{}], -1, None)
@@ -75,7 +75,7 @@ def test_hedge_warns_once_and_is_sent() -> None:
     "preference",
     [Primary(), PrimaryPreferred(), Secondary([{"a": "b"}]), SecondaryPreferred(max_staleness=90), Nearest()],
 )
-def test_pickle(preference: _ServerMode) -> None:
+def test_pickle(preference: ServerMode) -> None:
     restored = pickle.loads(pickle.dumps(preference))
     assert type(restored) is type(preference)
     assert {preference: 1}[restored] == 1

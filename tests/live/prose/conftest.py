@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from motorlite._execution.session import ServerSession, SessionPool
+from motorlite._sessions.session import ServerSession, SessionPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

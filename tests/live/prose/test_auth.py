@@ -8,10 +8,10 @@ from urllib.parse import quote
 import pytest
 
 from motorlite import AsyncMongoClient
-from motorlite._pool import handshake
-from motorlite._pool.auth import scram
+from motorlite._base.values import format_address
+from motorlite._connection import handshake
+from motorlite._connection.auth import scram
 from motorlite.errors import OperationFailure
-from motorlite.values import format_address
 from tests.live.users import add_user, client, tls_options, who
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ async def test_speculative_authentication(secured: LocalServer, monkeypatch: pyt
         replies.append(found.speculative_reply)
         return found
 
-    monkeypatch.setattr("motorlite._pool.establish.parse_hello", spy)
+    monkeypatch.setattr("motorlite._connection.establish.parse_hello", spy)
     async with client(secured, username="both", password="both") as connected:
         await who(connected)
     assert [reply for reply in replies if reply is not None]

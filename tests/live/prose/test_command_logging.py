@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite._api.log_documents import LENGTH_VARIABLES
+from motorlite._observe.log_documents import LENGTH_VARIABLES
 from motorlite.errors import OperationFailure
 from tests.live.clients import make_client
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite import DESCENDING, WriteConcern
-from motorlite.values import format_address
+from motorlite._base.values import format_address
 from tests.live.clients import make_client
 
 if TYPE_CHECKING:

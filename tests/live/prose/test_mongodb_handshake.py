@@ -8,8 +8,8 @@ import pytest
 from bson import ObjectId
 
 from motorlite import DriverInfo
-from motorlite._pool.metadata import ENVIRONMENT_VARIABLES
-from motorlite._version import __version__
+from motorlite._base.version import __version__
+from motorlite._connection.metadata import ENVIRONMENT_VARIABLES
 from motorlite.monitoring import ConnectionClosedEvent, ConnectionPoolListener, ConnectionReadyEvent
 from tests.live.clients import make_client, until
 

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from motorlite import AsyncMongoClient
+from motorlite._base.values import format_address
 from motorlite.errors import NotPrimaryError, ServerSelectionTimeoutError
 from motorlite.monitoring import (
     ConnectionPoolListener,
@@ -20,7 +21,6 @@ from motorlite.monitoring import (
     ServerHeartbeatSucceededEvent,
 )
 from motorlite.testing import failpoints
-from motorlite.values import format_address
 from tests.live.clients import make_client, until
 from tests.support.events import Log, listeners
 

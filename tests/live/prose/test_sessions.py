@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from motorlite import UpdateOne, WriteConcern
+from motorlite._base.values import format_address
 from motorlite.errors import InvalidOperation
 from motorlite.monitoring import (
     ServerHeartbeatListener,
@@ -20,14 +21,13 @@ from motorlite.monitoring import (
     ServerHeartbeatSucceededEvent,
 )
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
-from motorlite.values import format_address
 from tests.live.clients import Record, make_client, numbered, until
 from tests.live.prose import session_methods
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from motorlite._execution.session import ServerSession
+    from motorlite._sessions.session import ServerSession
     from motorlite.testing import LocalServer
 
 pytestmark = pytest.mark.anyio

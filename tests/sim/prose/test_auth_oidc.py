@@ -8,10 +8,11 @@ import anyio
 import bson
 import pytest
 
-from motorlite._execution.session import Session
+from motorlite._options.options import client_options
+from motorlite._sessions.session import Session
+from motorlite._topology.topology import Topology
 from motorlite.auth_oidc import OIDCCallbackResult
 from motorlite.errors import ConfigurationError, OperationFailure, PyMongoError
-from motorlite.options import client_options
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
 from tests.support.auth_servers import (
     IDP,
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from motorlite._connection.auth.oidc import TokenCache
     from motorlite._execution.operation import Operation
-    from motorlite._pool.auth.oidc import TokenCache
     from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
@@ -84,12 +85,13 @@ def calls(options: dict[str, Any]) -> int | None:
 
 def tokens(client: Driver) -> TokenCache:
     """The Client Cache."""
+    assert isinstance(client.core.topology, Topology)
     authenticator = client.core.topology._establisher._authenticator
     assert authenticator is not None
     return authenticator.tokens
 
 
-async def fails(client: Driver, operation: Operation) -> PyMongoError:
+async def fails(client: Driver, operation: Operation[Any]) -> PyMongoError:
     with pytest.raises(PyMongoError) as caught:
         await client.run(operation)
     return caught.value
@@ -222,7 +224,7 @@ async def test_machine_4_1_reauthentication_succeeds(
     ("name", "operation", "done"), [("find", find, FOUND), ("insert", insert, WRITTEN)], ids=["4_2_read", "4_3_write"]
 )
 async def test_machine_4_2_and_4_3_commands_fail_if_reauthentication_fails(
-    deployment: ScriptedDeployment, server: OIDCServer, name: str, operation: Callable[[], Operation], done: Any
+    deployment: ScriptedDeployment, server: OIDCServer, name: str, operation: Callable[[], Operation[Any]], done: Any
 ) -> None:
     callback = Callback("token", "bad")
     deployment["a:1"].on(name, done, REAUTHENTICATE, done)

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from motorlite import AsyncMongoClient
+from motorlite._options.options import client_options
 from motorlite.errors import AutoReconnect
 from motorlite.monitoring import ConnectionCheckOutFailedEvent, PoolCreatedEvent
-from motorlite.options import client_options
 from motorlite.testing.scripted import Close, ScriptedDeployment
 from tests.support.events import PoolLog
 from tests.support.scripted_client import scripted_client

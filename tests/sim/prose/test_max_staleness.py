@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from motorlite import AsyncMongoClient
+from motorlite._options.options import client_options
 from motorlite.errors import ConfigurationError
-from motorlite.options import client_options
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.scripted_client import scripted_client
 from tests.support.sdam import client

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from motorlite import DriverInfo, OverloadRetry, ServerApi
-from motorlite._api.composition import Core
-from motorlite._version import __version__
+from motorlite._base.version import __version__
+from motorlite._client.core import Core
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.scram_server import ScramServer
 from tests.support.scripted_client import scripted_client
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from motorlite import AsyncMongoClient
-    from motorlite.values import Document
+    from motorlite._base.values import Document
 
     Fields = tuple[str, str | None, str | None]
 

@@ -8,8 +8,8 @@ import anyio
 import pytest
 from bson import ObjectId
 
+from motorlite._options.srv import MIN_RESCAN_INTERVAL
 from motorlite.errors import ConfigurationError
-from motorlite.srv import MIN_RESCAN_INTERVAL
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.dns_zone import HERE
 from tests.support.srv import Records, srv_client

@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from motorlite._net import randomness
+from motorlite._net.host import randomness
+from motorlite._options.options import client_options
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite.errors import ConfigurationError
 from motorlite.monitoring import CommandListener, CommandStartedEvent
-from motorlite.options import client_options
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment
 from tests.support.scripted_client import scripted_client

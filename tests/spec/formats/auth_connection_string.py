@@ -6,8 +6,8 @@ import dataclasses
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._options.options import client_options
 from motorlite.errors import ConfigurationError
-from motorlite.options import client_options
 from tests.spec.formats.base import Format, equal, have, refused
 
 if TYPE_CHECKING:

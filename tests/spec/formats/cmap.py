@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from motorlite import monitoring as events
-from motorlite._api.composition import _pool_options
+from motorlite._client.settings import pool_options
+from motorlite._options.options import client_options
 from motorlite._pool.state import PoolClosedError, PoolOptions
 from motorlite.errors import SYSTEM_OVERLOADED, PoolClearedError, WaitQueueTimeoutError
-from motorlite.options import client_options
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
 from tests.spec.formats.base import Format, equal
 from tests.spec.unified.outcomes import BadTest, Failed
@@ -23,8 +23,8 @@ from tests.support.sdam import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._pool.connection import Connection
-    from motorlite._pool.establish import EstablishmentError
+    from motorlite._connection.connection import Connection
+    from motorlite._connection.establish import EstablishmentError
     from motorlite.testing.scripted import Answer
 
 _OPTIONS: Final = frozenset({"maxPoolSize", "minPoolSize", "maxConnecting", "maxIdleTimeMS", "waitQueueTimeoutMS"})
@@ -145,7 +145,7 @@ def _options(test: Mapping[str, Any]) -> dict[str, Any]:
     interval = chosen.pop("backgroundThreadIntervalMS", None)
     if unknown := sorted(set(chosen) - _OPTIONS):
         raise BadTest(f"there is no option {', '.join(unknown)}")
-    options = _pool_options(client_options("mongodb://a:1", **chosen))
+    options = pool_options(client_options("mongodb://a:1", **chosen))
     if interval is not None:
         options.maintenance_interval = interval / 1000 if interval > 0 else _NEVER
     return {name: getattr(options, name) for name in PoolOptions.__slots__}

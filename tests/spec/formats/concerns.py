@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite.concerns import ReadConcern, WriteConcern
+from motorlite._options.options import client_options
 from motorlite.errors import ConfigurationError
-from motorlite.options import client_options
+from motorlite.read_concern import ReadConcern
+from motorlite.write_concern import WriteConcern
 from tests.spec.formats.base import Format, equal, have, refused
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._options.uri import parse_uri
 from motorlite.errors import ConfigurationError
-from motorlite.uri import parse_uri
 from tests.spec.formats.base import Format, equal, have, refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite.uri import ParsedURI
+    from motorlite._options.uri import ParsedURI
 
 
 def _parsed(test: Mapping[str, Any]) -> ParsedURI | None:

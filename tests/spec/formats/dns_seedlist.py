@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import ObjectId
 
 from motorlite import AsyncMongoClient
-from motorlite._api.composition import Core, World
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._base.values import format_address
+from motorlite._client.core import Core
+from motorlite._client.world import World
 from motorlite._net.dns import DNSResolver
-from motorlite.deadline import NO_DEADLINE
 from motorlite.errors import ConfigurationError
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import ScriptedDeployment
-from motorlite.values import format_address
 from tests.spec.formats.base import Format, equal
 from tests.spec.unified.outcomes import BadTest, Failed
 from tests.support.dns_server import dns_server
@@ -27,10 +28,10 @@ from tests.support.sdam import until
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from motorlite._base.values import Address
     from motorlite._net.runtime import Connector, Framer, FrameStream, Runtime
     from motorlite._net.tls import TLSContext
-    from motorlite.options import ClientOptions
-    from motorlite.values import Address
+    from motorlite._options.options import ClientOptions
 
 _FIELDS: Final = frozenset(
     {"uri", "seeds", "numSeeds", "hosts", "numHosts", "options", "parsed_options", "error", "ping", "comment"}

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
 from motorlite._topology.server_description import ServerDescription, parse_address
-from motorlite.errors import (
-    RETRYABLE,
-    SYSTEM_OVERLOADED,
-    AutoReconnect,
-    NetworkTimeout,
-    PyMongoError,
-    error_from_reply,
-)
+from motorlite._wire.error_replies import error_from_reply
+from motorlite.errors import RETRYABLE, SYSTEM_OVERLOADED, AutoReconnect, NetworkTimeout, PyMongoError
 from tests.spec.formats.base import Format, equal
 from tests.spec.formats.topology_data import initial_topology, server_type
 from tests.spec.unified.outcomes import Failed
@@ -21,7 +15,7 @@ from tests.spec.unified.outcomes import Failed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
 SERVER_FIELDS = {
     "setName": "replica_set_name",

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from motorlite import monitoring as events
-from motorlite._api.composition import Core, World
+from motorlite._base.values import format_address
+from motorlite._client.core import Core
+from motorlite._client.world import World
+from motorlite._options.options import client_options
 from motorlite._topology.server_description import parse_address
-from motorlite.options import client_options
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment
-from motorlite.values import format_address
 from tests.spec.formats.base import Format, equal
 from tests.spec.formats.sdam import outcomes
 from tests.spec.formats.topology_data import server_type
@@ -24,11 +25,11 @@ from tests.support.sdam import until
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from motorlite._base.values import Address
     from motorlite._net.runtime import Connector, Framer, Runtime
     from motorlite._net.tls import TLSContext
-    from motorlite.options import ProxyOptions
+    from motorlite._options.options import ProxyOptions
     from motorlite.testing.scripted import Answer
-    from motorlite.values import Address
 
 # The names of the events in the tests, and which of the descriptions they have.
 _NAMES: Final = {

@@ -20,8 +20,8 @@ from tests.spec.unified.outcomes import Failed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from motorlite._base.values import Address
     from motorlite._topology.topology_description import TopologyDescription
-    from motorlite.values import Address
 
 LOCAL_THRESHOLD: Final = 0.015
 # The two lists of a test, and how much slower than the fastest server one in it may be, in seconds.

@@ -9,13 +9,13 @@ from bson.datetime_ms import DatetimeMS
 
 from motorlite._topology.server_description import ServerDescription, parse_address
 from motorlite._topology.topology_description import TopologyDescription
-from motorlite._topology.topology_type import TopologyType
 from motorlite.read_preferences import MODES
+from motorlite.topology_description import TopologyType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
 # What a server of each type answers to hello.
 HELLO: dict[str, dict[str, Any]] = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import CursorType, ReadConcern, ReturnDocument, WriteConcern
-from motorlite.read_preferences import make_read_preference, read_pref_mode_from_name
-from motorlite.requests import (
+from motorlite.operations import (
     DeleteMany,
     DeleteOne,
     IndexModel,
@@ -16,6 +15,7 @@ from motorlite.requests import (
     UpdateMany,
     UpdateOne,
 )
+from motorlite.read_preferences import make_read_preference, read_pref_mode_from_name
 from tests.spec.unified.outcomes import BadTest
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from motorlite import (
     OverloadRetry,
     ServerApi,
 )
-from motorlite._api.command_cursor import AsyncCommandCursor
-from motorlite._api.composition import REAL, Core
+from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+from motorlite._client.core import Core
+from motorlite._client.world import REAL
 from tests.spec.unified.arguments import converted
 from tests.spec.unified.events import EventRecord
 from tests.spec.unified.logs import EnabledLoggers, LogRecord

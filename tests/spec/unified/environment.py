@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 from anyio import current_time, sleep
 
+from motorlite._base.values import format_address
 from motorlite.errors import OperationFailure
 from motorlite.testing import LocalServer
-from motorlite.values import format_address
 from tests.spec.unified.load_balancer import LoadBalancer
 from tests.spec.unified.outcomes import Failed
 from tests.spec.unified.schema import version

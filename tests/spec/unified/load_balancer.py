@@ -19,7 +19,7 @@ import bson
 from bson.objectid import ObjectId
 
 if TYPE_CHECKING:
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
 _HEADER: Final = 16
 # Flags, and the kind of the section that the document is in.

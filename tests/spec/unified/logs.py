@@ -55,7 +55,7 @@ class LogRecord(logging.Handler):
         Raises:
             BadTest: a component is not known.
         """
-        publishers = client._core._publishers  # type: ignore[attr-defined]  # the machinery, not its protocol
+        publishers = client._core._publishers
         for component, level in self._observed.items():
             if component not in COMPONENTS:
                 raise BadTest(f"log component {component!r} is not known")

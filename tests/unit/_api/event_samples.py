@@ -13,6 +13,9 @@ from motorlite.errors import NetworkTimeout, OperationFailure, ServerSelectionTi
 ADDRESS = ("db.example", 27018)
 TOPOLOGY = ObjectId("00000000000000000000000a")
 SERVICE = ObjectId("00000000000000000000000b")
+# Text shows where a description goes.
+BEFORE: Any = "before"
+AFTER: Any = "after"
 
 _COMMAND: dict[str, Any] = {
     "command_name": "insert",
@@ -24,7 +27,7 @@ _COMMAND: dict[str, Any] = {
     "driver_connection_id": 10,
     "service_id": SERVICE,
 }
-_SELECTION: tuple[str, int, str, Any] = ("insert", 8, "a write", "before")
+_SELECTION: tuple[str, int, str, Any] = ("insert", 8, "a write", BEFORE)
 _SOCKET = ("/tmp/mongodb.sock", None)
 
 
@@ -68,10 +71,10 @@ FULL: tuple[Any, ...] = (
     events.PendingReplySucceededEvent(ADDRESS, 3, 17, 0.25),
     events.PendingReplyFailedEvent(ADDRESS, 3, 17, 0.25, NetworkTimeout("late")),
     events.TopologyOpenedEvent(TOPOLOGY),
-    events.TopologyDescriptionChangedEvent(TOPOLOGY, "before", "after"),
+    events.TopologyDescriptionChangedEvent(TOPOLOGY, BEFORE, AFTER),
     events.TopologyClosedEvent(TOPOLOGY),
     events.ServerOpeningEvent(TOPOLOGY, ADDRESS),
-    events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, "before", "after"),
+    events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, BEFORE, AFTER),
     events.ServerClosedEvent(TOPOLOGY, ADDRESS),
     events.ServerHeartbeatStartedEvent(ADDRESS, False),
     events.ServerHeartbeatSucceededEvent(ADDRESS, True, 0.01, {"ok": 1, "connectionId": 4}),

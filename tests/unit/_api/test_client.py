@@ -13,10 +13,8 @@ import pytest
 from bson.codec_options import CodecOptions
 
 from motorlite import AsyncMongoClient, ClientStats, DriverInfo, OverloadRetry, WriteConcern
-from motorlite._api.composition import Core
-from motorlite._api.core import CoreLike
 from motorlite.errors import ConfigurationError, InvalidOperation
-from tests.support.fake_core import FakeCore, FakeServer, FakeTopology, fake_client
+from tests.support.fake_core import FakeServer, FakeTopology, fake_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +71,7 @@ def test_append_metadata() -> None:
     client.append_metadata(DriverInfo("odm", "1.2"))
     assert core.driver_infos == [("odm", "1.2", None)]
     assert core.entered == 0
-    with pytest.raises(TypeError, match="driver_info='odm' is wrong"):
+    with pytest.raises(TypeError, match=r"driver_info must be .*, not 'odm'"):
         client.append_metadata("odm")  # type: ignore[arg-type]  # what is tested
 
 
@@ -119,7 +117,7 @@ async def test_drop_database() -> None:
     assert core.last.command == {"dropDatabase": 1, "comment": "c", "writeConcern": {"w": 2}}
     await client.drop_database(client.b)
     assert core.last.operation.database == "b"
-    with pytest.raises(TypeError, match="name=3"):
+    with pytest.raises(TypeError, match=r"name must be .*, not 3"):
         await client.drop_database(3)
 
 
@@ -177,15 +175,6 @@ class TestTopology:
         assert core.names == []
 
 
-@pytest.mark.parametrize("kind", [Core, FakeCore])
-def test_what_a_client_is_built_on(kind: type[Any]) -> None:
-    names = [name for name in vars(CoreLike) if not name.startswith("_")]
-    made = kind(AsyncMongoClient().options) if kind is Core else kind()
-    # Made by the first operation.
-    late = {"executor", "now", "scope_deadline"} if kind is Core else set()
-    assert [name for name in names if not hasattr(made, name) and name not in late] == []
-
-
 @pytest.mark.parametrize("option", ["tlsCAFile", "tlsCertificateKeyFile", "tlsCRLFile"])
 def test_files_are_looked_at_when_the_client_is_made(option: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{option} '/nowhere/at.all' cannot be used"):
@@ -202,7 +191,7 @@ async def test_what_has_connections_cannot_be_pickled(duplicate: Callable[[Any],
     # Half an event loop, and a warning from its end, were left behind.
     async with AsyncMongoClient() as client:
         for one in (client, client.app, client.app.things):
-            with pytest.raises(TypeError, match="make a client of your own in each process"):
+            with pytest.raises(TypeError, match="create a client in each process"):
                 duplicate(one)
 
 

@@ -136,5 +136,5 @@ def test_constants() -> None:
 
 
 def test_public_names_exist() -> None:
-    assert sorted(motorlite.__all__, key=str.casefold) == sorted(set(motorlite.__all__), key=str.casefold)
+    assert sorted(motorlite.__all__) == sorted(set(motorlite.__all__))
     assert [name for name in motorlite.__all__ if not hasattr(motorlite, name)] == []

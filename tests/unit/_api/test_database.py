@@ -97,9 +97,9 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "options", "message"),
         [
-            ([3], {}, "command=3 is wrong"),
-            (["x"], {"read_preference": "nearest"}, "read_preference='nearest' is wrong"),
-            (["x"], {"codec_options": 3}, "codec_options=3 is wrong"),
+            ([3], {}, "command must be .*, not 3"),
+            (["x"], {"read_preference": "nearest"}, "read_preference must be .*, not 'nearest'"),
+            (["x"], {"codec_options": 3}, "codec_options must be .*, not 3"),
             ([{}], {}, "must not be empty"),
         ],
     )
@@ -141,11 +141,11 @@ class TestCursorCommand:
         db, _ = app
         with pytest.raises(ConfigurationError, match="timeoutMS is not set"):
             db.cursor_command("find", timeoutMode="iteration")
-        with pytest.raises(TypeError, match="codec_options=3"):
+        with pytest.raises(TypeError, match=r"codec_options must be .*, not 3"):
             db.cursor_command("find", codec_options=3)  # type: ignore[call-overload]  # what is tested
-        with pytest.raises(TypeError, match="read_preference=3"):
+        with pytest.raises(TypeError, match=r"read_preference must be .*, not 3"):
             db.cursor_command("find", read_preference=3)  # type: ignore[call-overload]  # what is tested
-        with pytest.raises(ValueError, match="max_await_time_ms=-1"):
+        with pytest.raises(ValueError, match=r"max_await_time_ms must be .*, not -1"):
             db.cursor_command("find", max_await_time_ms=-1)
 
 
@@ -180,7 +180,7 @@ async def test_list_collections(app: App) -> None:
     await db.list_collections(maxTimeMS=5, timeoutMS=40, timeoutMode="iteration")
     assert core.last.command == {"listCollections": 1, "cursor": {}}
     assert not core.last.is_time_limited
-    with pytest.raises(TypeError, match="filter=3"):
+    with pytest.raises(TypeError, match=r"filter must be .*, not 3"):
         db.list_collections(filter=3)  # type: ignore[arg-type]  # what is tested
 
 
@@ -230,7 +230,7 @@ async def test_drop_collection(app: App) -> None:
     assert await db.drop_collection("x", comment="c") == {"ok": 1, "ns": "app.x"}
     assert core.last.command == {"drop": "x", "comment": "c"}
     assert await db.drop_collection(db.y) == {"ok": 0, "code": 26}
-    with pytest.raises(TypeError, match="name=3 is wrong"):
+    with pytest.raises(TypeError, match=r"name must be .*, not 3"):
         await db.drop_collection(3)  # type: ignore[arg-type]  # what is tested
 
 
@@ -256,7 +256,7 @@ async def test_dereference(app: App) -> None:
     assert (core.last.command["find"], core.last.command["filter"]) == ("x", {"_id": 3})
     with pytest.raises(ValueError, match="'app'"):
         await db.dereference(DBRef("x", 3, "other"))
-    with pytest.raises(TypeError, match="dbref=3"):
+    with pytest.raises(TypeError, match=r"dbref must be .*, not 3"):
         await db.dereference(3)  # type: ignore[arg-type]  # what is tested
 
 
@@ -294,7 +294,7 @@ class TestSettings:
     def test_wrong_values(self, option: str, value: Any, error: type[Exception]) -> None:
         db = fake_client()[0].app
         for make in (db.with_options, db.x.with_options):
-            with pytest.raises(error, match=f"{option}=.* is wrong[;:] allowed"):
+            with pytest.raises(error, match=f"{option} must be "):
                 make(**{option: value})
 
 
@@ -332,7 +332,7 @@ class TestNames:
             _ = db["a..b"]
         with pytest.raises(InvalidName):
             _ = db.client["a b"]
-        with pytest.raises(TypeError, match="database=3"):
+        with pytest.raises(TypeError, match=r"database must be .*, not 3"):
             AsyncCollection(3, "x")  # type: ignore[arg-type]  # what is tested
-        with pytest.raises(TypeError, match="client=3"):
+        with pytest.raises(TypeError, match=r"client must be .*, not 3"):
             AsyncDatabase(3, "x")  # type: ignore[arg-type]  # what is tested

@@ -77,7 +77,7 @@ async def test_times_only_move_forward() -> None:
 )
 async def test_wrong_times(method: str, value: Any, error: type[Exception]) -> None:
     session = fake_client()[0].start_session()
-    with pytest.raises(error, match="is wrong; allowed"):
+    with pytest.raises(error, match=r"must be .*, not "):
         getattr(session, method)(value)
 
 
@@ -91,9 +91,9 @@ async def test_wrong_sessions() -> None:
     await session.end_session()
     with pytest.raises(InvalidOperation, match="ended"):
         await things.insert_one({}, session=session)
-    with pytest.raises(TypeError, match="session='s' is wrong"):
+    with pytest.raises(TypeError, match=r"session must be .*, not 's'"):
         await things.insert_one({}, session="s")  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(TypeError, match="causal_consistency=1 is wrong"):
+    with pytest.raises(TypeError, match=r"causal_consistency must be .*, not 1"):
         client.start_session(1)  # type: ignore[arg-type]  # what is tested
     unacknowledged = things.with_options(write_concern=WriteConcern(w=0))
     with pytest.raises(ConfigurationError, match="w=0"):

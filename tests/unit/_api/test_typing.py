@@ -78,10 +78,10 @@ async def clients() -> None:
 
 
 async def sessions(client: AsyncMongoClient) -> None:
-    assert_type(await client.start_session(), AsyncClientSession)
+    assert_type(await client.start_session(), AsyncClientSession[AsyncMongoClient[Any]])
     async with client.start_session() as one, await client.start_session() as other:
-        assert_type(one, AsyncClientSession)
-        assert_type(other, AsyncClientSession)
+        assert_type(one, AsyncClientSession[AsyncMongoClient[Any]])
+        assert_type(other, AsyncClientSession[AsyncMongoClient[Any]])
 """
 EXPECTED = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# error")}
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from motorlite._base.progress import Progress
+from motorlite._execution.failure import Failure
 from motorlite._execution.operation import Command, Kind, Operation
 from motorlite.errors import AutoReconnect, OperationFailure, PyMongoError, ServerSelectionTimeoutError
 
 
-class Read(Operation):
+class Read(Operation[Any]):
     """A retryable read."""
 
     name = "read"
     kind = Kind.READ
     is_retryable = True
+
+    def parse(self, reply: dict[str, Any]) -> Any:
+        return reply
 
     def command(self, facts: Any) -> Command:
         return Command(self.name, {self.name: 1})
@@ -62,6 +67,13 @@ def network_error(*labels: str) -> AutoReconnect:
     for label in labels:
         error._add_error_label(label)
     return error
+
+
+def failed(error: PyMongoError, **facts: Any) -> Failure:
+    """The attempt that ended with `error`; a write concern error comes with a reply."""
+    progress = Progress.IN_FLIGHT if error.reached_server else Progress.NOT_SENT
+    known = {"progress": progress, "phase": error.phase, "labels": error.error_labels, "is_ordinary": True}
+    return Failure(error=error, **{**known, **facts})
 
 
 def unsent(*labels: str) -> PyMongoError:

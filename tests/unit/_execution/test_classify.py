@@ -25,7 +25,7 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.retry import OverloadRetry, RetryReason
-from tests.unit._execution.operations import network_error, other, read, server_error, unsent, write
+from tests.unit._execution.operations import failed, network_error, other, read, server_error, unsent, write
 
 DEFAULT = OverloadRetry()
 LATER = OverloadRetry.revision_2026_07()
@@ -69,16 +69,16 @@ def test_every_combination(policy: str, kind: str) -> None:
         for rule in BY_LABELS[policy, frozenset(labels)]:
             expected += ordinary if rule == "ordinary" else [rule]
         error = server_error(code, *labels, *([RETRYABLE_WRITE] if is_labelled else []))
-        rules = classify.rules(error, KINDS[kind](), POLICIES[policy], ordinary=applies)
+        rules = classify.rules(failed(error, is_ordinary=applies), KINDS[kind](), POLICIES[policy])
         assert rules == tuple(expected), (labels, is_labelled, code, applies)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_network_errors_obey_the_labels_first(kind: str) -> None:
     operation = KINDS[kind]()
-    assert classify.rules(network_error(OVERLOADED, RETRYABLE), operation, DEFAULT, ordinary=True) == (OVERLOAD,)
-    assert classify.rules(network_error(OVERLOADED), operation, DEFAULT, ordinary=True) == ()
-    assert classify.rules(network_error(RETRYABLE), operation, DEFAULT, ordinary=False) == (LABEL,)
+    assert classify.rules(failed(network_error(OVERLOADED, RETRYABLE)), operation, DEFAULT) == (OVERLOAD,)
+    assert classify.rules(failed(network_error(OVERLOADED)), operation, DEFAULT) == ()
+    assert classify.rules(failed(network_error(RETRYABLE), is_ordinary=False), operation, DEFAULT) == (LABEL,)
 
 
 ERRORS: list[tuple[PyMongoError, bool]] = [
@@ -99,7 +99,7 @@ ERRORS: list[tuple[PyMongoError, bool]] = [
 
 @pytest.mark.parametrize(("error", "expected"), ERRORS, ids=[type(row[0]).__name__ for row in ERRORS])
 def test_network_errors(error: PyMongoError, expected: bool) -> None:
-    assert classify.is_network_error(error) is expected
+    assert classify.is_retryable_network_error(error) is expected
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_network_errors(error: PyMongoError, expected: bool) -> None:
     ],
 )
 def test_which_errors_rules_about_retries_are_about(error: PyMongoError, expected: bool) -> None:
-    assert classify.is_candidate(error) is expected
+    assert classify.is_candidate(failed(error)) is expected
 
 
 def test_retryable_read_errors() -> None:
@@ -139,33 +139,29 @@ def test_retryable_read_errors() -> None:
 @pytest.mark.parametrize("wire_version", [0, 8, 9, 17])
 def test_the_driver_labels_write_errors_of_old_servers_and_networks(wire_version: int) -> None:
     for code in [*RETRYABLE_WRITE_CODES, 2, 134, 462]:
-        error = server_error(code)
-        classify.label_write_error(error, wire_version)
+        failure = failed(server_error(code), wire_version=wire_version)
         expected = code in RETRYABLE_WRITE_CODES and wire_version < 9
-        assert error.has_error_label(RETRYABLE_WRITE) is expected, code
+        assert classify.with_write_label(failure).has_label(RETRYABLE_WRITE) is expected, code
     for network, expected in ERRORS:
         error_class = type(network)
-        classify.label_write_error(network, wire_version)
         if error_class is NotPrimaryError:
             continue  # below
-        assert network.has_error_label(RETRYABLE_WRITE) is expected, error_class
+        failure = classify.with_write_label(failed(network, wire_version=wire_version))
+        assert failure.has_label(RETRYABLE_WRITE) is expected, error_class
 
 
 @pytest.mark.parametrize("reached", [False, True])
 def test_a_state_change_is_labelled_by_its_code(reached: bool) -> None:
     error = NotPrimaryError("x", {"code": 91})
     error.reached_server = reached
-    classify.label_write_error(error, 8)
-    assert error.has_error_label(RETRYABLE_WRITE) is reached
-    labelled = NotPrimaryError("x", {"code": 91, "errorLabels": [RETRYABLE_WRITE]})
-    classify.label_write_error(labelled, 17)
-    assert labelled.has_error_label(RETRYABLE_WRITE)
+    assert classify.with_write_label(failed(error, wire_version=8)).has_label(RETRYABLE_WRITE) is reached
+    labelled = failed(NotPrimaryError("x", {"code": 91, "errorLabels": [RETRYABLE_WRITE]}), wire_version=17)
+    assert classify.with_write_label(labelled).has_label(RETRYABLE_WRITE)
 
 
 def test_an_error_of_the_driver_itself_is_not_labelled() -> None:
     error = OperationFailure("no time left", 6)  # no reply: nothing was sent
-    classify.label_write_error(error, 8)
-    assert not error.error_labels
+    assert not classify.with_write_label(failed(error, wire_version=8)).labels
 
 
 def concern(code: int | None, *labels: str) -> dict[str, Any]:
@@ -223,6 +219,7 @@ NOTHING = "NoWritesPerformed"
     ],
 )
 def test_which_error_is_raised(errors: list[PyMongoError], read_raises: int, write_raises: int) -> None:
-    assert classify.to_raise(errors, read()) is errors[read_raises]
-    assert classify.to_raise(errors, write()) is errors[write_raises]
-    assert classify.to_raise(errors, other()) is errors[write_raises]
+    failures = [failed(error) for error in errors]
+    assert classify.to_raise(failures, read()) is failures[read_raises]
+    assert classify.to_raise(failures, write()) is failures[write_raises]
+    assert classify.to_raise(failures, other()) is failures[write_raises]

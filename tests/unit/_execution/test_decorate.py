@@ -10,13 +10,13 @@ from bson.binary import Binary
 from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
+from motorlite._base.deadline import NO_DEADLINE, Deadline
+from motorlite._base.values import ServerFacts
 from motorlite._execution import decorate
 from motorlite._execution.operation import TimeLimit
-from motorlite._execution.session import ServerSession, Session
-from motorlite.deadline import NO_DEADLINE, Deadline
+from motorlite._sessions.session import ServerSession, Session
 from motorlite.errors import ExecutionTimeout
 from motorlite.read_preferences import Nearest, ReadPreference
-from motorlite.values import ServerFacts
 from tests.unit._execution.operations import Read, read, write
 
 NOW = 50.0
@@ -67,7 +67,9 @@ def test_nothing_is_left(left: float, round_trip_time: float) -> None:
 @pytest.mark.parametrize("scope", [inf, NOW + 1])
 def test_where_it_is_left_out(scope: float) -> None:
     assert "maxTimeMS" not in limited(Deadline(NOW + 1, scope, 1), limit=TimeLimit.OMIT)
-    assert limited(Deadline(NOW + 1, scope, 1), own=7, limit=TimeLimit.OMIT)["maxTimeMS"] == 7
+    # A timeout replaces the caller's own limit there as well.
+    assert "maxTimeMS" not in limited(Deadline(NOW + 1, scope, 1), own=7, limit=TimeLimit.OMIT)
+    assert "maxTimeMS" not in limited(Deadline(is_set=True), own=7)
     # The way to the server does not matter: the client alone keeps the time.
     limited(Deadline(NOW + 0.1, scope, 1), round_trip_time=5, limit=TimeLimit.OMIT)
     for left in (0, -1):

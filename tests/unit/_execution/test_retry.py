@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._execution.operation import Kind
 from motorlite._execution.retry import Again, Raise, Retry, RetrySettings
-from motorlite._execution.token_bucket import TokenBucket
-from motorlite.deadline import NO_DEADLINE, Deadline
+from motorlite._overload.token_bucket import TokenBucket
 from motorlite.errors import NetworkTimeout, PyMongoError, ServerSelectionTimeoutError
 from motorlite.retry import OverloadRetry, RetryReason, RetryRefusal
-from tests.unit._execution.operations import network_error, other, overload, read, server_error, unsent, write
+from tests.unit._execution.operations import failed, network_error, other, overload, read, server_error, unsent, write
 
 if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
@@ -27,7 +27,7 @@ class Case:
 
     def __init__(
         self,
-        operation: Operation | None = None,
+        operation: Operation[Any] | None = None,
         *,
         policy: OverloadRetry | None = None,
         tokens: float | None = 10,
@@ -44,7 +44,8 @@ class Case:
         settings = RetrySettings(
             policy or OverloadRetry(), self.bucket, self.next_jitter, retry_reads=reads, retry_writes=writes
         )
-        self.retry = Retry(settings, operation or read())
+        self.settings, self.operation = settings, operation or read()
+        self.retry = Retry(settings, self.operation, NO_DEADLINE)
 
     def next_jitter(self) -> float:
         self.jitters += 1
@@ -56,7 +57,14 @@ class Case:
         return self.bucket.tokens
 
     def after(self, error: PyMongoError, deadline: Deadline = NO_DEADLINE, **arguments: Any) -> Again | Raise:
-        return self.retry.after(error, deadline, NOW, **{"ordinary": True, **arguments})
+        ordinary = arguments.pop("ordinary", True)
+        self.retry._deadline = deadline  # one deadline for each operation, but these tests try several
+        decision = self.retry.after(failed(error, is_ordinary=ordinary), NOW, **arguments)
+        if isinstance(decision, Raise):
+            # As the executor does.
+            self.retry.newest.annotate()
+            self.retry.describe(decision.failure.annotate())
+        return decision
 
     def again(self, error: PyMongoError, deadline: Deadline = NO_DEADLINE, **arguments: Any) -> Again:
         decision = self.after(error, deadline, **arguments)
@@ -363,8 +371,9 @@ def test_a_retry_that_is_not_made_costs_nothing(tokens: float) -> None:
     error = overload()
     case.again(error)
     decision = case.retry.gave_up()
+    case.retry.describe(error)
     assert case.tokens == tokens
-    assert (decision.error, decision.refusal) == (error, None)
+    assert (decision.failure.error, decision.refusal) == (error, None)
     assert (error.attempts, error.retry_reasons, error.retry_refusal) == (1, (), None)
 
 
@@ -558,7 +567,7 @@ def test_the_error_tells_what_was_tried() -> None:
     last = server_error()
     decision = case.after(last)
     assert isinstance(decision, Raise)
-    assert decision.error is last
+    assert decision.failure.error is last
     assert (decision.reason, decision.refusal) == (RetryReason.NONE, RetryRefusal.NOT_RETRYABLE)
     assert (decision.delay, decision.deprioritize) == (0, False)
     assert last.attempts == 4
@@ -633,7 +642,7 @@ def test_texts(first: Any, last: Any, settings: dict[str, Any], deadline: Deadli
     decision = case.after(last(), deadline, **arguments)
     assert isinstance(decision, Raise)
     # An OperationFailure adds what the server answered.
-    assert str(decision.error).partition(", full error")[0] == text
+    assert str(decision.failure.error).partition(", full error")[0] == text
 
 
 def test_an_earlier_error_tells_what_happened_to_the_retry() -> None:
@@ -644,15 +653,15 @@ def test_an_earlier_error_tells_what_happened_to_the_retry() -> None:
     last.phase = "selection"
     decision = case.after(last)
     assert isinstance(decision, Raise)
-    assert decision.error is first
+    assert decision.failure.error is first
     assert (first.attempts, first.retry_reasons, first.phase) == (2, ("overload",), "selection")
 
 
 def test_an_earlier_error_keeps_its_phase_when_the_newest_has_none() -> None:
     case = Case()
     first = overload()
-    case.again(first)
     first.phase = "reply"
+    case.again(first)
     decision = case.after(PyMongoError("before anything was sent"))
     assert isinstance(decision, Raise)
     assert first.phase == "reply"
@@ -665,7 +674,7 @@ def test_nothing_written_by_the_retry() -> None:
         case.again(errors[0])
         decision = case.after(errors[1])
         assert isinstance(decision, Raise)
-        assert decision.error is errors[raised]
+        assert decision.failure.error is errors[raised]
 
 
 def test_an_error_in_a_reply_that_says_ok() -> None:
@@ -688,7 +697,7 @@ def test_the_deadline_ended_what_was_out_of_time(phase: str, is_retry: bool) -> 
     decision = case.after(error, ordinary=False)
     assert isinstance(decision, Raise)
     assert (decision.reason, decision.refusal) == (RetryReason.NONE, RetryRefusal.DEADLINE)
-    assert (decision.error.attempts, decision.error.retry_refusal) == (1 + is_retry, "deadline")
+    assert (decision.failure.error.attempts, decision.failure.error.retry_refusal) == (1 + is_retry, "deadline")
 
 
 @pytest.mark.parametrize("make", [read, write, other])
@@ -697,7 +706,7 @@ def test_nothing_is_refused_where_no_rule_is_about_the_error(make: Any, error: P
     case = Case(make())
     decision = case.after(error)
     assert isinstance(decision, Raise)
-    assert (decision.error, decision.refusal) == (error, None)
+    assert (decision.failure.error, decision.refusal) == (error, None)
     assert (error.attempts, error.retry_refusal) == (1, None)
     # After a retry it is the answer to the question why there is not another.
     case = Case(make())

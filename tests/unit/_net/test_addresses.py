@@ -15,9 +15,9 @@ import pytest
 from motorlite._net import proxy as proxy_module
 from motorlite._net import socks5
 from motorlite._net.current import current_runtime
+from motorlite._options.options import ProxyOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProxyError, ProxyTimeout
-from motorlite.options import ProxyOptions
 from tests.support.peers import PATIENCE
 
 if TYPE_CHECKING:

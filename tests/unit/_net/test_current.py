@@ -13,9 +13,9 @@ import trio
 import uvloop
 from anyio.lowlevel import checkpoint
 
-from motorlite._net.asyncio_runtime import AsyncioRuntime
 from motorlite._net.current import current_runtime
-from motorlite._net.trio_runtime import TrioRuntime
+from motorlite._net.on_asyncio.runtime import AsyncioRuntime
+from motorlite._net.on_trio.runtime import TrioRuntime
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from motorlite.errors import (
 )
 
 if TYPE_CHECKING:
-    from motorlite.values import Address
+    from motorlite._base.values import Address
 
 ADDRESS: Address = ("example.com", 27017)
 

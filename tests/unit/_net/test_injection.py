@@ -15,18 +15,18 @@ from anyio.lowlevel import checkpoint
 
 from motorlite._net.current import current_runtime
 from motorlite._net.tls import make_context
+from motorlite._options.options import TLSOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import CertificateError, ProtocolError
-from motorlite.options import TLSOptions
-from motorlite.testing.certificates import Certificates, make_certificates
+from motorlite.testing.server.certificates import Certificates, make_certificates
 from tests.support.peers import PATIENCE, message, server_context
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator
 
+    from motorlite._base.values import Address
     from motorlite._net.runtime import FrameStream
-    from motorlite.values import Address
 
 pytestmark = pytest.mark.anyio
 

@@ -15,10 +15,10 @@ from anyio.lowlevel import checkpoint
 
 from motorlite._net.current import current_runtime
 from motorlite._net.tls import make_context
+from motorlite._options.options import ProxyOptions, TLSOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, CertificateError, NetworkTimeout, ProxyError, ProxyTimeout
-from motorlite.options import ProxyOptions, TLSOptions
-from motorlite.testing.certificates import Certificates, make_certificates
+from motorlite.testing.server.certificates import Certificates, make_certificates
 from tests.support.peers import PATIENCE, listening, message, server_context
 from tests.support.socks5_server import Socks5Server
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Iterator
 
+    from motorlite._base.values import Address
     from motorlite._net.runtime import FrameStream
-    from motorlite.values import Address
 
 pytestmark = pytest.mark.anyio
 
@@ -184,7 +184,7 @@ async def test_nothing_may_follow_the_reply(is_secured: bool, proxy: Socks5Serve
             await failure(
                 ("127.0.0.1", port),
                 proxy,
-                "did not connect: bytes followed its answer",
+                "did not connect: bytes followed its reply",
                 tls=trusting if is_secured else None,
             )
         proxy.trailing = b""
@@ -267,7 +267,7 @@ async def test_a_server_that_hangs_behind_the_proxy_is_no_matter_of_the_proxy(
     trusting = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
     async with listening("tcp") as (_, address):
         with pytest.raises(NetworkTimeout, match="not established in time") as caught:
-            await connect(address, proxy, trusting, seconds=0.2)
+            await connect(address, proxy, trusting, seconds=1.0)
     assert not isinstance(caught.value, ProxyError)
 
 

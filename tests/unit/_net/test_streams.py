@@ -14,7 +14,7 @@ import anyio.lowlevel
 import pytest
 
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError
-from motorlite.testing.certificates import Certificates, make_certificates
+from motorlite.testing.server.certificates import Certificates, make_certificates
 from tests.support.peers import PATIENCE, Link, SocketPeer, answer, message, open_link
 
 if TYPE_CHECKING:

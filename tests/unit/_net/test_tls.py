@@ -10,9 +10,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
 from motorlite._net.tls import make_context
+from motorlite._options.options import TLSOptions
 from motorlite.errors import CertificateError, ConfigurationError
-from motorlite.options import TLSOptions
-from motorlite.testing.certificates import Certificates, make_certificates
+from motorlite.testing.server.certificates import Certificates, make_certificates
 
 if TYPE_CHECKING:
     from pathlib import Path

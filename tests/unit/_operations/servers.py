@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from motorlite.values import ServerFacts
+from motorlite._base.values import ServerFacts
 
 if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
@@ -22,7 +22,7 @@ V7_0 = server(21)
 V8_0 = server(25)
 
 
-def sent(operation: Operation, facts: ServerFacts = V7_0) -> dict[str, Any]:
+def sent(operation: Operation[Any], facts: ServerFacts = V7_0) -> dict[str, Any]:
     """The command document; the name must come first and the document be a new one each time."""
     command = operation.command(facts)
     assert next(iter(command.document)) == command.name

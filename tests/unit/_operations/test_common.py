@@ -3,20 +3,22 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+from typing import Any
 
 import pytest
 
 import motorlite._operations
+from motorlite._base.wire_versions import release
 from motorlite._execution.operation import Kind, Operation
-from motorlite._operations.common import AdministrativeWrite, check_needs, release
-from motorlite._operations.single_write import SingleWrite
+from motorlite._operations.common import AdministrativeWrite, check_needs
+from motorlite._operations.writes.single_write import SingleWrite
 from motorlite.errors import ConfigurationError
 from tests.unit._operations.servers import V4_4, V5_0, server
 
 
 @pytest.mark.parametrize(
     ("wire_version", "expected"),
-    [(7, "older than 4.2"), (8, "4.2"), (9, "4.4"), (12, "4.4"), (13, "5.0"), (17, "6.0"), (99, "8.0")],
+    [(-1, "older than 2.4"), (7, "4.0"), (8, "4.2"), (9, "4.4"), (12, "4.4"), (13, "5.0"), (17, "6.0"), (99, "8.0")],
 )
 def test_release(wire_version: int, expected: str) -> None:
     assert release(wire_version) == expected
@@ -32,9 +34,9 @@ def test_needs() -> None:
     check_needs((), server(0))
 
 
-def operation_classes() -> list[type[Operation]]:
+def operation_classes() -> list[type[Operation[Any]]]:
     classes = set()
-    for module in pkgutil.iter_modules(motorlite._operations.__path__, "motorlite._operations."):
+    for module in pkgutil.walk_packages(motorlite._operations.__path__, "motorlite._operations."):
         for _, member in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(member, Operation) and member is not Operation:
                 classes.add(member)
@@ -42,7 +44,7 @@ def operation_classes() -> list[type[Operation]]:
 
 
 @pytest.mark.parametrize("operation", operation_classes(), ids=lambda operation: operation.__name__)
-def test_every_class_says_how_it_is_retried(operation: type[Operation]) -> None:
+def test_every_class_says_how_it_is_retried(operation: type[Operation[Any]]) -> None:
     _, found, text = (operation.__doc__ or "").partition("Retry: ")
     assert found, "the docstring has no line that begins with 'Retry: '"
     text = " ".join(text.split())
@@ -57,7 +59,7 @@ def test_every_class_says_how_it_is_retried(operation: type[Operation]) -> None:
 
 
 @pytest.mark.parametrize("operation", operation_classes(), ids=lambda operation: operation.__name__)
-def test_no_instance_has_a_dictionary(operation: type[Operation]) -> None:
+def test_no_instance_has_a_dictionary(operation: type[Operation[Any]]) -> None:
     assert "__slots__" in vars(operation)
 
 
@@ -77,6 +79,7 @@ def test_every_command_is_there() -> None:
         "dropIndexes",
         "dropSearchIndex",
         "endSessions",
+        "explain",
         "find",
         "findAndModify",
         "getMore",
@@ -85,6 +88,7 @@ def test_every_command_is_there() -> None:
         "listCollections",
         "listDatabases",
         "listIndexes",
+        "renameCollection",
         "update",
         "updateSearchIndex",
     }

@@ -77,3 +77,11 @@ def test_a_command_with_a_cursor() -> None:
 def test_a_reply_without_a_cursor() -> None:
     with pytest.raises(InvalidOperation, match="the reply to ping has no cursor"):
         RunCursorCommand("db", {"ping": 1}).parse({"ok": 1})
+
+
+def test_how_long_a_getmore_waits_is_no_limit() -> None:
+    """A timeout replaces limits, but not the time that the server waits for documents."""
+    get_more = {"getMore": 7, "collection": "coll"}
+    assert RunCommand("db", {**get_more, "maxTimeMS": 500}).time_limit is TimeLimit.AWAIT
+    assert RunCommand("db", get_more).time_limit is TimeLimit.SEND
+    assert RunCommand("db", {"hello": 1, "maxAwaitTimeMS": 500}).time_limit is TimeLimit.SEND

@@ -7,8 +7,8 @@ import asyncio
 import anyio
 import pytest
 
+from motorlite._base.deadline import Deadline
 from motorlite._pool.pace import Pace
-from motorlite.deadline import Deadline
 from motorlite.errors import NetworkTimeout, WaitQueueTimeoutError
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.pools import Waiting, pool_on, settle, slow, start

@@ -12,7 +12,7 @@ from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, Subject, answer, give_up
 
 if TYPE_CHECKING:
-    from motorlite._pool.connection import Connection
+    from motorlite._connection.connection import Connection
 
 # --- check-out ---
 

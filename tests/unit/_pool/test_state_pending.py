@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from motorlite._connection.purpose import Purpose
 from motorlite._pool.effects import Close, Drain, Interrupt
-from motorlite._pool.services import Purpose
 from motorlite._pool.state import MAX_PENDING
 from motorlite.errors import AutoReconnect
 from motorlite.monitoring import ConnectionClosedReason
 from tests.support.pool_state import Subject, answer
 
 if TYPE_CHECKING:
-    from motorlite._pool.connection import Connection
+    from motorlite._connection.connection import Connection
 
 
 def abandon(subject: Subject, connection: Connection, window: float = 1.0) -> None:

@@ -17,7 +17,7 @@ from motorlite.errors import AutoReconnect
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer
 
 if TYPE_CHECKING:
-    from motorlite._pool.connection import Connection
+    from motorlite._connection.connection import Connection
     from motorlite._pool.requests import Establishment
 
 

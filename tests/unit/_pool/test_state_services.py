@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bson import ObjectId
 
+from motorlite._connection.purpose import Purpose
 from motorlite._pool.effects import Close, Drain
-from motorlite._pool.services import Purpose
 from motorlite._pool.state import Phase
 from motorlite.monitoring import ConnectionClosedReason
 from tests.support.pool_state import Subject, answer
 
 if TYPE_CHECKING:
-    from motorlite._pool.connection import Connection
+    from motorlite._connection.connection import Connection
 
 ONE, OTHER = ObjectId(), ObjectId()
 STALE = ConnectionClosedReason.STALE

@@ -15,8 +15,8 @@ from motorlite._topology.eligibility import (
     servers_for_read,
     servers_for_write,
 )
-from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import ConfigurationError
+from motorlite.topology_description import TopologyType
 from tests.unit._topology.deployments import A, B, C, Preference, hello, primary, secondary
 
 if TYPE_CHECKING:

@@ -9,12 +9,13 @@ from motorlite._topology.error_handling import (
     NO_EFFECT,
     ErrorEffect,
     ErrorFacts,
-    is_network_error,
+    is_socket_error,
     is_state_change_error,
     on_check_error,
     on_error,
 )
-from motorlite._topology.server_description import ServerDescription, ServerType
+from motorlite._topology.server_description import ServerDescription
+from motorlite._wire.error_replies import error_from_reply, write_concern_error, write_error
 from motorlite.errors import (
     NOT_PRIMARY_CODES,
     SHUTDOWN_CODES,
@@ -29,10 +30,8 @@ from motorlite.errors import (
     PyMongoError,
     ServerSelectionTimeoutError,
     WaitQueueTimeoutError,
-    error_from_reply,
-    write_concern_error,
-    write_error,
 )
+from motorlite.topology_description import ServerType
 from tests.support.kept_errors import is_kept_copy
 from tests.unit._topology.deployments import A, primary
 
@@ -197,11 +196,11 @@ def test_state_change_errors_by_code_or_message(error: PyMongoError, expected: b
 
 
 def test_network_errors() -> None:
-    assert is_network_error(AutoReconnect("reset"))
-    assert is_network_error(NetworkTimeout("slow"))
-    assert not is_network_error(NotPrimaryError("not primary"))
-    assert not is_network_error(PoolClearedError("cleared"))
-    assert not is_network_error(command_error(1))
+    assert is_socket_error(AutoReconnect("reset"))
+    assert is_socket_error(NetworkTimeout("slow"))
+    assert not is_socket_error(NotPrimaryError("not primary"))
+    assert not is_socket_error(PoolClearedError("cleared"))
+    assert not is_socket_error(command_error(1))
 
 
 @pytest.mark.parametrize(

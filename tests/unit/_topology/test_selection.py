@@ -154,7 +154,7 @@ def test_failure_names_every_server_and_its_last_error() -> None:
     topology = replica_set().reset_server(A, AutoReconnect("connection refused"))
     assert describe_failure(topology, WRITABLE) == (
         "No server for a write: no server of the deployment can be reached (ReplicaSetNoPrimary 'rs'). "
-        "a:1 is Unknown: AutoReconnect: connection refused; b:1 is Unknown: it has not answered yet; "
+        "a:1 is Unknown: AutoReconnect: connection refused (server a:1); b:1 is Unknown: it has not answered yet; "
         "c:1 is Unknown: it has not answered yet"
     )
 
@@ -162,7 +162,7 @@ def test_failure_names_every_server_and_its_last_error() -> None:
 def test_failure_with_reachable_servers_names_their_kinds() -> None:
     topology = replica_set(primary(A), secondary(B, tags={"dc": "la"}))
     text = describe_failure(topology, Preference(NEAREST, ({"dc": "ny"},)))
-    assert "none of the servers that were found is suitable (ReplicaSetWithPrimary 'rs')" in text
+    assert "none of the known servers is suitable (ReplicaSetWithPrimary 'rs')" in text
     assert "a:1 is RSPrimary; b:1 is RSSecondary with tags {'dc': 'la'}; c:1 is Unknown" in text
 
 

@@ -8,10 +8,10 @@ import pytest
 from bson.objectid import ObjectId
 
 from motorlite._topology.eligibility import NEAREST, SECONDARY
-from motorlite._topology.server_description import ServerDescription, ServerType
+from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
-from motorlite._topology.topology_type import TopologyType
 from motorlite.errors import AutoReconnect
+from motorlite.topology_description import ServerType, TopologyType
 from tests.unit._topology.deployments import A, B, C, Preference, hello, primary, replica_set, secondary
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_failed_primary_is_not_deposed() -> None:
     old = replica_set(primary(A))
     new = old.reset_server(A, AutoReconnect("gone"))
     assert new.topology_type is TopologyType.ReplicaSetNoPrimary
-    assert str(new.server_descriptions()[A].error) == "gone"
+    assert str(new.server_descriptions()[A].error) == "gone (server a:1)"
     assert TopologyChange.between(old, new, A).deposed == ()
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from bson.objectid import ObjectId
 
-from motorlite._topology.server_description import ServerDescription, ServerType
-from motorlite._topology.topology_type import TopologyType
+from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.updates import Draft, update
+from motorlite.topology_description import ServerType, TopologyType
 from tests.unit._topology.deployments import A, B, hello, primary, secondary
 
 MEMBERS = ["a:1", "b:1"]

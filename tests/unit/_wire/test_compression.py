@@ -158,7 +158,7 @@ def test_cut_off_anywhere(compressor: Compressor) -> None:
 @pytest.mark.parametrize("rest", [b"\0", b"x" * 30, CONTENT], ids=["zero", "some", "much"])
 def test_bytes_behind_the_end(compressor: Compressor, rest: bytes) -> None:
     content = compressor.compress(memoryview(CONTENT)) + rest
-    refuse(wrapped(content, len(CONTENT), compressor.id), "has bytes behind its end|with snappy is damaged")
+    refuse(wrapped(content, len(CONTENT), compressor.id), "has bytes after its end|with snappy is damaged")
 
 
 @EACH_REAL

@@ -17,8 +17,8 @@ THEIRS = replace(OURS, arm="pymongo", succeeded=610, created=20)
 
 def test_the_table() -> None:
     assert render([OURS, THEIRS]).splitlines()[1:] == [
-        "anyio scope     20  motorlite        620                  93%                         1",
-        "anyio scope     20    pymongo        610                  91%                        20",
+        "anyio scope     20  motorlite        620          93%                         1",
+        "anyio scope     20    pymongo        610          91%                        20",
     ]
 
 
@@ -27,7 +27,7 @@ def test_the_table() -> None:
     [
         ({}, []),
         ({"succeeded": 609}, ["anyio scope, 20 tasks: 609 succeeded, pymongo: 610"]),
-        ({"elapsed": 2.4}, ["anyio scope, 20 tasks: 78% of what 10 connections can do"]),
+        ({"elapsed": 2.4}, ["anyio scope, 20 tasks: 78% of the capacity of 10 connections"]),
         ({"created": 11}, ["anyio scope, 20 tasks: 11 new connections per 1000 operations"]),
     ],
 )

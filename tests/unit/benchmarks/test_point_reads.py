@@ -100,6 +100,6 @@ def test_an_earlier_checkout_is_one_more_arm(log: list[Any], tmp_path: Path) -> 
 
 
 def test_what_is_no_checkout_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(argparse.ArgumentError, match="no checkout"):
+    with pytest.raises(argparse.ArgumentError, match="not a checkout"):
         arguments("--before", str(tmp_path))
     assert arguments("--before", str(ROOT)).before == ROOT

@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from motorlite.testing import FaultProxy
-from motorlite.testing.local_commands import wait_until
 from motorlite.testing.proxy import MEMBER_MARK
+from motorlite.testing.server.local_commands import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,3 @@
+"""Pure: types and checks of arguments."""
+
+from __future__ import annotations

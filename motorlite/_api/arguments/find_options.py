@@ -1,0 +1,151 @@
+"""Pure: query options: their types, their checks, and the resulting arguments of the operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from motorlite._api.constants import CursorType
+from motorlite._base import arguments
+from motorlite._base.arguments import WrongValue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.settings import Settings
+    from motorlite._api.typings import TimeoutMode
+    from motorlite.collation import CollationLike
+
+_CURSOR_TYPES = (CursorType.NON_TAILABLE, CursorType.TAILABLE, CursorType.TAILABLE_AWAIT)
+
+
+class QueryOptions(TypedDict, total=False):
+    """The options that `find` and `find_one` share.
+
+    Keys:
+        batch_size: Documents per batch; 0 lets the server choose.
+        sort: The order, as (field, direction) pairs or a mapping. A single field name sorts in ascending order.
+        hint: The index to use, by name or by keys.
+        collation: A Collation or its document.
+        max_time_ms: Time limit on the server, milliseconds; ignored if a timeout is set.
+        min, max: Inclusive lower and exclusive upper bound for the index in `hint`.
+        comment: Shown in the server's log and profile.
+        let: Variables for aggregation expressions.
+        allow_disk_use: Whether a sort may use temporary files (MongoDB 4.4 and later).
+        allow_partial_results: Whether to skip unavailable shards.
+        return_key: Return only the keys of the index.
+        show_record_id: Add the record id as `$recordId`.
+        session: The session to use.
+        timeoutMS: Time limit of the whole operation; 0 for no limit.
+    """
+
+    batch_size: int | None
+    no_cursor_timeout: bool | None
+    sort: arguments.Hint | None
+    allow_partial_results: bool | None
+    oplog_replay: bool | None
+    collation: CollationLike | None
+    hint: arguments.Hint | None
+    max_scan: int | None
+    max_time_ms: float | None
+    max: arguments.IndexKeys | None
+    min: arguments.IndexKeys | None
+    return_key: bool | None
+    show_record_id: bool | None
+    comment: Any
+    session: AsyncClientSession | None
+    allow_disk_use: bool | None
+    let: Mapping[str, Any] | None
+    timeoutMS: float | None
+
+
+class FindOneOptions(QueryOptions, total=False):
+    """The options of `find_one` besides filter and projection: `QueryOptions`, and the following.
+
+    Keys:
+        skip: The number of matches to skip.
+        limit: Has no effect.
+    """
+
+    skip: int | None
+    limit: int | None
+
+
+class FindOptions(QueryOptions, total=False):
+    """Further options of `find`: `QueryOptions`, and the following.
+
+    Keys:
+        no_cursor_timeout: Keep the cursor open on the server after ten minutes without use.
+        cursor_type: A `CursorType`.
+        max_await_time_ms: Time that the server waits for new documents (`CursorType.TAILABLE_AWAIT`).
+        timeoutMode: Whether the timeout limits the ``"cursorLifetime"`` or each ``"iteration"``.
+    """
+
+    cursor_type: int | None
+    max_await_time_ms: float | None
+    timeoutMode: TimeoutMode | None
+
+
+def sort_document(value: Any) -> dict[str, Any]:
+    """Return a sort in the command's form. A single field name sorts in ascending order."""
+    return arguments.index_document([value] if isinstance(value, str) else value)
+
+
+def find_sort(value: Any) -> dict[str, Any]:
+    """Return a sort for `find`, which may be empty as in PyMongo (object mappers pass ``[]``)."""
+    return sort_document(value) if value else {}
+
+
+def hint_value(value: Any) -> Any:
+    """Return an index hint, by name or by keys."""
+    return arguments.hint_value(value)
+
+
+def cursor_type(value: Any) -> int:
+    """Check a CursorType."""
+    if value not in _CURSOR_TYPES:
+        raise WrongValue("CursorType.NON_TAILABLE, TAILABLE or TAILABLE_AWAIT")
+    return int(value)
+
+
+# `session` and `timeoutMS` are checked where they are used.
+FIND_ONE_CHECKS: arguments.Checks = {
+    "skip": arguments.count,
+    "limit": arguments.integer,
+    "batch_size": arguments.count,
+    "no_cursor_timeout": arguments.boolean,
+    "sort": find_sort,
+    "allow_partial_results": arguments.boolean,
+    "oplog_replay": arguments.boolean,
+    "collation": arguments.collation_document,
+    "hint": hint_value,
+    "max_scan": arguments.count,
+    "max_time_ms": arguments.server_milliseconds,
+    "max": arguments.index_document,
+    "min": arguments.index_document,
+    "return_key": arguments.boolean,
+    "show_record_id": arguments.boolean,
+    "comment": arguments.anything,
+    "session": arguments.anything,
+    "allow_disk_use": arguments.boolean,
+    "let": arguments.mapping,
+    "timeoutMS": arguments.milliseconds,
+}
+
+FIND_CHECKS: arguments.Checks = {
+    **FIND_ONE_CHECKS,
+    "cursor_type": cursor_type,
+    "max_await_time_ms": arguments.server_milliseconds,
+    "timeoutMode": arguments.anything,
+}
+
+
+def find_arguments(settings: Settings, query: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of Find and FindOne, from checked options, excluding the cursor's."""
+    return {
+        "selector": settings.read_preference,
+        "read_preference": settings.read_preference,
+        "read_concern": settings.read_concern,
+        "codec_options": settings.codec_options,
+        **query,
+    }

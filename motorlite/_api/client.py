@@ -1,0 +1,308 @@
+"""Shell: the client's own operations and properties, except access to databases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
+from motorlite._api.arguments.names import database_name
+from motorlite._api.commands import UserCommand
+from motorlite._api.database import name_of
+from motorlite._api.lists import list_databases, names
+from motorlite._api.session import AsyncClientSession, SessionOptions
+from motorlite._api.settings import Configured, Settings
+from motorlite._api.typings import DocumentT
+from motorlite._base.arguments import checked, converted, seconds
+from motorlite._client.core import GRACE
+from motorlite._operations.schema.drop_database import DropDatabase
+from motorlite.driver_info import as_driver_info
+from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
+from motorlite.read_preferences import ReadPreference
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+    from motorlite._base.values import Address
+    from motorlite._client.core import Core
+    from motorlite._options.options import ClientOptions
+    from motorlite.driver_info import DriverInfo
+    from motorlite.read_preferences import ServerMode
+    from motorlite.stats import ClientStats
+    from motorlite.topology_description import TopologyDescription
+
+
+_WRITABLE = ("RSPrimary", "Standalone", "Mongos", "LoadBalancer")
+
+
+class ClientBase(Configured[DocumentT]):
+    """Life cycle, sessions, lists of databases, and the state of the deployment."""
+
+    __slots__ = ("_options",)
+
+    def __init__(self, core: Core, options: ClientOptions) -> None:
+        timeout = options.timeout
+        settings = Settings(
+            options.codec_options,
+            options.read_preference,
+            options.write_concern,
+            options.read_concern,
+            float("inf") if timeout == 0 else timeout,
+        )
+        super().__init__(core, settings)
+        self._options = options
+
+    @property
+    def options(self) -> ClientOptions:
+        """The configuration of the client. Includes DNS options of ``mongodb+srv://`` after the first operation."""
+        return self._core.options
+
+    # --- life cycle ---
+
+    async def aconnect(self, timeoutMS: float | None = None) -> None:
+        """Start discovery now instead of at the first operation, and wait for a readable server.
+
+        Sends no command, so missing permissions show at the first operation.
+
+        Args:
+            timeoutMS: The longest wait, if shorter than `serverSelectionTimeoutMS`; 0 for no limit.
+
+        Raises:
+            ServerSelectionTimeoutError: No server was found in time.
+            ConfigurationError: The deployment is unusable, or it has no SRV records.
+        """
+        call = self._begin(None, timeoutMS)
+        await self._core.connect(call.deadline)
+
+    async def close(self, grace: float = GRACE) -> None:
+        """End the server sessions, close all connections and stop all background work, permanently.
+
+        New operations are refused from now on. Operations that wait for a server, for a connection or for their next
+        attempt end at once with InvalidOperation. Operations that wait for a reply may finish within `grace`. Then
+        their connections close and they raise AutoReconnect: the server may or may not have executed them.
+
+        If another task is already closing the client, this call waits for that task, for `grace` at most.
+
+        Args:
+            grace: Seconds to wait for operations in flight; 0 ends them at once.
+
+        Raises:
+            TypeError, ValueError: `grace` is not a number, or it is negative.
+
+        Retries: none; errors of endSessions are ignored.
+        """
+        await self._core.close(converted("grace", grace, seconds))
+
+    aclose = close
+
+    async def __aenter__(self) -> Self:
+        # The first operation raises the errors in the connection string.
+        if not self._core.options.refusals:
+            self._core.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def stats(self) -> ClientStats:
+        """Return a snapshot of pools, queues, the retry budget, retries by reason and round-trip times."""
+        return self._core.stats()
+
+    def start_session(self, causal_consistency: bool | None = None) -> AsyncClientSession[Self]:
+        """Start a session. This is free until the session's first operation.
+
+        ``async with client.start_session()``, ``async with await client.start_session()`` and ``await
+        client.start_session()`` all return the session. Without ``async with``, call `end_session`.
+
+        Args:
+            causal_consistency: Whether reads observe the session's earlier operations; True by default.
+
+        Raises:
+            TypeError: `causal_consistency` is not True, False or None.
+
+        Source: driver sessions and causal consistency specifications.
+        """
+        return AsyncClientSession(self, self._core, SessionOptions(causal_consistency))
+
+    def append_metadata(self, driver_info: DriverInfo) -> None:
+        """Add a library on top of motorlite to the server's log, in addition to those already named.
+
+        Applies to future connections. Open connections are unchanged, and none is opened or closed. Naming the same
+        library twice has no effect.
+
+        Args:
+            driver_info: The library's name, version and platform. Client metadata is cut off at 512 bytes, because
+                the server would refuse more.
+
+        Raises:
+            TypeError: `driver_info` is not a DriverInfo.
+
+        Source: handshake specification.
+        """
+        self._core.append_metadata(converted("driver_info", driver_info, as_driver_info))
+
+    # --- operations ---
+
+    async def server_info(
+        self, session: AsyncClientSession | None = None, timeoutMS: float | None = None
+    ) -> dict[str, Any]:
+        """Return the server's reply to buildInfo.
+
+        Args:
+            session: The session to use.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+        """
+        call = self._begin(session, timeoutMS)
+        return dict(await UserCommand("admin", {"buildInfo": 1}).execute(self._core, call))
+
+    def list_databases(
+        self,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[ListDatabasesOptions],
+    ) -> AsyncCommandCursor[dict[str, Any]]:
+        """List the databases, as a cursor.
+
+        Args:
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `ListDatabasesOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+
+        Source: enumerating databases specification.
+        """
+        given = checked("list_databases", options, LIST_DATABASES_CHECKS)
+        return list_databases(self._core, self._settings, session, comment, given)
+
+    async def list_database_names(
+        self,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> list[str]:
+        """Return the names of the databases.
+
+        Args:
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+
+        Source: enumerating databases specification.
+        """
+        cursor = self.list_databases(session, comment, nameOnly=True, timeoutMS=timeoutMS)
+        return await names(cursor)
+
+    async def drop_database(
+        self,
+        name_or_database: Any,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> None:
+        """Drop a database. A missing database is not an error.
+
+        Args:
+            name_or_database: The database or its name.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError: `name_or_database` is neither a database nor a name.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+        """
+        name = database_name(name_of(name_or_database))
+        write_concern = self._settings.write_concern
+        call = self._begin(session, timeoutMS, write_concern.acknowledged)
+        operation = DropDatabase(name, write_concern=write_concern, comment=comment)
+        await self._core.executor.execute(operation, call)
+
+    # --- state of the deployment ---
+
+    @property
+    def topology_description(self) -> TopologyDescription:
+        """The current description of the deployment; empty before the first operation."""
+        return self._core.topology_description
+
+    @property
+    def nodes(self) -> frozenset[Address]:
+        """The addresses of the servers that are currently known to be available."""
+        return frozenset(server.address for server in self.topology_description.known_servers)
+
+    @property
+    async def address(self) -> Address | None:
+        """The address of the single server that the client uses. Connects if necessary, as `primary` does.
+
+        Raises:
+            InvalidOperation: There is no single server: the deployment is a cluster with several routers.
+        """
+        topology = await self._known_topology(ReadPreference.PRIMARY)
+        if topology.topology_type_name == "Sharded" and len(topology.known_servers) > 1:
+            raise InvalidOperation("the deployment has several mongos servers; use nodes instead")
+        if topology.topology_type_name.startswith("ReplicaSet"):
+            return await self.primary
+        return next((server.address for server in topology.known_servers), None)
+
+    @property
+    async def primary(self) -> Address | None:
+        """The address of the replica set's primary, or None if none is known.
+
+        Connects if necessary. It then waits for the primary until `serverSelectionTimeoutMS`, because another member
+        may answer first.
+        """
+        return next(iter(await self._addresses("RSPrimary", ReadPreference.PRIMARY)), None)
+
+    @property
+    async def secondaries(self) -> set[Address]:
+        """The addresses of the known secondaries of the replica set. Connects if necessary."""
+        return await self._addresses("RSSecondary")
+
+    @property
+    async def arbiters(self) -> set[Address]:
+        """The addresses of the known arbiters of the replica set. Connects if necessary."""
+        return await self._addresses("RSArbiter")
+
+    @property
+    async def is_primary(self) -> bool:
+        """Whether a writable server is known. Connects if necessary, as `primary` does."""
+        # Not has_writable_server(): with a direct connection, that also accepts a secondary for writes.
+        servers = (await self._known_topology(ReadPreference.PRIMARY)).known_servers
+        return any(server.server_type_name in _WRITABLE for server in servers)
+
+    @property
+    async def is_mongos(self) -> bool:
+        """Whether the deployment is a sharded cluster. Connects if necessary."""
+        return (await self._known_topology()).topology_type_name == "Sharded"
+
+    async def _known_topology(self, wanted: ServerMode = ReadPreference.NEAREST) -> TopologyDescription:
+        """Return the deployment's description. If no server is known yet, wait for a `wanted` server first."""
+        if not self.topology_description.known_servers:
+            call = self._begin(None, None)
+            try:
+                await self._core.connect(call.deadline, wanted)
+            except ServerSelectionTimeoutError:
+                if not self.topology_description.known_servers:
+                    raise
+        return self.topology_description
+
+    async def _addresses(self, server_type: str, wanted: ServerMode = ReadPreference.NEAREST) -> set[Address]:
+        servers = (await self._known_topology(wanted)).known_servers
+        return {server.address for server in servers if server.server_type_name == server_type}

@@ -1,0 +1,119 @@
+"""Shell: the batch loop of bulk writes. All commands share one deadline, one operation id and one session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from motorlite._execution.call import Call
+from motorlite._operations.writes.bulk_batch import BATCHES
+from motorlite._operations.writes.bulk_merge import is_long, merge
+from motorlite._operations.writes.bulk_result import BulkResult
+from motorlite._operations.writes.slices import ITEMS, release
+from motorlite._sessions.session import Session
+from motorlite.results import BulkWriteResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from motorlite._api.settings import Settings
+    from motorlite._api.turns import Turns
+    from motorlite._client.core import Core
+    from motorlite._operations.writes.bulk_batch import BulkBatch
+    from motorlite._operations.writes.bulk_runs import Run
+
+
+class BulkWrite:
+    """The state shared by all batches of a bulk write.
+
+    `options` are the command's options: `bypass_document_validation`, `let`, `comment`.
+    """
+
+    __slots__ = (
+        "_core",
+        "_is_ordered",
+        "_names",
+        "_options",
+        "_settings",
+        "_turns",
+    )
+
+    def __init__(
+        self,
+        core: Core,
+        settings: Settings,
+        names: tuple[str, str],
+        turns: Turns,
+        *,
+        is_ordered: bool,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._core = core
+        self._settings = settings
+        # The names of the database and the collection.
+        self._names = names
+        self._turns = turns
+        self._is_ordered = is_ordered
+        self._options = options
+
+    async def execute(self, runs: Sequence[Run], call: Call) -> dict[str, Any] | None:
+        """Send all batches. An ordered bulk write stops at its first error.
+
+        Returns:
+            The merged results of the batches, or None for an unacknowledged write.
+
+        Raises:
+            BulkWriteError: A write failed, or its write concern was not satisfied.
+            Exception: A command failed as a whole, or could not be encoded; `partial_result` describes the writes
+                before it.
+        """
+        result = BulkResult(ordered=self._is_ordered)
+        # One implicit session serves all batches. The first batch acquires its server session.
+        # Unacknowledged writes have no session (driver sessions specification).
+        is_acknowledged = self._settings.write_concern.acknowledged
+        implicit = Session(is_implicit=True) if call.session is None and is_acknowledged else None
+        # One deadline and one operation id for all commands.
+        call = Call(call.session or implicit, call.deadline, self._core.new_operation_id())
+        try:
+            for run in runs:
+                await self._execute_run(run, result, call)
+                if not result.can_continue:
+                    break
+            for run in runs:
+                if len(run.statements) > ITEMS:
+                    await self._turns.compute(release(run.statements), is_limited=False)
+        except Exception as failure:
+            # Not only driver errors: bson may refuse a document of a later batch after other documents were written.
+            if is_acknowledged:
+                vars(failure)["partial_result"] = BulkWriteResult(result.details, True)
+            raise
+        finally:
+            if implicit is not None and implicit.server_session is not None:
+                self._core.executor.release(implicit)
+        if result.error is not None:
+            raise result.error
+        return result.details if is_acknowledged else None
+
+    async def _execute_run(self, run: Run, result: BulkResult, call: Call) -> None:
+        start = 0
+        while start < len(run.statements) and result.can_continue:
+            batch = BATCHES[run.kind](
+                *self._names,
+                run,
+                start,
+                ordered=self._is_ordered,
+                codec_options=self._settings.codec_options,
+                write_concern=self._settings.write_concern,
+                **self._options,
+            )
+            await self._turns.compute(batch.prepare())
+            reply = await self._execute_batch(batch, call)
+            self._turns.restart()
+            if reply is not None:
+                if is_long(reply):
+                    await self._turns.compute(merge(result, run, start, reply), is_limited=False)
+                else:
+                    result.merge(run, start, reply)
+            start += batch.count
+
+    async def _execute_batch(self, batch: BulkBatch, call: Call) -> Mapping[str, Any] | None:
+        return await self._core.executor.execute(batch, call)

@@ -1,0 +1,260 @@
+"""Shell: a collection's read methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack
+
+from motorlite._api.arguments import method_options
+from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
+from motorlite._api.collection.base import CollectionBase
+from motorlite._api.cursors.aggregation import aggregation
+from motorlite._api.cursors.cursor import AsyncCursor
+from motorlite._api.limits import deadline
+from motorlite._api.typings import DocumentT
+from motorlite._base import arguments
+from motorlite._base.arguments import fields_document, hint_value
+from motorlite._execution.call import Call
+from motorlite._operations.reads.aggregate import CountDocuments, count_pipeline
+from motorlite._operations.reads.count import Count
+from motorlite._operations.reads.distinct import Distinct
+from motorlite._operations.reads.find import FindOne
+
+if TYPE_CHECKING:
+    from motorlite._api.arguments.find_options import FindOneOptions, FindOptions
+    from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.typings import Filter, Projection
+    from motorlite._base.arguments import Hint, Pipeline
+
+
+class CollectionReads(CollectionBase[DocumentT]):
+    """find, aggregate, distinct and the counts."""
+
+    __slots__ = ()
+
+    def find(
+        self,
+        filter: Filter | None = None,
+        projection: Projection | None = None,
+        skip: int = 0,
+        limit: int = 0,
+        **options: Unpack[FindOptions],
+    ) -> AsyncCursor[DocumentT]:
+        """Query documents. Returns a cursor, which runs the query at its first step.
+
+        Args:
+            filter: A query; None matches everything.
+            projection: The fields to return: a mapping, or names to include.
+            skip: The number of matches to skip.
+            limit: The maximum number of documents; 0 for all, negative for a single batch.
+            options: See `FindOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            ConfigurationError: `timeoutMode` conflicts with the other arguments.
+
+        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
+        (retryable read); getMore for overload errors only.
+
+        Source: find, getMore and killCursors specification; CRUD specification.
+        """
+        given: dict[str, Any] = {**options}
+        if skip:
+            given["skip"] = skip
+        if limit:
+            given["limit"] = limit
+        return AsyncCursor(self, self._core, self._settings, self._names, filter, projection, given)
+
+    async def find_one(
+        self,
+        filter: Any = None,
+        projection: Projection | None = None,
+        **options: Unpack[FindOneOptions],
+    ) -> DocumentT | None:
+        """Return the first matching document, or None.
+
+        Args:
+            filter: A query, or the value of `_id`; None matches everything.
+            projection: The fields to return: a mapping, or names to include.
+            options: See `FindOneOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+
+        Source: CRUD specification.
+        """
+        if options or projection is not None:
+            return await self._find_one(filter, projection, {**options})
+        core = self._core
+        core.enter()
+        settings = self._settings
+        preference = settings.read_preference
+        operation: FindOne[DocumentT] = FindOne(
+            self._database_name,
+            self._name,
+            filter if type(filter) is dict else _filter(filter),
+            selector=preference,
+            read_preference=preference,
+            codec_options=settings.codec_options,
+            read_concern=settings.read_concern,
+        )
+        return await core.executor.execute(operation, Call(None, deadline(core, settings.timeout)))
+
+    async def _find_one(self, filter: Any, projection: Projection | None, options: dict[str, Any]) -> DocumentT | None:
+        query = arguments.checked("find_one", options, FIND_ONE_CHECKS)
+        call = self._begin(query.pop("session", None), query.pop("timeoutMS", None))
+        operation: FindOne[DocumentT] = FindOne(
+            *self._names,
+            _filter(filter),
+            projection=None if projection is None else fields_document(projection),
+            **find_arguments(self._settings, query),
+        )
+        return await self._core.executor.execute(operation, call)
+
+    def aggregate(
+        self,
+        pipeline: Pipeline,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Unpack[method_options.AggregateOptions],
+    ) -> AsyncCommandCursor[DocumentT]:
+        """Run an aggregation pipeline. Returns a cursor, which runs the pipeline at its first step.
+
+        This also applies to a pipeline with $out or $merge: ``await`` the cursor to run it.
+
+        Args:
+            pipeline: The stages.
+            session: The session to use.
+            let: Variables for the pipeline.
+            comment: Shown in the server's log and profile.
+            options: See `AggregateOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            ConfigurationError: `timeoutMode` conflicts with the other arguments.
+
+        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
+        a network error or a failover (retryable read); getMore for overload errors only.
+
+        Source: CRUD specification.
+        """
+        given = arguments.checked("aggregate", options, method_options.AGGREGATE_CHECKS)
+        if let is not None:
+            given["let"] = arguments.converted("let", let, arguments.mapping)
+        if comment is not None:
+            given["comment"] = comment
+        return aggregation(self._core, self._settings, self._names, pipeline, session, given)
+
+    async def distinct(
+        self,
+        key: str,
+        filter: Filter | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        hint: Hint | None = None,
+        **options: Unpack[method_options.DistinctOptions],
+    ) -> list[Any]:
+        """Return the distinct values of a field.
+
+        Args:
+            key: The name of the field.
+            filter: The documents to consider; None for all.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            hint: The index to use (MongoDB 7.1 and later).
+            options: See `DistinctOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+
+        Source: CRUD specification.
+        """
+        arguments.converted("key", key, arguments.text)
+        if filter is not None:
+            arguments.converted("filter", filter, arguments.mapping)
+        given = arguments.checked("distinct", options, method_options.DISTINCT_CHECKS)
+        call = self._begin(session, given.pop("timeoutMS", None))
+        operation = Distinct(
+            *self._names,
+            key,
+            filter,
+            comment=comment,
+            hint=hint_value(hint),
+            **self._read_arguments(given),
+        )
+        return await self._core.executor.execute(operation, call)
+
+    async def count_documents(
+        self,
+        filter: Filter,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[method_options.CountOptions],
+    ) -> int:
+        """Count the matching documents, one by one or in an index.
+
+        Args:
+            filter: A query; it cannot use $where, $near and $nearSphere.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `CountOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+
+        Source: CRUD specification.
+        """
+        arguments.converted("filter", filter, arguments.mapping)
+        given = arguments.checked("count_documents", options, method_options.COUNT_CHECKS)
+        call = self._begin(session, given.pop("timeoutMS", None))
+        pipeline = count_pipeline(filter, given.pop("skip", 0), given.pop("limit", 0))
+        operation = CountDocuments(*self._names, pipeline, comment=comment, **self._read_arguments(given))
+        return await self._core.executor.execute(operation, call)
+
+    async def estimated_document_count(
+        self,
+        comment: Any = None,
+        **options: Unpack[method_options.EstimateOptions],
+    ) -> int:
+        """Return the number of documents from the collection's metadata. It may be wrong after a crash.
+
+        Args:
+            comment: Shown in the server's log and profile.
+            options: See `EstimateOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+
+        Source: CRUD specification.
+        """
+        given = arguments.checked("estimated_document_count", options, method_options.ESTIMATE_CHECKS)
+        call = self._begin(given.pop("session", None), given.pop("timeoutMS", None))
+        operation = Count(*self._names, comment=comment, **self._read_arguments(given))
+        return await self._core.executor.execute(operation, call)
+
+    def _read_arguments(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Combine `given` and the settings into keyword arguments of a read operation."""
+        if "maxTimeMS" in given:
+            given["max_time_ms"] = given.pop("maxTimeMS")
+        return find_arguments(self._settings, given)
+
+
+def _filter(filter: Any) -> Any:
+    """Return the query of `find_one`: anything but a mapping is the value of an `_id`."""
+    if filter is None:
+        return {}
+    return filter if isinstance(filter, Mapping) else {"_id": filter}

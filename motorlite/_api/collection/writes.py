@@ -1,0 +1,488 @@
+"""Shell: a collection's write methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
+
+from motorlite._api.collection.base import CollectionBase
+from motorlite._api.collection.bulk import BulkWrite
+from motorlite._api.limits import deadline
+from motorlite._api.session import state_of
+from motorlite._api.turns import Turns
+from motorlite._api.typings import DocumentT
+from motorlite._base.arguments import boolean, check_document, collation_document, converted, hint_value, mapping, wrong
+from motorlite._execution.call import Call
+from motorlite._operations.writes.bulk_runs import insert_run, ordered_runs, unordered_runs
+from motorlite._operations.writes.delete import Delete
+from motorlite._operations.writes.insert import Insert
+from motorlite._operations.writes.slices import ITEMS, release
+from motorlite._operations.writes.statements import delete_statement, replace_statement, update_statement
+from motorlite._operations.writes.update import Update
+from motorlite.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.typings import Filter
+    from motorlite._base.arguments import Hint, Pipeline
+    from motorlite._operations.writes.bulk_runs import Run
+    from motorlite._operations.writes.slices import Slices
+    from motorlite.collation import CollationLike
+    from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+
+
+class CollectionWrites(CollectionBase[DocumentT]):
+    """insert, update, replace, delete and bulk_write."""
+
+    __slots__ = ()
+
+    async def insert_one(
+        self,
+        document: DocumentT | RawBSONDocument,
+        bypass_document_validation: bool | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> InsertOneResult:
+        """Insert a document.
+
+        Args:
+            document: The document. Gets an `_id` if it has none (except a RawBSONDocument).
+            bypass_document_validation: Insert it even if the collection's validator would reject it.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError: `document` is not a mutable mapping.
+            DuplicateKeyError: A document with the same unique key exists.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+
+        Source: CRUD specification.
+        """
+        if type(document) is not dict:
+            check_document("document", document)
+        inserted_id = _identify(document)
+        core = self._core
+        core.enter()
+        settings = self._settings
+        write_concern = settings.write_concern
+        operation = Insert(
+            self._database_name,
+            self._name,
+            _id_first(document),
+            codec_options=settings.codec_options,
+            write_concern=write_concern,
+            bypass_document_validation=bypass_document_validation,
+            comment=comment,
+        )
+        state = None if session is None else state_of(session, core, write_concern.acknowledged)
+        await core.executor.execute(operation, Call(state, deadline(core, settings.timeout, timeoutMS)))
+        return InsertOneResult(inserted_id, write_concern.acknowledged)
+
+    async def insert_many(
+        self,
+        documents: Iterable[DocumentT | RawBSONDocument],
+        ordered: bool = True,
+        bypass_document_validation: bool | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> InsertManyResult:
+        """Insert documents, in as many commands as the server's limits require.
+
+        Args:
+            documents: The documents. Those without an `_id` get one (except a RawBSONDocument).
+            ordered: Stop at the first error; otherwise try all.
+            bypass_document_validation: Insert them even if the collection's validator would reject them.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of all commands together; 0 for no limit.
+
+        Raises:
+            TypeError: `documents` is not an iterable of mutable mappings.
+            InvalidOperation: There are no documents.
+            BulkWriteError: Some documents could not be inserted; `details` lists them.
+            PyMongoError: A command failed as a whole; `partial_result` describes the writes before it.
+            bson.errors.InvalidDocument, OverflowError, ...: bson's error for a value that it cannot encode, also with
+                a `partial_result`.
+
+        Retries: each command for overload errors (up to 5, with backoff), and network errors and failovers
+        once (retryable write).
+
+        Source: CRUD specification.
+        """
+        if isinstance(documents, dict | str | bytes):
+            raise TypeError(wrong("documents", documents, "a list of documents"))
+        converted("ordered", ordered, boolean)
+        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
+        turns = Turns(self._core, call.deadline)
+        taken = documents if isinstance(documents, Iterator) else iter(list(documents))
+        # Freeing the last references takes long, so the documents in `found` are released in slices.
+        del documents
+        found, inserted_ids = list[Any](), list[Any]()
+        await turns.compute(_take(taken, found, inserted_ids))
+        options = {"bypass_document_validation": bypass_document_validation, "comment": comment}
+        details = await self._execute_runs([insert_run(found)], ordered, call, turns, options)
+        return InsertManyResult(inserted_ids, details is not None)
+
+    async def bulk_write(
+        self,
+        requests: Sequence[
+            InsertOne[DocumentT] | UpdateOne | UpdateMany | ReplaceOne[DocumentT] | DeleteOne | DeleteMany
+        ],
+        ordered: bool = True,
+        bypass_document_validation: bool | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        let: Mapping[str, Any] | None = None,
+        timeoutMS: float | None = None,
+    ) -> BulkWriteResult:
+        """Execute write requests, in as few commands as their order and the server's limits allow.
+
+        Args:
+            requests: InsertOne, UpdateOne, UpdateMany, ReplaceOne, DeleteOne and DeleteMany (PyMongo's are accepted).
+            ordered: Execute them in order and stop at the first error; otherwise try all, in any order.
+            bypass_document_validation: Write documents that the collection's validator would reject.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            let: Variables for aggregation expressions in filters and updates (MongoDB 5.0 and later).
+            timeoutMS: Time limit of all commands together; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: A request is wrong.
+            InvalidOperation: There are no requests.
+            BulkWriteError: Some requests failed; `details` has counts, and errors by the index of the request.
+            PyMongoError: A command failed as a whole; `partial_result` says what was written before it.
+            bson.errors.InvalidDocument, OverflowError, ...: What bson raises for a value that it cannot encode, with a
+                `partial_result` as well.
+
+        Retries: each command for overload errors (up to 5, with backoff), and once after a network error or a
+        failover (retryable write) unless it has an UpdateMany or a DeleteMany, which may affect several
+        documents.
+
+        Source: CRUD specification.
+        """
+        converted("ordered", ordered, boolean)
+        if let is not None:
+            converted("let", let, mapping)
+        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
+        turns = Turns(self._core, call.deadline)
+        requests = list(requests)
+        runs = await turns.compute(ordered_runs(requests) if ordered else unordered_runs(requests))
+        if len(requests) > ITEMS:
+            await turns.compute(release(requests))
+        for run in runs:
+            if run.kind == "insert":
+                await turns.compute(_take(iter(run.statements), [], []))
+        options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
+        details = await self._execute_runs(runs, ordered, call, turns, options)
+        return BulkWriteResult(details or {}, details is not None)
+
+    async def _execute_runs(
+        self,
+        runs: Sequence[Run],
+        ordered: bool,
+        call: Call,
+        turns: Turns,
+        options: Mapping[str, Any],
+    ) -> dict[str, Any] | None:
+        bulk = BulkWrite(self._core, self._settings, self._names, turns, is_ordered=ordered, options=options)
+        return await bulk.execute(runs, call)
+
+    async def update_one(
+        self,
+        filter: Filter,
+        update: Mapping[str, Any] | Pipeline,
+        upsert: bool = False,
+        bypass_document_validation: bool | None = None,
+        collation: CollationLike | None = None,
+        array_filters: Sequence[Mapping[str, Any]] | None = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        sort: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> UpdateResult:
+        """Update the first matching document.
+
+        Args:
+            filter: A query.
+            update: Update operators, or a list of stages.
+            upsert: Insert a document if none matches.
+            bypass_document_validation: Write a document that the collection's validator would reject.
+            collation: A Collation or its document.
+            array_filters: Filters that select the array elements to update.
+            hint: The index to use, by name or by keys.
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            sort: The order that determines the first match (MongoDB 8.0 and later).
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+
+        Source: CRUD specification.
+        """
+        statement = update_statement(
+            filter,
+            update,
+            upsert=converted("upsert", upsert, boolean),
+            collation=collation_document(collation),
+            array_filters=array_filters,
+            hint=hint_value(hint),
+            sort=sort,
+        )
+        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
+
+    async def update_many(
+        self,
+        filter: Filter,
+        update: Mapping[str, Any] | Pipeline,
+        upsert: bool = False,
+        array_filters: Sequence[Mapping[str, Any]] | None = None,
+        bypass_document_validation: bool | None = None,
+        collation: CollationLike | None = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> UpdateResult:
+        """Update all matching documents.
+
+        Args:
+            filter: A query.
+            update: Update operators, or a list of stages.
+            upsert: Insert a document if none matches.
+            array_filters: Filters that select the array elements to update.
+            bypass_document_validation: Write documents that the collection's validator would reject.
+            collation: A Collation or its document.
+            hint: The index to use, by name or by keys.
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect
+        several documents.
+
+        Source: CRUD specification.
+        """
+        statement = update_statement(
+            filter,
+            update,
+            multi=True,
+            upsert=converted("upsert", upsert, boolean),
+            collation=collation_document(collation),
+            array_filters=array_filters,
+            hint=hint_value(hint),
+        )
+        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
+
+    async def replace_one(
+        self,
+        filter: Filter,
+        replacement: Mapping[str, Any],
+        upsert: bool = False,
+        bypass_document_validation: bool | None = None,
+        collation: CollationLike | None = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        sort: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> UpdateResult:
+        """Replace the first matching document.
+
+        Args:
+            filter: A query.
+            replacement: The new document.
+            upsert: Insert it if none matches.
+            bypass_document_validation: Write a document that the collection's validator would reject.
+            collation: A Collation or its document.
+            hint: The index to use, by name or by keys.
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            sort: The order that determines the first match (MongoDB 8.0 and later).
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+
+        Source: CRUD specification.
+        """
+        statement = replace_statement(
+            filter,
+            replacement,
+            upsert=converted("upsert", upsert, boolean),
+            collation=collation_document(collation),
+            hint=hint_value(hint),
+            sort=sort,
+        )
+        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
+
+    async def _update(
+        self,
+        statement: dict[str, Any],
+        bypass_document_validation: bool | None,
+        session: AsyncClientSession | None,
+        let: Mapping[str, Any] | None,
+        comment: Any,
+        timeout_ms: float | None,
+    ) -> UpdateResult:
+        if let is not None:
+            converted("let", let, mapping)
+        settings = self._settings
+        acknowledged = settings.write_concern.acknowledged
+        call = self._begin(session, timeout_ms, acknowledged)
+        operation = Update(
+            self._database_name,
+            self._name,
+            statement,
+            codec_options=settings.codec_options,
+            write_concern=settings.write_concern,
+            bypass_document_validation=bypass_document_validation,
+            let=let,
+            comment=comment,
+        )
+        return UpdateResult(await self._core.executor.execute(operation, call), acknowledged)
+
+    async def delete_one(
+        self,
+        filter: Filter,
+        collation: CollationLike | None = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> DeleteResult:
+        """Delete the first matching document.
+
+        Args:
+            filter: A query.
+            collation: A Collation or its document.
+            hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+
+        Source: CRUD specification.
+        """
+        statement = delete_statement(filter, collation=collation_document(collation), hint=hint_value(hint))
+        return await self._delete(statement, session, let, comment, timeoutMS)
+
+    async def delete_many(
+        self,
+        filter: Filter,
+        collation: CollationLike | None = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> DeleteResult:
+        """Delete all matching documents.
+
+        Args:
+            filter: A query.
+            collation: A Collation or its document.
+            hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect
+        several documents.
+
+        Source: CRUD specification.
+        """
+        statement = delete_statement(filter, multi=True, collation=collation_document(collation), hint=hint_value(hint))
+        return await self._delete(statement, session, let, comment, timeoutMS)
+
+    async def _delete(
+        self,
+        statement: dict[str, Any],
+        session: AsyncClientSession | None,
+        let: Mapping[str, Any] | None,
+        comment: Any,
+        timeout_ms: float | None,
+    ) -> DeleteResult:
+        if let is not None:
+            converted("let", let, mapping)
+        settings = self._settings
+        acknowledged = settings.write_concern.acknowledged
+        call = self._begin(session, timeout_ms, acknowledged)
+        operation = Delete(
+            self._database_name,
+            self._name,
+            statement,
+            codec_options=settings.codec_options,
+            write_concern=settings.write_concern,
+            let=let,
+            comment=comment,
+        )
+        return DeleteResult(await self._core.executor.execute(operation, call), acknowledged)
+
+
+def _take(documents: Iterator[Any], found: list[Any], inserted_ids: list[Any]) -> Slices[None]:
+    """Check all `documents`, add missing `_id`s, and append the documents to `found` and the ids to `inserted_ids`."""
+    for document in documents:
+        if type(document) is not dict:
+            check_document("documents", document)
+        inserted_id = _identify(document)
+        if inserted_id is not None or not isinstance(document, RawBSONDocument):
+            inserted_ids.append(inserted_id)
+        found.append(document)
+        if not len(found) % ITEMS:
+            yield
+
+
+def _identify(document: Any) -> Any:
+    """Return a document's `_id`, added if it has none. None for a RawBSONDocument, which cannot get one."""
+    if isinstance(document, RawBSONDocument):
+        return None
+    if "_id" not in document:
+        document["_id"] = ObjectId()
+    return document["_id"]
+
+
+def _id_first(document: Any) -> Any:
+    """Order the document as `bson` does outside a command (CRUD specification, generated identifiers)."""
+    if isinstance(document, RawBSONDocument) or next(iter(document)) == "_id":
+        return document
+    return {"_id": document["_id"], **document}

@@ -1,0 +1,3 @@
+"""Pure: the public cursors."""
+
+from __future__ import annotations

@@ -1,0 +1,242 @@
+"""Shell: the common base of both cursor classes: opened at the first step, awaitable and iterable."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
+
+from motorlite._api.cursors.server_cursor import GetMoreOptions, ServerCursor
+from motorlite._api.session import state_of
+from motorlite._api.typings import DocumentT
+from motorlite._base.arguments import converted, milliseconds, positive
+from motorlite._execution.call import Call
+from motorlite.errors import InvalidOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from types import TracebackType
+
+    from bson.codec_options import CodecOptions
+
+    from motorlite._api.cursors.limits import CursorLimits
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._base.values import Address
+    from motorlite._client.core import Core
+    from motorlite._execution.operation import CursorReply, Operation
+
+
+class CursorBase(ABC, Generic[DocumentT]):
+    """A cursor. Subclasses define the command that opens it (`_first_operation`)."""
+
+    __slots__ = (
+        "__weakref__",
+        "_codec_options",
+        "_core",
+        "_cursor",
+        "_documents",
+        "_get_more",
+        "_is_closed",
+        "_is_opening",
+        "_limits",
+        "_session",
+        "_stops_on_empty_batch",
+    )
+
+    # Iterable only with ``async for``, although `__getitem__` supports slices.
+    __iter__: ClassVar[None] = None
+
+    def __init__(
+        self,
+        core: Core,
+        session: AsyncClientSession | None,
+        limits: CursorLimits,
+        codec_options: CodecOptions[Any],
+        get_more: GetMoreOptions,
+    ) -> None:
+        self._core = core
+        self._session = session
+        self._limits = limits
+        self._codec_options = codec_options
+        self._get_more = get_more
+        # None until the first step.
+        self._cursor: ServerCursor[DocumentT] | None = None
+        # The current batch. It is the open cursor's own deque, so that the hot loop reads a single attribute.
+        self._documents: deque[DocumentT] = deque()
+        self._is_opening = False
+        self._is_closed = False
+        # Iteration over a tailable cursor ends at each empty batch, while the cursor stays alive.
+        self._stops_on_empty_batch = False
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            f"an {type(self).__name__} cannot be copied or pickled: a cursor on the server has a single reader"
+        )
+
+    @abstractmethod
+    def _first_operation(self) -> Operation[CursorReply]:
+        """Return the command that opens the cursor."""
+
+    # --- opening ---
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._opened().__await__()
+
+    async def _opened(self) -> Self:
+        if self._cursor is None:
+            self._check_not_closed()
+            await self._open()
+        return self
+
+    def _check_not_closed(self) -> None:
+        if self._is_closed:
+            raise InvalidOperation("the cursor has been closed")
+
+    async def _open(self) -> None:
+        if self._is_opening:
+            raise InvalidOperation("two tasks are reading from the same cursor; give each its own, or take turns")
+        core = self._core
+        core.enter()
+        session = state_of(self._session, core)
+        self._is_opening = True
+        try:
+            deadline = self._limits.open(core, self._get_more.max_await_time_ms)
+            opened = await core.executor.open(self._first_operation(), Call(session, deadline))
+        finally:
+            self._is_opening = False
+        cursor = ServerCursor[DocumentT](core, opened, self._session, self._limits, self._codec_options, self._get_more)
+        self._cursor = cursor
+        self._documents = cursor.documents
+        if self._is_closed:  # by another task, while the reply was pending
+            cursor.documents.clear()
+            await cursor.close()
+        elif cursor.is_complete:
+            await cursor.close()
+
+    # --- iterating ---
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> DocumentT:
+        if self._documents or await self._fill():
+            return self._documents.popleft()
+        raise StopAsyncIteration
+
+    async def next(self) -> DocumentT:
+        """Return the next document.
+
+        Raises:
+            StopAsyncIteration: There are no more documents.
+
+        Retries: getMore for overload errors only (up to 5, with backoff).
+        """
+        return await self.__anext__()
+
+    async def to_list(self, length: int | None = None) -> list[DocumentT]:
+        """Return the remaining documents.
+
+        Args:
+            length: The maximum number of documents; None for all. The cursor stays open if there are more.
+
+        Raises:
+            TypeError, ValueError: `length` is not a positive integer.
+
+        Retries: getMore for overload errors only (up to 5, with backoff).
+        """
+        if length is not None:
+            converted("length", length, positive)
+        found: list[DocumentT] = []
+        while (length is None or len(found) < length) and (self._documents or await self._fill()):
+            documents = self._documents
+            if length is None or len(found) + len(documents) <= length:
+                found.extend(documents)
+                documents.clear()
+            else:
+                found.extend(documents.popleft() for _ in range(length - len(found)))
+        return found
+
+    async def _fill(self) -> bool:
+        """Fetch a batch. False if the iteration ends here."""
+        if self._is_closed:
+            return False
+        if self._cursor is None:
+            await self._open()
+            if self._documents:
+                return True
+            if self._stops_on_empty_batch:
+                return False
+        return await self._fetch(is_patient=not self._stops_on_empty_batch)
+
+    async def _fetch(self, is_patient: bool) -> bool:
+        """Fetch the next batch that has documents. Without `is_patient`, stop after an empty batch."""
+        cursor = self._cursor
+        if cursor is None or not cursor.cursor_id:
+            return False
+        deadline = self._limits.step(self._core)
+        while cursor.cursor_id:
+            await cursor.fetch(deadline)
+            if cursor.is_complete:
+                await cursor.close()
+            if cursor.documents:
+                return True
+            if not is_patient:
+                break
+        return False
+
+    # --- the end ---
+
+    async def close(self, timeoutMS: float | None = None) -> None:
+        """Close the cursor, on the server too. No effect on a closed or exhausted cursor.
+
+        Args:
+            timeoutMS: Time limit of the killCursors command; by default the cursor's limit, restarted.
+
+        Retries: overload errors (up to 5, with backoff). Errors are not raised: the server closes an
+        abandoned cursor by itself, later.
+        """
+        if timeoutMS is not None:
+            converted("timeoutMS", timeoutMS, milliseconds)
+        self._is_closed = True
+        self._documents.clear()
+        if self._cursor is not None:
+            await self._cursor.close(timeoutMS)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    aclose = close
+
+    # --- state ---
+
+    @property
+    def alive(self) -> bool:
+        """Whether there may be more documents. True before the first step."""
+        if self._documents:
+            return True
+        return not self._is_closed and (self._cursor is None or self._cursor.is_open)
+
+    @property
+    def cursor_id(self) -> int | None:
+        """The server's id of the cursor; 0 if the server has closed it, None before the first step."""
+        return None if self._cursor is None else self._cursor.cursor_id
+
+    @property
+    def address(self) -> Address | None:
+        """The address of the cursor's server; None before the first step."""
+        return None if self._cursor is None else self._cursor.address
+
+    @property
+    def retrieved(self) -> int:
+        """The number of documents that the server has sent."""
+        return 0 if self._cursor is None else self._cursor.retrieved
+
+    @property
+    def session(self) -> AsyncClientSession | None:
+        """The explicit session of the cursor."""
+        return self._session

@@ -1,0 +1,340 @@
+"""Shell: the cursor of a query, with chainable setters."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Self
+
+from bson.code import Code
+
+from motorlite._api.arguments.find_options import FIND_CHECKS, find_arguments, hint_value, sort_document
+from motorlite._api.constants import CursorType
+from motorlite._api.cursors.base import CursorBase
+from motorlite._api.cursors.limits import CursorLimits
+from motorlite._api.cursors.server_cursor import GetMoreOptions
+from motorlite._api.limits import deadline
+from motorlite._api.session import state_of
+from motorlite._api.typings import DocumentT
+from motorlite._base import arguments
+from motorlite._base.arguments import wrong
+from motorlite._execution.call import Call
+from motorlite._operations.reads.distinct import Distinct
+from motorlite._operations.reads.explain import Explain
+from motorlite._operations.reads.find import Find
+from motorlite.errors import InvalidOperation, OperationFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite._api.settings import Settings
+    from motorlite._api.typings import Filter, Projection
+    from motorlite._client.core import Core
+    from motorlite.collation import CollationLike
+
+# The flag bits of PyMongo's `add_option`, from the old wire protocol, and their current options.
+_FLAGS = {8: "oplog_replay", 16: "no_cursor_timeout", 128: "allow_partial_results"}
+_TAILABLE_FLAGS = CursorType.TAILABLE_AWAIT
+
+# The query options that `distinct` uses too.
+_DISTINCT_OPTIONS = ("collation", "comment", "hint", "max_time_ms")
+
+
+class AsyncCursor(CursorBase[DocumentT]):
+    """The matching documents of a query, created by `AsyncCollection.find`.
+
+    The query runs at the first step: iterate over the cursor, call `to_list`, or ``await`` the cursor, which
+    runs the query and returns the cursor. Before that, the setters change the query and can be chained. Use
+    ``async with`` or `close` if you may not read all documents.
+    """
+
+    __module__ = "motorlite"
+
+    __slots__ = (
+        "_collection",
+        "_filter",
+        "_is_empty",
+        "_names",
+        "_projection",
+        "_query",
+        "_settings",
+        "_timeouts",
+    )
+
+    def __init__(
+        self,
+        collection: Any,
+        core: Core,
+        settings: Settings,
+        names: tuple[str, str],
+        filter: Filter | None,
+        projection: Projection | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._collection = collection
+        self._settings = settings
+        # The names of the database and the collection.
+        self._names = names
+        self._filter = {} if filter is None else arguments.converted("filter", filter, arguments.mapping)
+        self._projection = None if projection is None else arguments.fields_document(projection)
+        query = arguments.checked("find", options, FIND_CHECKS) if options else {}
+        session = query.pop("session", None)
+        # The arguments of CursorLimits, for clones.
+        self._timeouts = (query.pop("timeoutMS", None), query.pop("timeoutMode", None))
+        get_more = GetMoreOptions(
+            max_await_time_ms=query.pop("max_await_time_ms", None), read_preference=settings.read_preference
+        )
+        # The checked options of the query, by the names of PyMongo's keyword arguments.
+        self._query: dict[str, Any] = query
+        # An empty slice: sends nothing to the server.
+        self._is_empty = False
+        super().__init__(core, session, self._make_limits(), settings.codec_options, get_more)
+
+    def _make_limits(self) -> CursorLimits:
+        kind = self._query.get("cursor_type", CursorType.NON_TAILABLE)
+        timeout_ms, mode = self._timeouts
+        return CursorLimits(
+            self._settings.timeout,
+            timeout_ms,
+            mode,
+            is_tailable=kind != CursorType.NON_TAILABLE,
+            is_await_data=kind == CursorType.TAILABLE_AWAIT,
+        )
+
+    # --- running the query ---
+
+    def _first_operation(self) -> Find:
+        query = dict(self._query)
+        kind = query.pop("cursor_type", CursorType.NON_TAILABLE)
+        is_tailable, is_await_data = kind != CursorType.NON_TAILABLE, kind == CursorType.TAILABLE_AWAIT
+        get_more = self._get_more
+        get_more.batch_size = query.get("batch_size", 0)
+        get_more.limit = max(query.get("limit", 0), 0)
+        get_more.comment = query.get("comment")
+        get_more.is_await_data = is_await_data
+        self._stops_on_empty_batch = is_tailable
+        return Find(
+            *self._names,
+            self._filter,
+            projection=self._projection,
+            tailable=is_tailable,
+            await_data=is_await_data,
+            time_limit=self._limits.time_limit,
+            **find_arguments(self._settings, query),
+        )
+
+    async def _fill(self) -> bool:
+        return not self._is_empty and await super()._fill()
+
+    async def _fetch(self, is_patient: bool) -> bool:
+        try:
+            return await super()._fetch(is_patient)
+        except OperationFailure:
+            # A tailable cursor ends if the capped collection has overwritten its position.
+            if not self._stops_on_empty_batch or self.cursor_id:
+                raise
+            return False
+
+    async def explain(self, timeoutMS: float | None = None) -> Mapping[str, Any]:
+        """Return the server's plan for this query, from the explain command.
+
+        `max_time_ms` of the query also limits the explain command.
+
+        Args:
+            timeoutMS: Time limit of the operation; 0 for no limit.
+
+        Retries: overload errors only (up to 5, with backoff).
+        """
+        core = self._core
+        core.enter()
+        session = state_of(self._session, core)
+        call = Call(session, deadline(core, self._settings.timeout, timeout_ms=timeoutMS))
+        return await core.executor.execute(Explain(self._first_operation()), call)
+
+    async def distinct(self, key: str, timeoutMS: float | None = None) -> list[Any]:
+        """Return the distinct values of a field among the matches. Ignores skip and limit.
+
+        Args:
+            key: The name of the field.
+            timeoutMS: Time limit of the operation; 0 for no limit.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        """
+        arguments.converted("key", key, arguments.text)
+        core = self._core
+        core.enter()
+        session = state_of(self._session, core)
+        call = Call(session, deadline(core, self._settings.timeout, timeout_ms=timeoutMS))
+        query = {name: value for name, value in self._query.items() if name in _DISTINCT_OPTIONS}
+        operation = Distinct(*self._names, key, self._filter, **find_arguments(self._settings, query))
+        return await core.executor.execute(operation, call)
+
+    # --- copies ---
+
+    def clone(self) -> Self:
+        """Return a new cursor with the same query, not yet run."""
+        timeout_ms, mode = self._timeouts
+        options = {
+            **self._query,
+            "session": self._session,
+            "max_await_time_ms": self._get_more.max_await_time_ms,
+            "timeoutMS": timeout_ms,
+            "timeoutMode": mode,
+        }
+        made = type(self)(
+            self._collection, self._core, self._settings, self._names, self._filter, self._projection, options
+        )
+        made._is_empty = self._is_empty
+        return made
+
+    def __copy__(self) -> Self:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = self.clone()
+        made._filter = copy.deepcopy(self._filter, memo)
+        made._projection = copy.deepcopy(self._projection, memo)
+        made._query = copy.deepcopy(self._query, memo)
+        return made
+
+    async def rewind(self) -> Self:
+        """Close the cursor, and run its query again at the next step.
+
+        Retries: killCursors for overload errors (up to 5, with backoff).
+        """
+        await self.close()
+        self._cursor = None
+        self._is_closed = False
+        self._limits = self._make_limits()
+        return self
+
+    @property
+    def collection(self) -> Any:
+        """The AsyncCollection that made this cursor."""
+        return self._collection
+
+    # --- setters ---
+
+    def _check_not_started(self) -> None:
+        if self._cursor is not None or self._is_closed:
+            raise InvalidOperation("a query cannot be changed after it has run; use clone()")
+
+    def _set(self, name: str, value: Any) -> Self:
+        """Set an option of the query; None removes it."""
+        self._check_not_started()
+        self._query.pop(name, None)
+        if value is not None:
+            self._query[name] = arguments.converted(name, value, FIND_CHECKS[name])
+        return self
+
+    def __getitem__(self, index: slice) -> Self:
+        """``cursor[10:20]``: skip 10 documents and return at most 10.
+
+        Raises:
+            IndexError: The slice has a step, a negative bound, or ends before it starts.
+            TypeError: `index` is not a slice.
+            InvalidOperation: The query has already run.
+        """
+        self._check_not_started()
+        if not isinstance(index, slice):
+            raise TypeError(f"a cursor is not a sequence; use skip({index!r}).limit(-1).next()")
+        start, stop = index.start or 0, index.stop
+        if index.step is not None or start < 0 or (stop is not None and stop < start):
+            raise IndexError(wrong("a slice", index, "a start of at least 0, a stop not before it, and no step"))
+        self._is_empty = stop == start
+        self._set("skip", start)
+        return self._set("limit", None if stop is None else stop - start)
+
+    def skip(self, skip: int) -> Self:
+        """Set the number of matches to skip."""
+        return self._set("skip", skip)
+
+    def limit(self, limit: int) -> Self:
+        """Set the maximum number of documents: 0 for all, negative for a single batch."""
+        self._is_empty = False
+        return self._set("limit", limit)
+
+    def batch_size(self, batch_size: int) -> Self:
+        """Set the number of documents per batch; 0 lets the server choose."""
+        return self._set("batch_size", batch_size)
+
+    def sort(self, key_or_list: arguments.Hint, direction: int | str | Mapping[str, Any] | None = None) -> Self:
+        """Set the order: a field and a direction, or a list of (field, direction) pairs."""
+        self._check_not_started()
+        keys: Any = key_or_list if direction is None else [(key_or_list, direction)]
+        self._query["sort"] = arguments.converted("sort", keys, sort_document)
+        return self
+
+    def hint(self, index: arguments.Hint | None) -> Self:
+        """Set the index to use, by name or by keys; None lets the server choose."""
+        self._check_not_started()
+        self._query.pop("hint", None)
+        if index is not None:
+            self._query["hint"] = arguments.converted("index", index, hint_value)
+        return self
+
+    def comment(self, comment: Any) -> Self:
+        """Set a comment for the server's log and profile."""
+        return self._set("comment", comment)
+
+    def max_time_ms(self, max_time_ms: float | None) -> Self:
+        """Set the query's time limit on the server, milliseconds; ignored if a timeout is set."""
+        return self._set("max_time_ms", max_time_ms)
+
+    def max_await_time_ms(self, max_await_time_ms: float | None) -> Self:
+        """Set the time that the server waits for new documents, milliseconds (`CursorType.TAILABLE_AWAIT`)."""
+        self._check_not_started()
+        if max_await_time_ms is not None:
+            check = arguments.server_milliseconds
+            max_await_time_ms = arguments.converted("max_await_time_ms", max_await_time_ms, check)
+        self._get_more.max_await_time_ms = max_await_time_ms
+        return self
+
+    def collation(self, collation: CollationLike | None) -> Self:
+        """Set the collation: a Collation or its document."""
+        return self._set("collation", collation)
+
+    def min(self, spec: arguments.IndexKeys) -> Self:
+        """Set the inclusive lower bound for the index in `hint`."""
+        return self._set("min", spec)
+
+    def max(self, spec: arguments.IndexKeys) -> Self:
+        """Set the exclusive upper bound for the index in `hint`."""
+        return self._set("max", spec)
+
+    def max_scan(self, max_scan: int | None) -> Self:
+        """Set the maximum number of documents to scan. No server that motorlite supports accepts this option."""
+        return self._set("max_scan", max_scan)
+
+    def allow_disk_use(self, allow_disk_use: bool) -> Self:
+        """Set whether a sort may use temporary files (MongoDB 4.4 and later)."""
+        return self._set("allow_disk_use", allow_disk_use)
+
+    def where(self, code: str | Code) -> Self:
+        """Add a JavaScript expression that documents must satisfy."""
+        self._check_not_started()
+        arguments.instance("code", code, str, "a string or bson.code.Code")
+        self._filter = {**self._filter, "$where": code if isinstance(code, Code) else Code(code)}
+        return self
+
+    async def add_option(self, mask: int) -> Self:
+        """Set flags by their old wire protocol number. Prefer the options of `find`."""
+        return self._set_flags(mask, True)
+
+    def remove_option(self, mask: int) -> Self:
+        """Clear flags by their old wire protocol number."""
+        return self._set_flags(mask, False)
+
+    def _set_flags(self, mask: int, is_set: bool) -> Self:
+        self._check_not_started()
+        arguments.converted("mask", mask, arguments.count)
+        for bit, name in _FLAGS.items():
+            if mask & bit:
+                self._set(name, is_set)
+        tailable = mask & _TAILABLE_FLAGS
+        if tailable:
+            kind = self._query.get("cursor_type", CursorType.NON_TAILABLE)
+            kind = kind | tailable if is_set else kind & ~tailable
+            # Waiting for data only makes sense with a tailable cursor.
+            self._set("cursor_type", kind if kind & CursorType.TAILABLE else CursorType.NON_TAILABLE)
+            self._limits = self._make_limits()
+        return self

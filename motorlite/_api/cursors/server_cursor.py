@@ -1,0 +1,256 @@
+"""Shell: an open cursor on a server: its batch, its getMore commands and its close."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic
+
+from motorlite._api.session import state_of
+from motorlite._api.typings import DocumentT
+from motorlite._client.lost_cursors import give_back, is_settled, kill_command
+from motorlite._execution.call import Call
+from motorlite._execution.cursors.lost_cursor import LostCursor
+from motorlite._operations.cursors.get_more import GetMore
+from motorlite.errors import SYSTEM_OVERLOADED, InvalidOperation, OperationFailure, PyMongoError, detached
+
+if TYPE_CHECKING:
+    from bson.codec_options import CodecOptions
+
+    from motorlite._api.cursors.limits import CursorLimits
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Address
+    from motorlite._client.core import Core
+    from motorlite._execution.operation import CursorReply, Opened, Pin
+    from motorlite._sessions.session import Session
+    from motorlite.read_preferences import ServerMode
+
+# CursorNotFound, CursorKilled, QueryPlanKilled, CappedPositionLost (a tailable cursor was overtaken): the server has
+# already closed the cursor.
+_CLOSED_ON_SERVER = frozenset({43, 237, 175, 136})
+
+
+class GetMoreOptions:
+    """The options of a cursor's getMore commands. The cursor's setters may change them."""
+
+    __slots__ = ("batch_size", "comment", "is_await_data", "limit", "max_await_time_ms", "read_preference")
+
+    def __init__(
+        self,
+        *,
+        batch_size: int = 0,
+        comment: Any = None,
+        is_await_data: bool = False,
+        limit: int = 0,
+        max_await_time_ms: float | None = None,
+        read_preference: ServerMode | None = None,
+    ) -> None:
+        # 0: the server chooses.
+        self.batch_size: int = batch_size
+        self.comment: Any = comment
+        self.is_await_data: bool = is_await_data
+        # The maximum number of documents that the cursor returns in total; 0: no limit.
+        self.limit: int = limit
+        self.max_await_time_ms: float | None = max_await_time_ms
+        self.read_preference: ServerMode | None = read_preference
+
+
+class ServerCursor(Generic[DocumentT]):
+    """A cursor on a server. `close` kills it there. Dropping the last reference kills it in the background."""
+
+    __slots__ = (
+        "_codec_options",
+        "_core",
+        "_explicit_session",
+        "_failure",
+        "_implicit_session",
+        "_is_closed",
+        "_is_reading",
+        "_limits",
+        "_namespace",
+        "_pin",
+        "address",
+        "cursor_id",
+        "documents",
+        "options",
+        "retrieved",
+    )
+
+    def __init__(
+        self,
+        core: Core,
+        opened: Opened,
+        session: AsyncClientSession | None,
+        limits: CursorLimits,
+        codec_options: CodecOptions[Any],
+        options: GetMoreOptions,
+    ) -> None:
+        self._core = core
+        self._explicit_session = session
+        self._implicit_session: Session | None = opened.session
+        # Behind a load balancer: the connection for all commands of the cursor.
+        self._pin: Pin | None = opened.pin
+        self._limits = limits
+        self._codec_options = codec_options
+        self.options: GetMoreOptions = options
+        self._namespace = opened.reply.namespace
+        # The error of a getMore that left the server cursor's position unknown. A copy: the original was raised through
+        # frames that reference the cursor, so keeping it would keep the cursor alive.
+        self._failure: BaseException | None = None
+        self._is_closed = False
+        self._is_reading = False
+        self.address: Address = opened.address
+        # 0: the server has closed it.
+        self.cursor_id = 0
+        # Documents received but not yet returned.
+        self.documents: deque[DocumentT] = deque()
+        self.retrieved = 0
+        self._learn(opened.reply)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server may have more documents."""
+        return self.cursor_id != 0 and self._failure is None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all documents within the limit were received, while the server still has the cursor."""
+        return self.cursor_id != 0 and 0 < self.options.limit <= self.retrieved
+
+    def _learn(self, reply: CursorReply) -> None:
+        if self._is_closed:
+            return  # by another task, while this reply was pending
+        # First, so that the cursor is killed even if the rest fails.
+        self.cursor_id = reply.cursor_id
+        self.documents.extend(reply.documents)
+        self.retrieved += len(reply.documents)
+        if not self.cursor_id:
+            self._release()
+
+    def _release(self) -> None:
+        """Release the session and connection that the cursor held for its commands."""
+        session, self._implicit_session = self._implicit_session, None
+        if session is not None:
+            self._core.executor.release(session)
+        pin, self._pin = self._pin, None
+        if pin is not None:
+            pin.release()
+
+    def _batch_size(self) -> int:
+        size, limit = self.options.batch_size, self.options.limit
+        if not limit:
+            return size
+        remaining = limit - self.retrieved
+        return remaining if not size or size > remaining else size
+
+    async def fetch(self, deadline: Deadline) -> None:
+        """Fetch the next batch (one getMore, retried only for overload errors).
+
+        Raises:
+            InvalidOperation: Another task is reading from this cursor, or an earlier getMore failed and left the
+                cursor's position unknown.
+        """
+        if self._failure is not None:
+            message = "the cursor cannot continue: a getMore failed or was cancelled, so documents may be missing"
+            raise InvalidOperation(message) from self._failure
+        if self._is_reading:
+            raise InvalidOperation("two tasks are reading from the same cursor; give each its own, or take turns")
+        core = self._core
+        core.enter()
+        session = self._implicit_session or state_of(self._explicit_session, core)
+        self._is_reading = True
+        try:
+            reply = await core.executor.execute(self._get_more(), Call(session, deadline))
+        except BaseException as error:
+            self._learn_failure(error)
+            raise
+        finally:
+            self._is_reading = False
+            if self._is_closed:  # by another task, which left the cleanup to this getMore
+                self._close_late()
+        self._learn(reply)
+
+    def _get_more(self) -> GetMore:
+        options = self.options
+        database, _, collection = self._namespace.partition(".")
+        return GetMore(
+            database,
+            collection,
+            self.cursor_id,
+            address=self.address,
+            read_preference=options.read_preference,
+            batch_size=self._batch_size(),
+            max_await_time_ms=options.max_await_time_ms if options.is_await_data else None,
+            is_await_data=options.is_await_data,
+            comment=options.comment,
+            codec_options=self._codec_options,
+            pin=self._pin,
+        )
+
+    def _close_late(self) -> None:
+        if self._pin is not None and self.cursor_id:
+            # `close` could not use the connection while this getMore was in flight.
+            self._core.kill_cursor(self._lose())
+        else:
+            self._release()
+
+    def _learn_failure(self, error: BaseException) -> None:
+        if isinstance(error, OperationFailure) and error.code in _CLOSED_ON_SERVER:
+            self.cursor_id = 0
+            self._release()
+        elif not (isinstance(error, PyMongoError) and _was_not_executed(error)):
+            self._failure = detached(error)
+
+    async def close(self, timeout_ms: float | None = None) -> None:
+        """Kill the cursor on the server, if it is open there, and release the implicit session."""
+        self._is_closed = True
+        if self._is_reading and self._pin is not None:
+            return  # the getMore in flight closes the cursor when it ends
+        if not self.cursor_id:
+            return
+        lost = self._lose()
+        is_done = False
+        try:
+            is_done = await self._kill(lost, timeout_ms)
+        finally:
+            if not is_done:  # cancelled, timed out, or on another event loop: kill the cursor in the background
+                self._core.kill_cursor(lost)
+
+    def _lose(self) -> LostCursor:
+        """Detach the server's cursor, with the session and connection that it held for its commands."""
+        cursor_id, self.cursor_id = self.cursor_id, 0
+        database, _, collection = self._namespace.partition(".")
+        session = None
+        if not self._is_reading:  # otherwise the getMore in flight uses it, and releases it when it ends
+            session, self._implicit_session = self._implicit_session, None
+        pin, self._pin = self._pin, None
+        return LostCursor(self.address, database, collection, cursor_id, session=session, pin=pin)
+
+    async def _kill(self, lost: LostCursor, timeout_ms: float | None) -> bool:
+        """Try to kill the cursor. Return whether nothing is left to do."""
+        core = self._core
+        try:
+            core.enter()
+        except InvalidOperation:  # the client is closed or bound to another event loop
+            return False
+        session = lost.session
+        if session is None and self._explicit_session is not None and not self._explicit_session.has_ended:
+            session = state_of(self._explicit_session, core)
+        if lost.pin is None or lost.pin.is_usable:
+            try:
+                await core.executor.execute(kill_command(lost), Call(session, self._limits.close(core, timeout_ms)))
+            except PyMongoError as error:
+                if lost.pin is None and not is_settled(error):
+                    return False
+        give_back(lost, core.executor)
+        return True
+
+    def __del__(self) -> None:
+        # May run in another thread, at any point of the event loop's work: the garbage collector runs anywhere.
+        if self.cursor_id:
+            self._core.kill_cursor(self._lose())
+
+
+def _was_not_executed(error: PyMongoError) -> bool:
+    """Whether a failed getMore left the cursor's position unchanged: it reached no server, or was shed by overload."""
+    return not error.reached_server or error.has_error_label(SYSTEM_OVERLOADED)

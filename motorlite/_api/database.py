@@ -1,0 +1,441 @@
+"""Shell: the operations of a database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, overload
+
+from bson.dbref import DBRef
+
+from motorlite._api.arguments import method_options
+from motorlite._api.arguments.find_options import find_arguments
+from motorlite._api.arguments.names import collection_name
+from motorlite._api.commands import UserCommand, command_document, cursor_of_command
+from motorlite._api.cursors.aggregation import aggregation
+from motorlite._api.lists import list_collections, names
+from motorlite._api.settings import Configured
+from motorlite._api.typings import DocumentT, OtherDocumentT
+from motorlite._base.arguments import boolean, checked, converted, count, instance, mapping, wrong
+from motorlite._operations.reads.find import FindOne
+from motorlite._operations.schema.create import Create
+from motorlite._operations.schema.find_collection import FindCollection
+from motorlite._operations.schema.validate import Validate
+from motorlite.errors import CollectionInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping, Sequence
+
+    from bson.codec_options import CodecOptions
+
+    from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.settings import Settings
+    from motorlite._api.typings import TimeoutMode
+    from motorlite._base.arguments import Pipeline
+    from motorlite._client.core import Core
+    from motorlite._execution.call import Call
+    from motorlite.read_preferences import ServerMode
+    from motorlite.write_concern import WriteConcern
+
+
+class DatabaseBase(Configured[DocumentT]):
+    """Commands, aggregations and lists on a database."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, core: Core, settings: Settings, name: str) -> None:
+        super().__init__(core, settings)
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The name of the database."""
+        return self._name
+
+    @overload
+    async def command(
+        self,
+        command: str | MutableMapping[str, Any],
+        value: Any = 1,
+        check: bool = True,
+        allowable_errors: Sequence[str | int] | None = None,
+        read_preference: ServerMode | None = None,
+        codec_options: None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def command(
+        self,
+        command: str | MutableMapping[str, Any],
+        value: Any = 1,
+        check: bool = True,
+        allowable_errors: Sequence[str | int] | None = None,
+        read_preference: ServerMode | None = None,
+        *,
+        codec_options: CodecOptions[OtherDocumentT],
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+        **kwargs: Any,
+    ) -> OtherDocumentT: ...
+
+    async def command(
+        self,
+        command: str | MutableMapping[str, Any],
+        value: Any = 1,
+        check: bool = True,
+        allowable_errors: Sequence[str | int] | None = None,
+        read_preference: ServerMode | None = None,
+        codec_options: CodecOptions[Any] | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Execute a command and return the server's reply.
+
+        The database's concerns and read preference do not apply. Put concerns into the command.
+
+        Args:
+            command: The command's name, or the whole command.
+            value: The command's value, if `command` is a name.
+            check: Raise OperationFailure if the server reports an error; otherwise return its reply.
+            allowable_errors: Codes and messages of errors that do not raise.
+            read_preference: The servers to use; the primary by default.
+            codec_options: Codec options for decoding the reply; plain dictionaries by default.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit. Do not set `maxTimeMS` as well.
+            kwargs: Additional fields of the command.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            OperationFailure: The server reported an error.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff); needs both retryReads and retryWrites.
+
+        Source: run command specification.
+        """
+        document = command_document(command, value, comment, kwargs)
+        user_command = UserCommand(
+            self._name,
+            document,
+            read_preference=read_preference,
+            codec_options=codec_options,
+            check=check,
+            allowed_errors=allowable_errors,
+        )
+        call = self._begin(session, timeoutMS)
+        return await user_command.execute(self._core, call)
+
+    @overload
+    def cursor_command(
+        self,
+        command: str | MutableMapping[str, Any],
+        value: Any = 1,
+        read_preference: ServerMode | None = None,
+        codec_options: None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        max_await_time_ms: float | None = None,
+        *,
+        cursor_type: int | None = None,
+        batch_size: int = 0,
+        timeoutMS: float | None = None,
+        timeoutMode: TimeoutMode | None = None,
+        **kwargs: Any,
+    ) -> AsyncCommandCursor[DocumentT]: ...
+
+    @overload
+    def cursor_command(
+        self,
+        command: str | MutableMapping[str, Any],
+        value: Any = 1,
+        read_preference: ServerMode | None = None,
+        *,
+        codec_options: CodecOptions[OtherDocumentT],
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        max_await_time_ms: float | None = None,
+        cursor_type: int | None = None,
+        batch_size: int = 0,
+        timeoutMS: float | None = None,
+        timeoutMode: TimeoutMode | None = None,
+        **kwargs: Any,
+    ) -> AsyncCommandCursor[OtherDocumentT]: ...
+
+    def cursor_command(
+        self,
+        command: str | MutableMapping[str, Any],
+        value: Any = 1,
+        read_preference: ServerMode | None = None,
+        codec_options: CodecOptions[Any] | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        max_await_time_ms: float | None = None,
+        *,
+        cursor_type: int | None = None,
+        batch_size: int = 0,
+        timeoutMS: float | None = None,
+        timeoutMode: TimeoutMode | None = None,
+        **kwargs: Any,
+    ) -> AsyncCommandCursor[Any]:
+        """Run a command whose reply has a cursor. Returns a cursor, which runs the command at its first step.
+
+        Args:
+            command: The name of the command, or the whole command.
+            value: The value of a command that is given by name.
+            read_preference: Which servers; the primary by default.
+            codec_options: Codec options for decoding the documents; the database's by default.
+            session: The session to use.
+            comment: Shown in the server's log and profile for further batches. The command has its own comment.
+            max_await_time_ms: Time that the server waits for new documents, milliseconds.
+            cursor_type: A `CursorType`; by default determined by the fields `tailable` and `awaitData`.
+            batch_size: Documents per further batch; 0 lets the server choose.
+            timeoutMS: Time limit of the cursor; 0 for no limit. Do not set `maxTimeMS` as well.
+            timeoutMode: Whether it limits the ``"cursorLifetime"`` or each ``"iteration"``.
+            kwargs: Further fields of the command.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            ConfigurationError: `timeoutMode` conflicts with the other arguments.
+
+        Retries: overload errors only (up to 5, with backoff), also for getMore.
+
+        Source: run command specification.
+        """
+        return cursor_of_command(
+            self._core,
+            self._settings,
+            self._name,
+            command_document(command, value, None, kwargs),
+            session,
+            read_preference=read_preference,
+            codec_options=codec_options,
+            cursor_type=cursor_type,
+            comment=comment,
+            batch_size=converted("batch_size", batch_size, count),
+            max_await_time_ms=max_await_time_ms,
+            timeout_ms=timeoutMS,
+            timeout_mode=timeoutMode,
+        )
+
+    def aggregate(
+        self,
+        pipeline: Pipeline,
+        session: AsyncClientSession | None = None,
+        **options: Unpack[method_options.DatabaseAggregateOptions],
+    ) -> AsyncCommandCursor[DocumentT]:
+        """Run a pipeline on the database ($currentOp, $documents ...). Returns a cursor.
+
+        The pipeline runs at the cursor's first step.
+
+        Args:
+            pipeline: The stages.
+            session: The session to use.
+            options: See `DatabaseAggregateOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            ConfigurationError: `timeoutMode` conflicts with the other arguments.
+
+        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
+        a network error or a failover (retryable read); getMore for overload errors only.
+
+        Source: CRUD specification.
+        """
+        given = checked("aggregate", options, method_options.DATABASE_AGGREGATE_CHECKS)
+        return aggregation(self._core, self._settings, (self._name, None), pipeline, session, given)
+
+    def list_collections(
+        self,
+        session: AsyncClientSession | None = None,
+        filter: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Unpack[method_options.ListCollectionsOptions],
+    ) -> AsyncCommandCursor[dict[str, Any]]:
+        """List the collections and views, as a cursor.
+
+        Args:
+            session: The session to use.
+            filter: A query on the returned documents.
+            comment: Shown in the server's log and profile.
+            options: See `ListCollectionsOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            ConfigurationError: `timeoutMode` without a timeout.
+
+        Retries: listCollections for overload errors (up to 5, with backoff) and once after a network error or
+        a failover (retryable read); getMore for overload errors only.
+
+        Source: enumerating collections specification.
+        """
+        given = checked("list_collections", options, method_options.LIST_COLLECTIONS_CHECKS)
+        if filter is not None:
+            converted("filter", filter, mapping)
+        return list_collections(self._core, self._settings, self._name, session, filter, comment, given)
+
+    async def list_collection_names(
+        self,
+        session: AsyncClientSession | None = None,
+        filter: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Unpack[method_options.ListCollectionsOptions],
+    ) -> list[str]:
+        """Return the names of the collections and views.
+
+        Args:
+            session: The session to use.
+            filter: A query on the documents that `list_collections` returns.
+            comment: Shown in the server's log and profile.
+            options: See `ListCollectionsOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            PyMongoError: The operation failed.
+
+        Retries: listCollections for overload errors (up to 5, with backoff) and once after a network error or
+        a failover (retryable read); getMore for overload errors only.
+
+        Source: enumerating collections specification.
+        """
+        if not filter or set(filter) == {"name"}:
+            # A nameOnly command takes no locks ("Filter", "nameOnly").
+            options.setdefault("nameOnly", True)
+        return await names(self.list_collections(session, filter, comment, **options))
+
+    async def validate_collection(
+        self,
+        name_or_collection: Any,
+        scandata: bool = False,
+        full: bool = False,
+        session: AsyncClientSession | None = None,
+        background: bool | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> dict[str, Any]:
+        """Have the server validate a collection, and return its report.
+
+        Args:
+            name_or_collection: The collection or its name.
+            scandata: Scan the data (older servers).
+            full: Check everything, which is slow.
+            session: The session to use.
+            background: Do not block the collection.
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError: `name_or_collection` is neither a collection nor a name.
+            CollectionInvalid: The collection is not valid.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+        """
+        name = name_of(name_or_collection)
+        command = {"validate": name, "scandata": scandata, "full": full}
+        if background is not None:
+            command["background"] = converted("background", background, boolean)
+        if comment is not None:
+            command["comment"] = comment
+        call = self._begin(session, timeoutMS)
+        report, invalid = await self._core.executor.execute(Validate(self._name, command), call)
+        if invalid is not None:
+            raise CollectionInvalid(f"the collection {name!r} is not valid: {invalid!r}")
+        return report
+
+    async def _create(
+        self,
+        name: str,
+        write_concern: WriteConcern,
+        session: AsyncClientSession | None,
+        check_exists: bool | None,
+        options: dict[str, Any],
+    ) -> None:
+        """Create a collection, for `AsyncDatabase.create_collection`. Both commands share one deadline."""
+        collection_name(name)
+        given = checked("create_collection", options, method_options.CREATE_CHECKS)
+        call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged)
+        if check_exists and await self._has_collection(name, call):
+            raise CollectionInvalid(f"the collection {name!r} already exists")
+        operation = Create(
+            self._name,
+            name,
+            codec_options=self._settings.codec_options,
+            write_concern=write_concern,
+            options=given,
+        )
+        await self._core.executor.execute(operation, call)
+
+    async def _has_collection(self, name: str, call: Call) -> bool:
+        operation = FindCollection(self._name, name, name_only=True)
+        return await self._core.executor.execute(operation, call) is not None
+
+    async def dereference(
+        self,
+        dbref: DBRef,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> DocumentT | None:
+        """Return the document that a DBRef refers to, or None.
+
+        Args:
+            dbref: A reference into this database.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError: `dbref` is not a DBRef.
+            ValueError: It refers to another database.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        """
+        instance("dbref", dbref, DBRef)
+        if dbref.database is not None and dbref.database != self._name:
+            raise ValueError(wrong("dbref", dbref, f"a reference into the database {self._name!r}"))
+        call = self._begin(session, timeoutMS)
+        operation: FindOne[DocumentT] = FindOne(
+            self._name,
+            collection_name(dbref.collection),
+            {"_id": dbref.id},
+            comment=comment,
+            **find_arguments(self._settings, {}),
+        )
+        return await self._core.executor.execute(operation, call)
+
+    if not TYPE_CHECKING:  # type checkers report the call themselves and continue
+
+        def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+            """Reject a call: the attribute is a database, not a method."""
+            raise TypeError(
+                f"AsyncDatabase is not callable: AsyncMongoClient has no method {self._name!r}, "
+                "so it was taken for the database of that name"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DatabaseBase):
+            return NotImplemented
+        return self._core is other._core and self._name == other._name
+
+    def __hash__(self) -> int:
+        return hash((id(self._core), self._name))
+
+    def __bool__(self) -> bool:  # not NoReturn: type checkers would skip the code after a truth test
+        """Reject a truth test: usually ``is not None`` was meant."""
+        raise NotImplementedError("a database is neither true nor false; compare with None instead")
+
+
+def name_of(name_or_object: Any) -> str:
+    """Return the name of a collection or database, passed as an object or a name."""
+    name = name_or_object if isinstance(name_or_object, str) else getattr(name_or_object, "name", None)
+    if not isinstance(name, str):
+        raise TypeError(wrong("name", name_or_object, "a name, or an object that has one"))
+    return name

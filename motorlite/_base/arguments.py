@@ -1,0 +1,301 @@
+"""Pure: checks callers' arguments and normalizes hints, sorts, projections and index keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+from bson.raw_bson import RawBSONDocument
+
+from motorlite._base.values import cut
+
+IndexKeys: TypeAlias = Sequence[str | tuple[str, int | str | Mapping[str, Any]]] | Mapping[str, Any]
+"""Keys with directions: a mapping, or a sequence of names and (name, direction) pairs."""
+
+Hint: TypeAlias = str | IndexKeys
+"""An index by its name or by its keys."""
+
+Pipeline: TypeAlias = Sequence[Mapping[str, Any]]
+"""The stages of an aggregation or of an update."""
+
+ASCENDING = 1
+
+Check: TypeAlias = Callable[[Any], Any]
+"""Returns a value in the form that the command needs; raises WrongType or WrongValue."""
+
+Checks: TypeAlias = Mapping[str, Check]
+"""The options of a method by name."""
+
+# Characters of a wrong value that an error repeats.
+_SHOWN = 200
+# BSON integers are smaller.
+_TOO_LONG = 2**63
+
+
+class WrongType(TypeError):
+    """A value of a wrong type; says what is allowed (``"an integer"``)."""
+
+
+class WrongValue(ValueError):
+    """A wrong value of the right type; says what is allowed (``"an integer of at least 0"``)."""
+
+
+def checked(method: str, options: Mapping[str, Any], checks: Checks) -> dict[str, Any]:
+    """Return the options that are not None, each in the form that the command needs.
+
+    Raises:
+        TypeError: `method` has no such option, or a value has the wrong type.
+        ValueError: A value is wrong.
+    """
+    found = {}
+    for name, value in options.items():
+        check = checks.get(name)
+        if check is None:
+            near = get_close_matches(name, checks, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            allowed = ", ".join(sorted(checks))
+            raise TypeError(f"{method}() has no option {name}={value!r}{hint} (allowed: {allowed})")
+        if value is not None:
+            found[name] = converted(name, value, check)
+    return found
+
+
+def converted(name: str, value: Any, check: Check) -> Any:
+    """What `check` makes of `value`. Its errors get the name of the argument, and the value."""
+    try:
+        return check(value)
+    except WrongType as error:
+        raise TypeError(wrong(name, value, str(error))) from None
+    except WrongValue as error:
+        raise ValueError(wrong(name, value, str(error))) from None
+    except (TypeError, ValueError) as error:
+        if str(error).startswith(f"{name} "):
+            raise
+        raise type(error)(f"{name}: {error}") from None
+
+
+def wrong(name: str, value: object, allowed: str) -> str:
+    """The message of an error about one argument."""
+    return f"{name} must be {allowed}, not {cut(repr(value), _SHOWN)}"
+
+
+def instance(name: str, value: Any, kind: type, allowed: str | None = None) -> None:
+    """Raise TypeError unless `value` is a `kind`."""
+    if not isinstance(value, kind):
+        raise TypeError(wrong(name, value, allowed or f"an instance of {kind.__name__}"))
+
+
+# --- checks ---
+
+
+def anything(value: Any) -> Any:
+    """Accept any value; BSON encoding checks it."""
+    return value
+
+
+def integer(value: Any) -> int:
+    """Check an integer."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise WrongType("an integer")
+    return value
+
+
+def count(value: Any) -> int:
+    """Check a non-negative integer."""
+    if integer(value) < 0:
+        raise WrongValue("an integer of at least 0")
+    return int(value)
+
+
+def positive(value: Any) -> int:
+    """Check a positive integer."""
+    if integer(value) < 1:
+        raise WrongValue("an integer of at least 1")
+    return int(value)
+
+
+def milliseconds(value: Any) -> int | float:
+    """Check a duration in milliseconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise WrongType("a number of milliseconds")
+    if not value >= 0:
+        raise WrongValue("a number of milliseconds of at least 0")
+    return value
+
+
+def seconds(value: Any) -> int | float:
+    """Check a duration in seconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise WrongType("a number of seconds")
+    if not value >= 0:
+        raise WrongValue("a number of seconds of at least 0")
+    return value
+
+
+def server_milliseconds(value: Any) -> int:
+    """Return a duration for the server, which requires whole milliseconds."""
+    if milliseconds(value) >= _TOO_LONG:
+        raise WrongValue("a number of milliseconds below 2**63")
+    return int(value)
+
+
+def boolean(value: Any) -> bool:
+    """Check True or False."""
+    if not isinstance(value, bool):
+        raise WrongType("True or False")
+    return value
+
+
+def text(value: Any) -> str:
+    """Check a string."""
+    if not isinstance(value, str):
+        raise WrongType("a string")
+    return value
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Check a mapping."""
+    if not isinstance(value, Mapping):
+        raise WrongType("a mapping")
+    return value
+
+
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """Check a list of mappings."""
+    if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
+        raise WrongType("a list of mappings")
+    return list(value)
+
+
+# --- checks by name, for what is checked often ---
+
+
+def check_mapping(option: str, value: object) -> None:
+    """Raise TypeError unless `value` is a mapping."""
+    # The usual type first: isinstance with the abstract class takes several times as long.
+    if type(value) is not dict and not isinstance(value, Mapping):
+        raise TypeError(wrong(option, value, "a mapping"))
+
+
+def check_document(option: str, value: object) -> None:
+    """Raise TypeError unless `value` can be inserted: it can receive an _id, or is a RawBSONDocument."""
+    if not isinstance(value, (MutableMapping, RawBSONDocument)):
+        raise TypeError(wrong(option, value, "a mutable mapping or a RawBSONDocument"))
+
+
+def check_boolean(option: str, value: object) -> None:
+    """Raise TypeError unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(wrong(option, value, "True or False"))
+
+
+def check_string(option: str, value: object) -> None:
+    """Raise TypeError unless `value` is a string."""
+    if not isinstance(value, str):
+        raise TypeError(wrong(option, value, "a string"))
+
+
+def check_integer(option: str, value: object) -> None:
+    """Raise TypeError unless `value` is an integer. True and False are not."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(wrong(option, value, "an integer"))
+
+
+def check_list(option: str, value: object) -> None:
+    """Raise TypeError unless `value` is a list."""
+    if not isinstance(value, list):
+        raise TypeError(wrong(option, value, "a list"))
+
+
+def check_replacement(replacement: object) -> None:
+    """Check a replacement by its first key only (CRUD specification, "Update vs. Replace Validation")."""
+    check_mapping("replacement", replacement)
+    if isinstance(replacement, RawBSONDocument):
+        return  # reading a key would decode the whole document; the server checks it
+    first = next(iter(replacement), "")  # type: ignore[call-overload]  # checked to be a mapping above
+    if isinstance(first, str) and first.startswith("$"):
+        raise ValueError(f"replacement must not begin with an update operator, but begins with {first!r}")
+
+
+def check_update(update: object) -> None:
+    """Check an update document or a pipeline (CRUD specification, "Update vs. Replace Validation")."""
+    if type(update) is not dict and not isinstance(update, (Mapping, list)):
+        raise TypeError(wrong("update", update, "a mapping or a list of stages"))
+    if not update:
+        raise ValueError("update must not be empty")
+    if not isinstance(update, list):
+        first = next(iter(update))
+        if not (isinstance(first, str) and first.startswith("$")):
+            raise ValueError(f"update must begin with an update operator ($set ...), but begins with {first!r}")
+
+
+def collation_document(collation: object) -> Mapping[str, Any] | None:
+    """Return a collation in command form, from a mapping or an object with a `document`."""
+    if collation is None or isinstance(collation, Mapping):
+        return collation
+    document = getattr(collation, "document", None)
+    if isinstance(document, Mapping):
+        return document
+    raise TypeError(wrong("collation", collation, "a Collation, a mapping or None"))
+
+
+def index_pairs(keys: Hint, direction: int | str | None = None) -> list[tuple[str, Any]]:
+    """Return `keys` (a name, a mapping, or a sequence of names and pairs) as (name, direction) pairs."""
+    if direction is not None:
+        if not isinstance(keys, str):
+            raise TypeError(f"a direction goes with one key name, not with {type(keys).__name__}")
+        return [(keys, direction)]
+    if isinstance(keys, str):
+        return [(keys, ASCENDING)]
+    if isinstance(keys, Mapping):
+        return list(keys.items())
+    if not isinstance(keys, (list, tuple)):
+        raise TypeError(f"keys must be a name, a mapping or a list of (name, direction) pairs, not {keys!r}")
+    return [(item, ASCENDING) if isinstance(item, str) else item for item in keys]
+
+
+def index_document(keys: IndexKeys, option: str | None = None) -> dict[str, Any]:
+    """Return the `keys` of an index, a sort or a hint as an ordered document.
+
+    `option`: the name of the argument; None where `converted` adds it to the error.
+    """
+    if isinstance(keys, str) or not isinstance(keys, (list, tuple, Mapping)):
+        allowed = "a mapping or a list of (name, direction) pairs"
+        raise WrongType(allowed) if option is None else TypeError(wrong(option, keys, allowed))
+    if not keys:
+        raise ValueError("the list of keys must not be empty")
+    document: dict[str, Any] = {}
+    for pair in index_pairs(keys):
+        try:
+            name, direction = pair
+        except (TypeError, ValueError):
+            raise TypeError(f"expected a name or a (name, direction) pair, not {pair!r}") from None
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a key must be a str, not {name!r}")
+        if not isinstance(direction, (str, int, Mapping)):
+            raise TypeError(f"the direction of {name!r} must be 1, -1, '2d' or the like, not {direction!r}")
+        document[name] = direction
+    return document
+
+
+def index_name(pairs: Iterable[tuple[str, Any]]) -> str:
+    """The default name of an index (index management specification)."""
+    return "_".join(f"{name}_{direction}" for name, direction in pairs)
+
+
+def hint_value(hint: Hint | None) -> str | dict[str, Any] | None:
+    """Return a hint in command form."""
+    return hint if hint is None or isinstance(hint, str) else index_document(hint, "hint")
+
+
+def fields_document(fields: Mapping[str, Any] | Iterable[str], option: str = "projection") -> Mapping[str, Any]:
+    """Return a projection in command form: a mapping unchanged, names as inclusions."""
+    if isinstance(fields, Mapping):
+        return fields
+    if isinstance(fields, str) or not isinstance(fields, Iterable):
+        raise TypeError(wrong(option, fields, "a mapping or a list of names"))
+    names = list(fields)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{option} must be a mapping or a list of names, each a str")
+    return dict.fromkeys(names, 1)

@@ -1,0 +1,32 @@
+"""Pure: reads servers' error documents leniently: the error itself matters more than its fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def texts(labels: Any) -> Iterable[str]:
+    """Return error labels as plain strings (`bson.Code` is an unhashable str)."""
+    given = labels if isinstance(labels, list | tuple | set | frozenset) else ()
+    return (str.__str__(label) for label in given if isinstance(label, str))
+
+
+def code(error: Mapping[str, Any]) -> int | None:
+    """The code of an error document, or None."""
+    found = error.get("code")
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def message(error: Mapping[str, Any]) -> str:
+    """The message of an error document."""
+    found = error.get("errmsg") or error.get("$err")
+    return str.__str__(found) if isinstance(found, str) else "the server sent an error without a message"
+
+
+def is_wtimeout(error: Mapping[str, Any]) -> bool:
+    """Whether a write concern was not satisfied within `wtimeout`."""
+    info: Any = error.get("errInfo")
+    return hasattr(info, "get") and bool(info.get("wtimeout"))

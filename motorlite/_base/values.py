@@ -1,0 +1,93 @@
+"""Pure: small values that every layer shares."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+Address: TypeAlias = tuple[str, int | None]
+"""A server: lower-case host and port, or the path of a Unix domain socket and None."""
+
+Document: TypeAlias = dict[str, Any]
+"""A command or reply, as the codec returns it."""
+
+
+def format_address(address: Address) -> str:
+    """`address` as ``host:port`` (IPv6 hosts in brackets), or the socket's path."""
+    host, port = address
+    if port is None:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def cut(text: str, limit: int) -> str:
+    """Truncate `text` to `limit` characters, plus an ellipsis that does not count."""
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def is_encodable(text: str) -> bool:
+    """Whether `text` can be encoded as UTF-8. A lone surrogate cannot.
+
+    Returns a bool instead of raising: UnicodeEncodeError shows the whole text, which may be a secret.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class ServerFacts:
+    """The facts about a connection's server that operations may use, from the connection's handshake.
+
+    The limits are the server's own (hello). The defaults come from the server discovery specification, for a server
+    that announces none.
+    """
+
+    __slots__ = (
+        "address",
+        "is_load_balanced",
+        "is_mongos",
+        "is_standalone",
+        "max_bson_object_size",
+        "max_message_size",
+        "max_wire_version",
+        "max_write_batch_size",
+        "min_wire_version",
+        "session_timeout_minutes",
+    )
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        min_wire_version: int = 0,
+        max_wire_version: int = 0,
+        max_bson_object_size: int = 16 * 1024 * 1024,
+        max_message_size: int = 48_000_000,
+        max_write_batch_size: int = 100_000,
+        is_standalone: bool = False,
+        is_mongos: bool = False,
+        is_load_balanced: bool = False,
+        session_timeout_minutes: int | None = None,
+    ) -> None:
+        self.address: Address = address
+        self.min_wire_version: int = min_wire_version
+        self.max_wire_version: int = max_wire_version
+        # Bytes of one document, bytes of one message, and the number of writes in one command.
+        self.max_bson_object_size: int = max_bson_object_size
+        self.max_message_size: int = max_message_size
+        self.max_write_batch_size: int = max_write_batch_size
+        self.is_standalone: bool = is_standalone
+        self.is_mongos: bool = is_mongos
+        self.is_load_balanced: bool = is_load_balanced
+        # None: the server does not support sessions (driver sessions specification).
+        self.session_timeout_minutes: int | None = session_timeout_minutes
+
+    @property
+    def supports_sessions(self) -> bool:
+        return self.session_timeout_minutes is not None or self.is_load_balanced
+
+    @property
+    def supports_retryable_writes(self) -> bool:
+        """Whether the server supports retryable writes (specification, "Supported Server Versions")."""
+        return self.supports_sessions and not self.is_standalone

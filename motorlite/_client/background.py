@@ -1,0 +1,91 @@
+"""Shell: the object that a client's background work references instead of the client.
+
+Monitors, pools and the host task live until the client ends. They must not reference the client's core, which the
+client shares with its cursors and sessions. Otherwise a client dropped without `close` would live as long as its event
+loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakMethod
+
+from motorlite._execution.cursors.pinning import opens_cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from motorlite._base.values import Address
+    from motorlite._client.lost_cursors import LostCursors
+    from motorlite._execution.executor import Executor
+    from motorlite._net.runtime import Host, Runtime
+    from motorlite._topology.srv_discovery import SRVDiscovery
+    from motorlite._topology.topology import Topology
+
+# Seconds between checks for operations in flight. Having operations wake the closer would slow each of them down.
+_LOOK_EVERY: Final = 0.01
+
+
+class Background:
+    """The part of one client that lives on its event loop. `on_end` is a method of the client, held weakly."""
+
+    topology: Topology | SRVDiscovery
+    executor: Executor
+    lost_cursors: LostCursors
+
+    def __init__(self, runtime: Runtime, on_end: Callable[[], None], *, is_load_balanced: bool) -> None:
+        self._runtime = runtime
+        self._on_end = WeakMethod(on_end)
+        self._is_load_balanced = is_load_balanced
+        self.host: Host = runtime.host("motorlite client", self._host_ended)
+
+    async def finish(self, grace: float) -> bool:
+        """Release all waiters, and wait for operations in flight. False if some remain after `grace` seconds."""
+        runtime = self._runtime
+        until = runtime.now() + grace
+        self.executor.stop()
+        while self.topology.is_busy:
+            left = until - runtime.now()
+            if left <= 0:
+                return False
+            await runtime.sleep(min(left, _LOOK_EVERY))
+        return True
+
+    async def join(self, grace: float) -> None:
+        """Wait while another task closes the client, for at most `grace` seconds."""
+        runtime = self._runtime
+        until = runtime.now() + grace
+        try:
+            while not self.host.is_closed and (left := until - runtime.now()) > 0:
+                await runtime.sleep(min(left, _LOOK_EVERY))
+        finally:
+            self.topology.close(now=True)
+            await self.host.close()
+
+    def end(self) -> None:
+        """Close every connection and stop everything, without waiting. Call on the event loop."""
+        self.topology.close(now=True)
+        self.host.stop()
+
+    def _host_ended(self) -> None:
+        """Leave no socket open: the client has ended, or its event loop is ending."""
+        on_end = self._on_end()
+        if on_end is not None:
+            on_end()
+        self.topology.close(now=True)
+
+    def learn_late(self, address: Address, reply: Mapping[str, Any]) -> bool:
+        """Learn the cluster time from a reply whose caller stopped waiting, and kill the cursor in it.
+
+        Returns False if only closing the connection ends that cursor: behind a load balancer, no other connection is
+        sure to reach it.
+        """
+        self.executor.gossip(reply)
+        if self._is_load_balanced:
+            return not opens_cursor(reply)
+        self.lost_cursors.kill_opened(address, reply)
+        return True
+
+    def kill_opened(self, address: Address, reply: Mapping[str, Any]) -> None:
+        """Kill the cursor in a reply that the caller never receives."""
+        self.lost_cursors.kill_opened(address, reply)

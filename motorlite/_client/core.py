@@ -1,0 +1,447 @@
+"""Shell: the composition root: assembles one client's machinery and binds it to the running event loop."""
+
+from __future__ import annotations
+
+import warnings
+from math import inf
+from typing import TYPE_CHECKING, Final, NoReturn
+from weakref import ref
+
+from bson.objectid import ObjectId
+
+from motorlite._base.deadline import Deadline
+from motorlite._base.values import format_address
+from motorlite._client.background import Background
+from motorlite._client.lost_cursors import LostCursors
+from motorlite._client.settings import initial_description, overload_policy, pool_options
+from motorlite._client.statistics import server_stats
+from motorlite._client.world import REAL, World
+from motorlite._connection.auth.mechanisms import check_mechanism
+from motorlite._connection.authenticate import Authenticator
+from motorlite._connection.establish import Establisher, HandshakeSettings
+from motorlite._connection.handshake import server_api_fields
+from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, client_metadata, faas_provider, with_info
+from motorlite._execution.call import Call
+from motorlite._execution.executor import Executor
+from motorlite._execution.reports import Reports
+from motorlite._execution.retry import RetrySettings
+from motorlite._execution.run import new_operation_id
+from motorlite._net import current
+from motorlite._net.host import randomness
+from motorlite._net.host.platform_facts import read_environment, read_platform_facts
+from motorlite._net.tls import make_context
+from motorlite._observe.log_documents import LENGTH_VARIABLES, max_document_length
+from motorlite._observe.publishing import Publishers, make_publishers
+from motorlite._operations.sessions.end_sessions import EndSessions, session_batches
+from motorlite._options.options import DEFAULT_CONNECT_TIMEOUT, shown_secret
+from motorlite._overload.token_bucket import TokenBucket
+from motorlite._pool.pool import Pool
+from motorlite._sessions.session import SessionPool
+from motorlite._topology.monitor import MonitorSettings
+from motorlite._topology.srv_discovery import SRVDiscovery
+from motorlite._topology.srv_polling import SRVPolling
+from motorlite._topology.topology import Topology, TopologySettings
+from motorlite._wire.compression import make_compressors
+from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
+from motorlite.read_preferences import ReadPreference
+from motorlite.stats import ClientStats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from motorlite._base.values import Address, Document
+    from motorlite._connection.establish import EstablishmentError
+    from motorlite._execution.cursors.lost_cursor import LostCursor
+    from motorlite._net.runtime import Connector, Host, Runtime
+    from motorlite._options.options import SRV, ClientOptions
+    from motorlite._sessions.session import Session
+    from motorlite._topology.topology_description import TopologyDescription
+    from motorlite.driver_info import DriverInfo
+    from motorlite.read_preferences import ServerMode
+    from motorlite.retry import OverloadRetry
+
+# Seconds that operations in flight get when a client closes.
+GRACE: Final = 5.0
+# Time limit of endSessions at close, seconds.
+_FAREWELL = 1.0
+
+
+class _Libraries:
+    """The libraries on top of the driver, for the handshakes of new connections."""
+
+    __slots__ = ("infos",)
+
+    def __init__(self, infos: tuple[DriverInfo, ...]) -> None:
+        self.infos = infos
+
+
+class Core:
+    """One client's machinery. Cheap to create; the first `enter` creates everything that needs an event loop.
+
+    All objects of the client reference it, but background work does not (`background`). So the client ends when the
+    last of these objects is dropped.
+    """
+
+    def __init__(self, options: ClientOptions, world: World = REAL) -> None:
+        # First, because `__del__` reads it.
+        self._runtime: Runtime | None = None
+        # Includes the options of the TXT record after the first operation.
+        self.options = options
+        self.policy: OverloadRetry = overload_policy(options)
+        # None: retries have no budget.
+        self._bucket = TokenBucket(self.policy.token_capacity) if self.policy.is_budgeted else None
+        if options.credentials is not None:
+            check_mechanism(options.credentials)
+        secret = shown_secret(options)
+        if secret is not None:
+            # Point at the caller of the client's constructor, which called this one.
+            warnings.warn(
+                f"without TLS, anyone on the network path to the server can read {secret}: set tls=true", stacklevel=3
+            )
+        # Created here, so that an unusable file fails in the constructor call that names it.
+        self._tls = make_context(options.tls) if options.tls is not None else None
+        self._compressors, missing = make_compressors(options.compressors, options.zlib_compression_level)
+        for name in missing:
+            warnings.warn(f"compressor {name!r} is ignored: it needs motorlite[{name}]", stacklevel=3)
+        self.sessions: SessionPool = SessionPool(randomness.session_id)
+        self._libraries = _Libraries((options.driver_info,) if options.driver_info else ())
+        self._world = world
+        length = max_document_length(read_environment(LENGTH_VARIABLES))
+        self._publishers: Publishers = make_publishers(options.event_listeners, max_document_length=length)
+        self._is_closed = False
+        # Closed by the end of its event loop, not by the application.
+        self._has_lost_loop = False
+        self._fork_generation = current.fork_generation
+        # Set by the first `enter`.
+        self._background: Background
+        self.topology: Topology | SRVDiscovery
+        self.executor: Executor
+        self.now: Callable[[], float]
+        self.scope_deadline: Callable[[], float]
+
+    # --- binding ---
+
+    def enter(self) -> None:
+        """Bind to the running event loop at the first call; check it at later calls.
+
+        Raises:
+            InvalidOperation: No event loop is running, it is a different one, the process was forked, or the client is
+                closed.
+            ConfigurationError: A TLS or authentication option in the connection string is wrong.
+        """
+        runtime = self._runtime
+        if runtime is None or self._is_closed or self._fork_generation != current.fork_generation:
+            self._enter_first()
+        elif not runtime.is_current():
+            self._refuse()
+
+    @property
+    def _has_forked(self) -> bool:
+        """Whether this process was forked after the client was created."""
+        return self._fork_generation != current.fork_generation
+
+    def _enter_first(self) -> None:
+        if self._is_closed:
+            if self._has_lost_loop:
+                raise InvalidOperation(
+                    "the event loop that the client was bound to has ended; make a client for each event loop"
+                )
+            raise InvalidOperation("the client is closed")
+        if self._has_forked:
+            raise InvalidOperation("the client was made before a fork; make a new one in the child process")
+        if self.options.refusals:
+            # Before any lookup or connection: without these options the client would be less secure than intended.
+            raise ConfigurationError(
+                f"nothing is sent, because the connection string is invalid: {'; '.join(self.options.refusals)}"
+            )
+        if self._runtime is None:
+            self._bind(self._world.runtime())
+
+    def _refuse(self) -> None:
+        raise InvalidOperation(
+            "the client is bound to the event loop of its first operation and cannot be used from another one; "
+            "make a client for each event loop (in tests: a fixture with the scope of the loop)"
+        )
+
+    def _bind(self, runtime: Runtime) -> None:
+        options = self.options
+        background = Background(runtime, self._lose_loop, is_load_balanced=options.load_balanced)
+        connector = self._world.connector(runtime, self._tls, options.proxy)
+        deployment: Topology | SRVDiscovery
+        if options.srv is None:
+            deployment = self._topology(runtime, background, connector, options)
+        else:
+            deployment = self._discovery(options.srv, runtime, background, connector)
+        self.topology = background.topology = deployment
+        self.executor = background.executor = self._executor(runtime, background)
+        background.lost_cursors = LostCursors(
+            self.executor, spawn=background.host.spawn, sleep=runtime.sleep, now=runtime.now
+        )
+        self.now = runtime.now
+        self.scope_deadline = runtime.scope_deadline
+        self._background = background
+        self._runtime = runtime
+
+    def _discovery(self, srv: SRV, runtime: Runtime, background: Background, connector: Connector) -> SRVDiscovery:
+        """Create the placeholder for the topology, used until the SRV lookup finishes."""
+        options, below, host = self.options, self._world.below, background.host
+        resolver = self._world.resolver(runtime)
+        timeout = options.connect_timeout or DEFAULT_CONNECT_TIMEOUT
+        reference = ref(self)
+
+        def found(complete: ClientOptions, time_to_live: float) -> Topology:
+            core = reference()
+            if core is None:
+                raise InvalidOperation("the client was dropped")
+            core.options = complete
+            core.topology = background.topology = topology = core._topology(runtime, background, connector, complete)
+            core.executor.use(topology)
+            polling = SRVPolling(
+                srv,
+                topology,
+                time_to_live=time_to_live,
+                heartbeat_frequency=options.heartbeat_frequency,
+                timeout=timeout,
+                runtime=runtime,
+                resolver=resolver,
+                below=below,
+            )
+            host.spawn(polling.run)
+            return topology
+
+        return SRVDiscovery(
+            srv,
+            options,
+            initial_description(options),
+            timeout=timeout,
+            runtime=runtime,
+            host=host,
+            resolver=resolver,
+            below=below,
+            found=found,
+        )
+
+    def _topology(
+        self, runtime: Runtime, background: Background, connector: Connector, options: ClientOptions
+    ) -> Topology:
+        """Create the topology from options with seeds. Monitoring of its servers starts now."""
+        world, publishers, host = self._world, self._publishers, background.host
+        environment = read_environment(ENVIRONMENT_VARIABLES)
+        is_faas = faas_provider(environment) is not None
+        settings = HandshakeSettings(
+            self._metadata(runtime, environment, options.app_name),
+            load_balanced=options.load_balanced,
+            compressors=self._compressors,
+            backpressure=self.policy.handshake,
+            server_api=options.server_api,
+        )
+        authenticator = self._authenticator(runtime, host, options)
+        establisher = Establisher(runtime, connector, settings, authenticator)
+        limits = pool_options(options)
+
+        def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
+            return Pool(
+                address,
+                limits,
+                runtime=runtime,
+                host=host,
+                establisher=establisher,
+                on_error=on_error,
+                on_late_reply=background.learn_late,
+                publish=publishers.pool,
+            )
+
+        mode = options.server_monitoring_mode
+        return Topology(
+            ObjectId(),
+            initial_description(options),
+            TopologySettings(
+                server_selection_timeout=options.server_selection_timeout,
+                local_threshold=options.local_threshold,
+                load_balanced=options.load_balanced,
+                server_selector=options.server_selector,
+            ),
+            MonitorSettings(
+                heartbeat_frequency=options.heartbeat_frequency,
+                connect_timeout=options.connect_timeout or 0.0,
+                streaming=mode == "stream" or (mode == "auto" and not is_faas),
+                server_api=options.server_api,
+                min_heartbeat_interval=world.min_heartbeat_interval,
+            ),
+            runtime=runtime,
+            host=host,
+            establisher=establisher,
+            make_pool=make_pool,
+            below=world.below,
+            publish=publishers.topology,
+        )
+
+    def _authenticator(self, runtime: Runtime, host: Host, options: ClientOptions) -> Authenticator | None:
+        world = self._world
+        if options.credentials is None:
+            return None
+        return Authenticator(
+            options.credentials,
+            world.nonce,
+            runtime=runtime,
+            host=host,
+            http=world.http(runtime),
+            server_api=options.server_api,
+            connect_timeout=options.connect_timeout or 0.0,
+            max_iterations=options.scram_max_iterations,
+            date=world.date,
+        )
+
+    def _executor(self, runtime: Runtime, background: Background) -> Executor:
+        options = self.options
+        return Executor(
+            self.topology,
+            self.sessions,
+            RetrySettings(
+                self.policy,
+                self._bucket,
+                self._world.jitter,
+                retry_reads=options.retry_reads,
+                retry_writes=options.retry_writes,
+            ),
+            Reports(
+                self._bucket,
+                publish_command=self._publishers.command,
+                publish_retry=self._publishers.retry,
+                publish_selection=self._publishers.selection,
+            ),
+            now=runtime.now,
+            sleep=runtime.sleep,
+            server_selection_timeout=options.server_selection_timeout,
+            socket_timeout=options.socket_timeout,
+            api_declaration=server_api_fields(options.server_api) or None,
+            on_lost_cursor=background.kill_opened,
+        )
+
+    def _metadata(
+        self, runtime: Runtime, environment: Mapping[str, str], app_name: str | None
+    ) -> Callable[[], Document]:
+        platform, libraries = read_platform_facts(runtime.name), self._libraries
+        return lambda: client_metadata(
+            app_name=app_name,
+            environment=environment,
+            platform=platform,
+            infos=libraries.infos,
+        )
+
+    # --- use ---
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the client has executed an operation."""
+        return self._runtime is not None
+
+    @property
+    def topology_description(self) -> TopologyDescription:
+        """The current description of the deployment."""
+        return self.topology.description if self._runtime is not None else initial_description(self.options)
+
+    async def connect(self, deadline: Deadline, wanted: ServerMode = ReadPreference.NEAREST) -> None:
+        """Wait for a `wanted` server, by default any readable one. Discovery began when the client was bound."""
+        until = self.now() + self.options.server_selection_timeout
+        await self.topology.select(wanted, deadline, (), until)
+
+    async def checkpoint(self) -> None:
+        """Yield to the event loop once."""
+        assert self._runtime is not None
+        await self._runtime.sleep(0)
+
+    def new_operation_id(self) -> int:
+        """Return an id for the command events of all commands that one call sends."""
+        return new_operation_id()
+
+    def append_metadata(self, info: DriverInfo) -> None:
+        """Add a library on top of the driver to the handshakes of all future connections."""
+        self._libraries.infos = with_info(self._libraries.infos, info)
+
+    def kill_cursor(self, cursor: LostCursor) -> None:
+        """Kill a cursor in the background. Does nothing if the loop has ended. Call from anywhere."""
+        # After a fork, the loop and its wakeup mechanism belong to the parent.
+        if self._runtime is not None and not self._has_forked:
+            self._runtime.run_soon(self._background.lost_cursors.kill, cursor)
+
+    def release_session(self, session: Session) -> None:
+        """Return the server session of a dropped `session`. Does nothing if the loop has ended. Call from anywhere."""
+        if self._runtime is not None and not self._has_forked:
+            self._runtime.run_soon(self.executor.release, session)
+
+    # --- the end ---
+
+    async def close(self, grace: float = GRACE) -> None:
+        """End all server sessions, close all connections and stop all background work.
+
+        Operations that wait for anything but a reply end at once. Operations in flight get `grace` seconds.
+        """
+        if self._is_closed:
+            self._has_lost_loop = False  # closed late, but closed
+            if self._runtime is not None and not self._has_forked and self._runtime.is_current():
+                await self._background.join(grace)
+            return
+        if self._runtime is None or self._has_forked:
+            # After a fork, the parent still owns and uses the sockets and sessions.
+            self._is_closed = True
+            return
+        if not self._runtime.is_current():
+            self._refuse()
+        self._is_closed = True
+        try:
+            if await self._background.finish(grace):
+                await self._end_sessions()
+        finally:
+            self.topology.close(now=True)
+            await self._background.host.close()
+
+    async def _end_sessions(self) -> None:
+        """End the server sessions (driver sessions specification, "endSessions"). Best effort: errors are ignored."""
+        ids = self.sessions.drain()
+        if not ids or not self.topology.description.has_known_servers:
+            return
+        deadline = Deadline(self.now() + _FAREWELL, inf, _FAREWELL)
+        for batch in session_batches(ids):
+            operation = EndSessions(batch, selector=ReadPreference.PRIMARY_PREFERRED)
+            try:
+                await self.executor.execute(operation, Call(None, deadline))
+            except PyMongoError:
+                return  # the server times out the remaining sessions
+
+    def _lose_loop(self) -> None:
+        """Mark the client as closed. Called when it was closed or when its event loop is ending."""
+        self._has_lost_loop = not self._is_closed
+        self._is_closed = True
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        # Called by pickle and deepcopy for every object of the client.
+        raise TypeError(
+            "a client holds connections and an event loop, so neither the client nor its objects can be pickled "
+            "or deep-copied: create a client in each process"
+        )
+
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+        # May run in another thread, at any point of the event loop's work, or after the loop has ended.
+        if self._runtime is None or self._has_forked or (self._is_closed and not self._has_lost_loop):
+            return
+        self._runtime.run_soon(self._background.end)
+        options = self.options
+        where = options.srv.host_name if options.srv is not None else ",".join(map(format_address, options.seeds))
+        message = f"the client of {where} was dropped without close(); use `async with AsyncMongoClient(...)`"
+        warn(message, ResourceWarning, source=self)
+
+    def stats(self) -> ClientStats:
+        """Return a snapshot of pools, budget and retries."""
+        bucket = self._bucket
+        tokens, capacity = (inf, inf) if bucket is None else (bucket.tokens, bucket.capacity)
+        if self._runtime is None:
+            return ClientStats({}, tokens, capacity, {}, {}, 0)
+        return ClientStats(
+            servers={server.address: server_stats(server) for server in self.topology.servers},
+            tokens=tokens,
+            token_capacity=capacity,
+            retries=dict(self.executor.reports.retries),
+            refusals=dict(self.executor.reports.refusals),
+            sessions=len(self.sessions),
+        )

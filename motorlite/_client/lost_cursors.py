@@ -1,0 +1,127 @@
+"""Shell: kills, in the background, cursors that were dropped or could not be closed.
+
+The time limits of the preceding operation do not apply here: a cursor is often lost because the pool is busy and
+timeoutMS is short, and would then stay open on the server as well. This work has its own limit, and retries.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from motorlite._base.deadline import Deadline
+from motorlite._execution.call import Call
+from motorlite._execution.cursors.late_reply import open_cursor
+from motorlite._execution.cursors.lost_cursor import LostCursor
+from motorlite._operations.cursors.kill_cursors import KillCursors
+from motorlite.errors import SYSTEM_OVERLOADED, InvalidOperation, OperationFailure, PyMongoError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from motorlite._base.values import Address
+    from motorlite._execution.executor import Executor
+
+# Seconds that one command may take, including server selection and checkout.
+LIMIT: Final = 10.0
+# Seconds between attempts. After the last one, the server's own limit closes the cursors.
+PAUSES: Final = (1.0, 2.0, 4.0, 8.0)
+
+
+def kill_command(cursor: LostCursor) -> KillCursors:
+    """Build the command for a single cursor."""
+    return KillCursors(cursor.database, cursor.collection, [cursor.cursor_id], address=cursor.address, pin=cursor.pin)
+
+
+def give_back(cursor: LostCursor, executor: Executor) -> None:
+    """Release the session and the connection that the cursor held."""
+    session, cursor.session = cursor.session, None
+    if session is not None:
+        executor.release(session)
+    pin, cursor.pin = cursor.pin, None
+    if pin is not None:
+        pin.release()
+
+
+class LostCursors:
+    """The lost cursors of one client. Call all methods on its event loop."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        spawn: Callable[..., object],
+        sleep: Callable[[float], Awaitable[None]],
+        now: Callable[[], float],
+    ) -> None:
+        self._executor = executor
+        # Runs a function in the background. A function spawned after the client's end never runs.
+        self._spawn = spawn
+        self._sleep = sleep
+        self._now = now
+        # Cursor ids by server, then by database and collection, which a command must name. A server is listed while a
+        # task serves it.
+        self._waiting: dict[Address, dict[tuple[str, str], list[int]]] = {}
+
+    def kill(self, cursor: LostCursor) -> None:
+        """Kill `cursor` soon, in one command with the cursors of its collection that are lost until then."""
+        if cursor.pin is not None:
+            self._spawn(self._kill_pinned, cursor)
+            return
+        # The server does not require the cursor's own session here, and endSessions ends the session with its cursors.
+        give_back(cursor, self._executor)
+        waiting = self._waiting.get(cursor.address)
+        if waiting is None:
+            waiting = self._waiting[cursor.address] = {}
+            self._spawn(self._kill_waiting, cursor.address)
+        waiting.setdefault((cursor.database, cursor.collection), []).append(cursor.cursor_id)
+
+    def kill_opened(self, address: Address, reply: Mapping[str, Any]) -> None:
+        """Kill the cursor in a reply, if there is one."""
+        cursor = open_cursor(reply)
+        if cursor is not None:
+            self.kill(LostCursor(address, cursor.database, cursor.collection, cursor.cursor_id))
+
+    async def _kill_pinned(self, cursor: LostCursor) -> None:
+        try:
+            if cursor.pin is not None and cursor.pin.is_usable:
+                # No second attempt: it would hold the connection.
+                with suppress(PyMongoError):
+                    await self._executor.execute(kill_command(cursor), Call(cursor.session, self._deadline()))
+        finally:
+            give_back(cursor, self._executor)
+
+    async def _kill_waiting(self, address: Address) -> None:
+        waiting = self._waiting[address]
+        pauses = iter(PAUSES)
+        try:
+            while waiting:
+                (database, collection), cursor_ids = waiting.popitem()
+                if await self._is_done(KillCursors(database, collection, cursor_ids, address=address)):
+                    pauses = iter(PAUSES)
+                    continue
+                waiting.setdefault((database, collection), []).extend(cursor_ids)
+                pause = next(pauses, None)
+                if pause is None:
+                    return  # the server closes abandoned cursors later
+                await self._sleep(pause)
+        finally:
+            del self._waiting[address]
+
+    async def _is_done(self, operation: KillCursors) -> bool:
+        try:
+            await self._executor.execute(operation, Call(None, self._deadline()))
+        except PyMongoError as error:
+            return is_settled(error)
+        return True
+
+    def _deadline(self) -> Deadline:
+        return Deadline(self._now() + LIMIT, inf, LIMIT)
+
+
+def is_settled(error: PyMongoError) -> bool:
+    """Whether another killCursors would end the same way: the server refused it, or the client is closed."""
+    if isinstance(error, OperationFailure):
+        return error.reached_server and not error.timeout and not error.has_error_label(SYSTEM_OVERLOADED)
+    return isinstance(error, InvalidOperation)

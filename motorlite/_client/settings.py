@@ -1,0 +1,53 @@
+"""Pure: the settings of a client's parts, from its options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from motorlite._pool.state import PoolOptions
+from motorlite._topology.topology_description import TopologyDescription
+from motorlite.retry import OverloadRetry
+
+if TYPE_CHECKING:
+    from motorlite._options.options import ClientOptions
+
+
+def overload_policy(options: ClientOptions) -> OverloadRetry:
+    """Return the preset, overridden by the options that were set individually."""
+    preset: OverloadRetry | None = options.overload_policy
+    explicit = options.explicit
+    return (OverloadRetry() if preset is None else preset).with_options(
+        options.max_adaptive_retries if "maxAdaptiveRetries" in explicit else None,
+        options.adaptive_retries if "adaptiveRetries" in explicit else None,
+        options.enable_overload_retargeting if "enableOverloadRetargeting" in explicit else None,
+    )
+
+
+def initial_description(options: ClientOptions) -> TopologyDescription:
+    """Return the description of the deployment before any connection."""
+    return TopologyDescription.initial(
+        options.seeds,
+        direct_connection=bool(options.direct_connection),
+        replica_set=options.replica_set,
+        load_balanced=options.load_balanced,
+    )
+
+
+def pool_options(options: ClientOptions) -> PoolOptions:
+    """Return the limits of each pool."""
+    public = {
+        "maxPoolSize": options.max_pool_size,
+        "minPoolSize": options.min_pool_size,
+        "maxConnecting": options.max_connecting,
+        "maxIdleTimeMS": round((options.max_idle_time or 0.0) * 1000),
+        "waitQueueTimeoutMS": round((options.wait_queue_timeout or 0.0) * 1000),
+    }
+    return PoolOptions(
+        max_size=options.max_pool_size,
+        min_size=options.min_pool_size,
+        max_connecting=options.max_connecting,
+        max_idle_time=options.max_idle_time,
+        wait_queue_timeout=options.wait_queue_timeout,
+        connect_timeout=options.connect_timeout or 0.0,
+        given={name: value for name, value in public.items() if name in options.explicit},
+    )

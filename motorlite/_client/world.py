@@ -1,0 +1,47 @@
+"""Shell: a client's external dependencies. Tests replace clocks, streams and resolvers here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from motorlite._net import current
+from motorlite._net.dns import DNSResolver
+from motorlite._net.host import randomness
+from motorlite._net.host.files import utc_date
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._net.dns import Resolver
+    from motorlite._net.runtime import Connector, Runtime
+    from motorlite._net.tls import TLSContext
+    from motorlite._options.options import ProxyOptions
+
+
+def _connector(runtime: Runtime, tls: TLSContext | None, proxy: ProxyOptions | None) -> Connector:
+    return partial(runtime.connect, tls=tls, proxy=proxy)
+
+
+def _plain_connector(runtime: Runtime) -> Connector:
+    return partial(runtime.connect, tls=None)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The sources of a client's event loop, connections, SRV records and randomness."""
+
+    runtime: Callable[[], Runtime] = current.current_runtime
+    connector: Callable[[Runtime, TLSContext | None, ProxyOptions | None], Connector] = _connector
+    resolver: Callable[[Runtime], Resolver] = DNSResolver
+    jitter: Callable[[], float] = randomness.jitter
+    below: Callable[[int], int] = randomness.below
+    nonce: Callable[[], bytes] = randomness.nonce
+    # For authentication: plain connections to cloud metadata services, and the UTC time.
+    http: Callable[[Runtime], Connector] = _plain_connector
+    date: Callable[[], str] = utc_date
+    min_heartbeat_interval: float = 0.5
+
+
+REAL = World()

@@ -1,0 +1,3 @@
+"""Pure: a single connection: establishment, handshake and messages."""
+
+from __future__ import annotations

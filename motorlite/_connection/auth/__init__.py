@@ -1,0 +1,1 @@
+"""Pure: authentication conversations as generators; `mechanisms.start` is the entry point."""

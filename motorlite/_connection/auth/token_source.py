@@ -1,0 +1,213 @@
+"""Shell: calls a client's OIDC callback for all requesters of a token: one call at a time, with a pause in between.
+
+A call runs in the background, and all requesters wait for the same call. So an operation that times out or is cancelled
+does not close the login page of a user who is typing a password.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from motorlite._connection.auth.conversation import violation
+from motorlite._connection.auth.oidc import (
+    CALL_INTERVAL,
+    CALLBACK_VERSION,
+    HUMAN_TIMEOUT,
+    MACHINE_TIMEOUT,
+    MONGODB_OIDC,
+    check_result,
+)
+from motorlite._net.runtime import WaitTimeout
+from motorlite.auth_oidc import OIDCCallbackContext, OIDCCallbackResult
+from motorlite.errors import ExecutionTimeout, InvalidOperation, PyMongoError
+
+if TYPE_CHECKING:
+    from motorlite._connection.auth.conversation import NeedToken
+    from motorlite._connection.auth.oidc import TokenCache
+    from motorlite._net.runtime import BackgroundTask, Host, Runtime, Waiter
+    from motorlite.auth_oidc import OIDCCallback
+
+
+class Limits:
+    """How long the authentication of one connection may take; loop times."""
+
+    __slots__ = ("is_operation", "operation_until", "until")
+
+    def __init__(self, until: float, operation_until: float | None = None, *, is_operation: bool = False) -> None:
+        # Limit for the messages. Postponed by the duration of a callback that is not subject to it.
+        self.until: float = until
+        # When the operation's timeoutMS expires; None: not set.
+        self.operation_until: float | None = operation_until
+        # The authentication is part of the operation (a reauthentication), not of a background task.
+        self.is_operation: bool = is_operation
+
+
+class _Call:
+    """One call of the callback."""
+
+    __slots__ = ("ended", "task", "until", "waiters")
+
+    task: BackgroundTask
+
+    def __init__(self, until: float, ended: Waiter) -> None:
+        # Waiters wait until this loop time at most.
+        self.until = until
+        # The next call waits here if this one is cancelled.
+        self.ended = ended
+        self.waiters: list[Waiter] = []
+
+
+class _Own(NamedTuple):
+    """An error of the driver, not of the application."""
+
+    error: PyMongoError
+
+
+_Outcome: TypeAlias = OIDCCallbackResult | BaseException | _Own
+
+
+class TokenSource:
+    """The callback of one client."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        host: Host,
+        cache: TokenCache,
+        callback: OIDCCallback,
+        username: str | None,
+        *,
+        is_human: bool,
+        is_built_in: bool = False,
+    ) -> None:
+        self._runtime = runtime
+        self._host = host
+        self._cache = cache
+        self._callback = callback
+        self._username = username or ""
+        self._timeout = HUMAN_TIMEOUT if is_human else MACHINE_TIMEOUT
+        self._is_human = is_human
+        # The callback is the driver's own, so its errors contain no secrets of the application.
+        self._is_built_in = is_built_in
+        # The call in progress.
+        self._call: _Call | None = None
+        # The most recently cancelled call; the next call starts when this one has ended.
+        self._cancelled: _Call | None = None
+
+    async def get(self, request: NeedToken, limits: Limits) -> tuple[str, bool]:
+        """Return an access token, and whether it was cached or requested by another caller.
+
+        Raises:
+            OperationFailure: the callback failed, or did not return a token.
+            ConfigurationError: the driver's own callback lacks a setting.
+            ExecutionTimeout: the callback took too long.
+            InvalidOperation: the client is closed.
+        """
+        cache, now = self._cache, self._runtime.now()
+        if cache.access_token is not None:
+            return cache.access_token, True
+        call, is_cached = self._call, True
+        if call is None or now >= call.until:
+            if self._host.is_closed:
+                raise InvalidOperation("the client is closed")
+            call, is_cached = self._begin(request, limits), False
+        result = await self._wait(call, limits)
+        if not self._is_limited(limits):
+            # The callback's duration does not count against the limit.
+            limits.until += self._runtime.now() - now
+        if isinstance(result, _Own):
+            # Each waiter gets a new exception. The reason is the driver's own, so it contains no secret.
+            raise type(result.error)(str(result.error)) from result.error
+        if isinstance(result, BaseException):
+            raise violation(MONGODB_OIDC, f"the callback raised {type(result).__name__}") from result
+        return result.access_token, is_cached
+
+    def _is_limited(self, limits: Limits) -> bool:
+        """Whether `limits.until` bounds the wait; timeoutMS applies to the operation but not to a human callback."""
+        return limits.operation_until is not None and (limits.is_operation or not self._is_human)
+
+    async def _wait(self, call: _Call, limits: Limits) -> _Outcome:
+        until = call.until
+        if self._is_limited(limits):
+            until = min(until, limits.until)
+        waiter = self._runtime.waiter()
+        call.waiters.append(waiter)
+        try:
+            outcome: _Outcome = await waiter.wait(until)
+        except WaitTimeout:
+            if until == call.until and call is self._call:
+                self._end(call)
+            raise ExecutionTimeout(f"{MONGODB_OIDC}: the callback returned no token in time") from None
+        return outcome
+
+    def _begin(self, request: NeedToken, limits: Limits) -> _Call:
+        if self._call is not None:
+            self._end(self._call)
+        now, last = self._runtime.now(), self._cache.last_call
+        starts = now if last is None else max(now, last + CALL_INTERVAL)
+        call = self._call = _Call(starts + self._timeout, self._runtime.waiter())
+        self._cache.last_call = starts
+        context = OIDCCallbackContext(
+            self._seconds(starts, limits), self._username, CALLBACK_VERSION, request.refresh_token, request.idp_info
+        )
+        call.task = self._host.spawn(self._run, call, context, starts)
+        return call
+
+    def _seconds(self, starts: float, limits: Limits) -> float:
+        """Return the callback's timeout.
+
+        With timeoutMS set, it is min(remaining connectTimeoutMS, remaining timeoutMS) for machine callbacks.
+        """
+        if self._is_human or limits.operation_until is None:
+            return self._timeout
+        remaining = min(limits.until, limits.operation_until) - starts
+        return self._timeout if remaining == inf else max(remaining, 0.0)
+
+    def _end(self, call: _Call) -> None:
+        self._call, self._cancelled = None, call
+        call.task.cancel()
+
+    async def _run(self, call: _Call, context: OIDCCallbackContext, starts: float) -> None:
+        outcome: _Outcome
+        previous, self._cancelled = self._cancelled, None
+        try:
+            if previous is not None:
+                await previous.ended.wait(call.until)
+            if starts > self._runtime.now():
+                await self._runtime.sleep(starts - self._runtime.now())
+            outcome = await self._result(context)
+            if call is self._call and not isinstance(outcome, _Own):
+                # A call that was cancelled but returned regardless is not stored.
+                self._cache.store(outcome, context.idp_info)
+        except Exception as error:
+            # Every exception of the application is passed to the waiters.
+            outcome = _Own(error) if self._is_built_in and isinstance(error, PyMongoError) else error
+        except BaseException as error:
+            # A cancellation, either ours or raised by the callback itself.
+            closed = violation(MONGODB_OIDC, "the client was closed before the callback returned")
+            outcome = _Own(closed) if self._host.is_closed else error
+            raise
+        finally:
+            if call is self._call:
+                self._call = None
+            for waiter in (*call.waiters, call.ended):
+                waiter.offer(outcome)
+            del outcome  # the callback's exception references this frame in its traceback
+
+    async def _result(self, context: OIDCCallbackContext) -> OIDCCallbackResult | _Own:
+        result = await self._fetch(context)
+        try:
+            return check_result(result)
+        except PyMongoError as error:
+            return _Own(error)
+
+    async def _fetch(self, context: OIDCCallbackContext) -> object:
+        fetch: Any = self._callback.fetch
+        if inspect.iscoroutinefunction(fetch):
+            return await fetch(context)
+        # A synchronous callback may block.
+        result = await self._runtime.run_in_thread(partial(fetch, context))
+        return await result if inspect.isawaitable(result) else result

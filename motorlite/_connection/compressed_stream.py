@@ -1,0 +1,106 @@
+"""Shell: a stream that compresses sent messages and decompresses received ones.
+
+It wraps a connection's own stream only if the client has compressors, so other connections pay nothing for it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from motorlite._net.runtime import WaitTimeout
+from motorlite._wire.compression import Noop, choose, compress, decompress, may_compress
+from motorlite._wire.frames import REPLY_HEADROOM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from motorlite._net.runtime import FrameStream, Runtime
+    from motorlite._wire.compression import Compressor
+    from motorlite._wire.frames import FrameReader
+
+
+# Bytes. Larger requests are compressed in a thread before they are passed to the stream (`pack_large`), because zlib
+# may take a tenth of a second per megabyte. Decompression is as fast as decoding the BSON, and replies are not nearly
+# as large as requests may be.
+LARGE: Final = 256 * 1024
+
+
+class CompressedStream:
+    """A FrameStream that wraps another one."""
+
+    __slots__ = ("_by_id", "_compressor", "_framer", "_offered", "_runtime", "_stream", "ask_after")
+
+    def __init__(
+        self, stream: FrameStream, framer: FrameReader, offered: Sequence[Compressor], runtime: Runtime
+    ) -> None:
+        self._stream = stream
+        self.ask_after = stream.ask_after
+        self._runtime = runtime
+        # Holds the message size limit of this server.
+        self._framer = framer
+        self._offered = offered
+        # The server may use any compressor that was offered, even for the reply to hello.
+        self._by_id: dict[int, Compressor] = {compressor.id: compressor for compressor in (Noop(), *offered)}
+        # The compressor for requests; None until hello has completed.
+        self._compressor: Compressor | None = None
+
+    def agree(self, accepted: Iterable[Any]) -> FrameStream:
+        """Choose a compressor the server accepts; return the stream to use from now on, the inner one if none fits."""
+        self._compressor = choose(self._offered, accepted)
+        return self if self._compressor is not None else self._stream
+
+    @property
+    def is_closed(self) -> bool:
+        return self._stream.is_closed
+
+    @property
+    def has_unsent(self) -> bool:
+        return self._stream.has_unsent
+
+    @property
+    def sent_nothing(self) -> bool:
+        return self._stream.sent_nothing
+
+    async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
+        return self._unpack(await self._stream.exchange(self._pack_now(data), until))
+
+    async def receive(self, until: float) -> bytes | bytearray:
+        return self._unpack(await self._stream.receive(until))
+
+    def expect_more(self, is_expected: bool) -> None:
+        self._stream.expect_more(is_expected)
+
+    async def send(self, data: bytes, until: float) -> None:
+        await self._stream.send(self._pack_now(data), until)
+
+    def is_healthy(self) -> bool:
+        return self._stream.is_healthy()
+
+    def abort(self) -> None:
+        self._stream.abort()
+
+    def _pack(self, message: bytes) -> bytes:
+        compressor = self._compressor
+        if compressor is None or not may_compress(message):
+            return message
+        packed = compress(message, compressor)
+        # Incompressible data grows, and a server rejects any message above its limit.
+        return packed if len(packed) <= self._framer.max_message_size else message
+
+    def _pack_now(self, message: bytes) -> bytes:
+        return message if len(message) >= LARGE else self._pack(message)
+
+    async def pack_large(self, message: bytes, until: float) -> bytes:
+        """Return a large `message` in the form in which it is sent, compressed if that helps; nothing is sent here.
+
+        Raises:
+            WaitTimeout: the message was not ready at the loop time `until`.
+        """
+        packed = await self._runtime.run_in_thread(partial(self._pack, message), until)
+        if self._runtime.now() >= until:
+            raise WaitTimeout
+        return packed
+
+    def _unpack(self, frame: bytes | bytearray) -> bytes | bytearray:
+        return decompress(frame, self._by_id, self._framer.max_message_size + REPLY_HEADROOM)

@@ -1,0 +1,323 @@
+"""Shell: one socket to a server. Sends messages and receives replies; retries and sessions are handled elsewhere."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
+
+from motorlite._base.progress import Progress
+from motorlite._connection.compressed_stream import CompressedStream
+from motorlite._connection.messages import next_request_id
+from motorlite._connection.purpose import Purpose
+from motorlite._net.runtime import WaitTimeout
+from motorlite._wire import op_msg
+from motorlite._wire.documents import LENIENT, decode_reply, encode
+from motorlite._wire.header import MAX_MESSAGE_SIZE
+from motorlite.errors import NetworkTimeout, ProtocolError, PyMongoError, detached, no_time_left
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from bson.codec_options import CodecOptions
+    from bson.objectid import ObjectId
+
+    from motorlite._base.values import Address, Document, ServerFacts
+    from motorlite._connection.handshake import Handshake
+    from motorlite._net.runtime import FrameStream
+    from motorlite._wire.frames import FrameReader
+
+
+Renew: TypeAlias = "Callable[[Connection, float, float | None], Awaitable[None]]"
+
+
+class ExhaustReply(NamedTuple):
+    """A reply that the server may follow up with another one."""
+
+    document: Document
+    request_id: int
+    more_to_come: bool
+
+
+def _encode(database: str, document: Mapping[str, Any], request_id: int, flags: int) -> bytes:
+    return op_msg.encode(request_id, encode({**document, "$db": database}, DEFAULT_CODEC_OPTIONS), (), flags)
+
+
+def _not_the_reply(request_id: int, message: op_msg.Message) -> ProtocolError:
+    return ProtocolError(f"expected the reply to request {request_id}, got the reply to {message.response_to}")
+
+
+def _unusable(error: Exception) -> ProtocolError:
+    """Wrap an error of `bson` or Python about a value in a reply that users never see."""
+    return ProtocolError(f"the server sent a reply that cannot be used: {error!r}")
+
+
+class Connection:
+    """A connection of a pool or of a monitor.
+
+    After a timeout or a cancellation of `round_trip` the reply may still be pending (`owed`). The connection cannot be
+    used for anything else until that reply has arrived. Any other error closes the connection.
+    """
+
+    __slots__ = (
+        "_refused",
+        "address",
+        "asked_for_at",
+        "facts",
+        "framer",
+        "generation",
+        "handshake",
+        "haste",
+        "hello_duration",
+        "id",
+        "idle_since",
+        "in_use_since",
+        "interruption",
+        "owed",
+        "owed_until",
+        "progress",
+        "purpose",
+        "renew",
+        "service_id",
+        "stream",
+    )
+
+    facts: ServerFacts
+    handshake: Handshake
+
+    def __init__(
+        self, address: Address, connection_id: int, generation: int, stream: FrameStream, framer: FrameReader
+    ) -> None:
+        self.address: Address = address
+        # Unique within its pool, starting at 1 (pooling specification).
+        self.id: int = connection_id
+        # The pool's generation when the connection was created; behind a load balancer, the service's generation once
+        # the service is known.
+        self.generation: int = generation
+        self.service_id: ObjectId | None = None
+        # What the connection is checked out for.
+        self.purpose: Purpose = Purpose.OTHER
+        self.stream: FrameStream = stream
+        self.framer: FrameReader = framer
+        # Duration of the first hello and its reply in seconds, a sample of the round-trip time.
+        self.hello_duration: float = 0.0
+        # Loop times of the last check-in, of the last check-out, and of the request that led to the check-out.
+        self.idle_since: float = 0.0
+        self.in_use_since: float = 0.0
+        self.asked_for_at: float = 0.0
+        # The magnitude of that request's limit (`pace.haste`); None: no limit, or an unknown one.
+        self.haste: int | None = None
+        # Why the pool interrupted the operation on this connection, or None.
+        self.interruption: PyMongoError | None = None
+        # The id of a request that was sent completely but whose caller stopped waiting for the reply, or None; and the
+        # loop time until which that reply is worth waiting for.
+        self.owed: int | None = None
+        self.owed_until: float = -inf
+        # How far the last failed request got.
+        self.progress: Progress = Progress.NOT_SENT
+        # The last reply of `round_trip`, if it was valid but the caller's codec options rejected a value in it.
+        self._refused: Document | None = None
+        # Reauthenticates; called with the connection, the loop time at which the attempt ends, and the loop time at
+        # which the operation's timeoutMS expires.
+        self.renew: Renew | None = None
+
+    def learn(self, handshake: Handshake) -> None:
+        """Store what the server reported about itself."""
+        self.handshake = handshake
+        self.facts = handshake.facts
+
+    def expect_replies(self) -> None:
+        """Raise the reply size limit from that of a handshake to the server's own."""
+        # The protocol's limit applies regardless of what the server announces.
+        self.framer.max_message_size = min(self.facts.max_message_size, MAX_MESSAGE_SIZE)
+
+    async def round_trip(
+        self,
+        message: bytes,
+        request_id: int,
+        until: float,
+        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        document_fields: Mapping[str, Any] | None = None,
+    ) -> Document:
+        """Send `message` and wait for its reply until the loop time `until`; the reply may be an error.
+
+        Raises:
+            NetworkTimeout: no reply in time; either the connection is closed, or the reply is `owed` as after a
+                cancellation, or nothing was sent.
+            AutoReconnect, ProtocolError: the exchange failed; the connection is closed.
+            Exception: Python or the user's decoder rejected a value; `take_refused` returns the reply.
+        """
+        try:
+            reply = op_msg.parse(await self.stream.exchange(message, until))
+            if reply.response_to != request_id:
+                raise _not_the_reply(request_id, reply)
+            if reply.more_to_come:
+                # This reply is valid, but the next caller must not receive the ones that follow it.
+                self.close()
+        except BaseException as error:
+            stream = self.stream
+            self._learn_progress(stream)
+            if isinstance(error, ProtocolError) or stream.is_closed or stream.has_unsent:
+                self._spoil(error)
+            elif not stream.sent_nothing:
+                self.owed = request_id
+            raise
+        try:
+            return decode_reply(reply.body, codec_options, document_fields)
+        except ProtocolError as error:
+            self.progress = Progress.ANSWERED
+            self._spoil(error)
+            raise
+        except Exception:
+            self.progress = Progress.ANSWERED
+            # Python or the user's own decoder rejected a value; the reply itself was valid.
+            with suppress(ProtocolError):
+                self._refused = decode_reply(reply.body, LENIENT, {})
+            raise
+
+    def take_refused(self) -> Document | None:
+        """Return the last reply if it was valid but the codec options rejected a value in it; returns it only once."""
+        refused, self._refused = self._refused, None
+        return refused
+
+    def abandon(self, until: float) -> None:
+        """Record that the caller of the owed reply left; the reply is worth waiting for until the loop time `until`."""
+        self.owed_until = until
+
+    def check_out(self, purpose: Purpose) -> None:
+        """Mark the connection as in use for more than one operation."""
+        self.purpose = purpose
+
+    def check_in(self) -> None:
+        """Mark the end of the use that `check_out` began."""
+        self.purpose = Purpose.OTHER
+
+    @property
+    def can_reauthenticate(self) -> bool:
+        """Whether the credentials can authenticate the connection again."""
+        return self.renew is not None
+
+    async def reauthenticate(self, until: float, operation_until: float | None) -> None:
+        """Authenticate the connection anew, as its server requested.
+
+        Args:
+            until: Loop time at which the attempt ends.
+            operation_until: When the operation's timeoutMS is used up, loop time; None: not set.
+        """
+        assert self.renew is not None
+        await self.renew(self, until, operation_until)
+
+    async def prepare(self, message: bytes, until: float) -> bytes:
+        """Return a large message in the form in which it is sent; compressing it takes a while.
+
+        Nothing is sent here, so a failure leaves the connection usable.
+
+        Raises:
+            ExecutionTimeout: the message was not ready at the loop time `until`.
+        """
+        stream = self.stream
+        if not isinstance(stream, CompressedStream):
+            return message
+        try:
+            return await stream.pack_large(message, until)
+        except WaitTimeout:
+            raise no_time_left() from None
+
+    async def send_only(self, message: bytes, until: float) -> None:
+        """Send `message`, which has no reply."""
+        try:
+            await self.stream.send(message, until)
+        except BaseException as error:
+            stream = self.stream
+            self._learn_progress(stream)
+            if stream.is_closed or not stream.sent_nothing:
+                self._spoil(error)
+            raise
+
+    async def receive_owed(self, until: float = inf) -> Document | None:
+        """Wait for the owed reply; the connection is usable again afterwards.
+
+        Returns:
+            The reply, or None if it did not arrive by the loop time `until`.
+
+        Raises:
+            NetworkTimeout: no reply by `owed_until`, which is not later than `until`; the connection is closed.
+            AutoReconnect, ProtocolError: the connection failed and is closed.
+        """
+        assert self.owed is not None
+        try:
+            reply = op_msg.parse(await self.stream.receive(min(until, self.owed_until)))
+            if reply.response_to != self.owed or reply.more_to_come:
+                raise _not_the_reply(self.owed, reply)
+            document = decode_reply(reply.body, LENIENT, {})
+        except BaseException as error:
+            if until < self.owed_until and isinstance(error, NetworkTimeout) and not self.stream.is_closed:
+                return None
+            self._spoil(error)
+            if isinstance(error, Exception) and not isinstance(error, PyMongoError):
+                raise _unusable(error) from error
+            raise
+        self.owed = None
+        return document
+
+    async def command(self, database: str, document: Mapping[str, Any], until: float) -> Document:
+        """Run one of the driver's own commands (handshake, authentication, monitoring); the reply may be an error.
+
+        Raises:
+            NetworkTimeout, AutoReconnect, ProtocolError: the command failed; the connection is closed.
+        """
+        request_id = next_request_id()
+        try:
+            return await self.round_trip(_encode(database, document, request_id, 0), request_id, until)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, Exception) and not isinstance(error, PyMongoError):
+                raise _unusable(error) from error
+            raise
+
+    async def exhaust_command(self, database: str, document: Mapping[str, Any], until: float) -> ExhaustReply:
+        """Run a command whose reply may be followed by unsolicited further replies."""
+        request_id = next_request_id()
+        message = _encode(database, document, request_id, op_msg.EXHAUST_ALLOWED)
+        self.stream.expect_more(True)
+        return await self._exhaust(self.stream.exchange(message, until), request_id)
+
+    async def receive_more(self, before: ExhaustReply, until: float) -> ExhaustReply:
+        """Wait for the reply after `before`, whose `more_to_come` flag was set."""
+        return await self._exhaust(self.stream.receive(until), before.request_id)
+
+    async def _exhaust(self, receiving: Awaitable[bytes | bytearray], response_to: int) -> ExhaustReply:
+        try:
+            message = op_msg.parse(await receiving)
+            if message.response_to != response_to:
+                raise _not_the_reply(response_to, message)
+            if not message.more_to_come:
+                self.stream.expect_more(False)
+            # Each message of the server counts as the request that its next message responds to.
+            return ExhaustReply(decode_reply(message.body), message.request_id, message.more_to_come)
+        except BaseException as error:
+            self._spoil(error)
+            if isinstance(error, Exception) and not isinstance(error, PyMongoError):
+                raise _unusable(error) from error
+            raise
+
+    def _learn_progress(self, stream: FrameStream) -> None:
+        """Record how far a failed request came, before the stream is closed."""
+        is_whole = not (stream.sent_nothing or stream.has_unsent)
+        self.progress = Progress.IN_FLIGHT if is_whole else Progress.NOT_SENT
+
+    def _spoil(self, error: BaseException) -> None:
+        self.stream.abort()
+        if isinstance(error, PyMongoError) and self.interruption is not None:
+            raise detached(self.interruption) from error
+
+    def interrupt(self, error: PyMongoError) -> None:
+        """Make the operation on this connection fail with `error`."""
+        self.interruption = error
+        self.stream.abort()
+
+    def close(self) -> None:
+        """Close the socket; returns immediately."""
+        self.stream.abort()

@@ -1,0 +1,54 @@
+"""Pure: encodes commands as wire messages."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from motorlite._wire import op_msg
+from motorlite._wire.documents import encode
+from motorlite.errors import DocumentTooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bson.codec_options import CodecOptions
+
+    from motorlite._base.values import Document, ServerFacts
+
+_request_ids = count(1)
+# Bytes by which a command may exceed the document limit, for the fields around the document.
+_COMMAND_OVERHEAD: Final = 16 * 1024
+
+
+def next_request_id() -> int:
+    """Return a request id that no message in flight uses (31 bits, shared by all clients)."""
+    return next(_request_ids) & 0x7FFFFFFF
+
+
+def encode_command(
+    document: Document,
+    codec_options: CodecOptions[Any],
+    sequences: Sequence[tuple[str, Sequence[bytes]]],
+    request_id: int,
+    facts: ServerFacts,
+    *,
+    is_acknowledged: bool,
+) -> bytes:
+    """Encode a command as a wire message and check it against the server's limits.
+
+    Raises:
+        DocumentTooLarge: the command exceeds a size limit of the server.
+        bson.errors.InvalidDocument: a value cannot be encoded as BSON.
+    """
+    body = encode(document, codec_options)
+    message = op_msg.encode(request_id, body, sequences, 0 if is_acknowledged else op_msg.MORE_TO_COME)
+    if len(message) > facts.max_bson_object_size:
+        _check_size("command", len(body), facts.max_bson_object_size + _COMMAND_OVERHEAD)
+        _check_size("message", len(message), facts.max_message_size)
+    return message
+
+
+def _check_size(what: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise DocumentTooLarge(f"the {what} has {size} bytes, more than the {limit} that the server accepts")

@@ -1,0 +1,65 @@
+"""Pure: the state of one attempt of an operation. State that outlives the attempt belongs to the run."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from motorlite._base.progress import Progress
+from motorlite._execution import classify
+from motorlite._execution.failure import Failure
+
+if TYPE_CHECKING:
+    from motorlite._base.values import Document
+    from motorlite._connection.connection import Connection
+    from motorlite._execution.run import Run
+    from motorlite._topology.server import Server
+    from motorlite._topology.server_description import ServerDescription
+    from motorlite.errors import PyMongoError
+
+# A global, since `Progress.NOT_SENT` takes 0.28 µs on Python 3.11.
+_NOT_SENT = Progress.NOT_SENT
+
+
+class Attempt:
+    """The state of one attempt."""
+
+    __slots__ = ("connection", "description", "phase", "progress", "reply", "selection_until", "server")
+
+    def __init__(self) -> None:
+        self.server: Server | None = None
+        # The server's description at selection time. The server may be reset while the operation waits to check out.
+        self.description: ServerDescription | None = None
+        self.connection: Connection | None = None
+        # Loop time by which selection and checkout must finish; set when either has to wait.
+        self.selection_until = inf
+        # How far the attempt got; set when it fails.
+        self.progress = _NOT_SENT
+        # The phase to report if time ran out on the connection.
+        self.phase: str | None = None
+        # The reply with ok: 1 whose write concern error ended the attempt.
+        self.reply: Document | None = None
+
+    def failed(self, run: Run, error: PyMongoError) -> Failure:
+        """Return the failure of this attempt."""
+        connection, server = self.connection, self.server
+        wire_version = 0 if connection is None else connection.facts.max_wire_version
+        phase = error.phase
+        if error.timeout and run.call.deadline.is_set and self.phase is not None:
+            # The socket's limit was the deadline. The server's limit was the maxTimeMS derived from it.
+            phase = self.phase
+        is_numbered = run.transaction_number is not None
+        if not wire_version:
+            # The attempt got no connection, so the server's monitored description decides.
+            description = self.description
+            is_numbered = description is not None and (is_numbered or description.retryable_writes_supported)
+        return Failure(
+            error=error,
+            progress=self.progress,
+            address=error.address if server is None else server.address,
+            wire_version=wire_version,
+            phase=phase,
+            labels=error.error_labels,
+            is_ordinary=classify.is_ordinary(run.operation, is_numbered=is_numbered),
+            reply=self.reply,
+        )

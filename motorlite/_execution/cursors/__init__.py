@@ -1,0 +1,3 @@
+"""Pure: cursors that stay open on a server."""
+
+from __future__ import annotations

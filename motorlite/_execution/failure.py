@@ -1,0 +1,65 @@
+"""Pure: one failed attempt, as input for decisions.
+
+`annotate` alone writes the driver's knowledge to an exception, when the exception leaves the executor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from motorlite._base.progress import Progress
+
+if TYPE_CHECKING:
+    from motorlite._base.values import Address, Document
+    from motorlite.errors import PyMongoError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A failed attempt.
+
+    Attributes:
+        error: The exception raised.
+        progress: How far the attempt got.
+        address: The selected server, or None if none was selected.
+        wire_version: The server's wire version according to its handshake; 0 without a connection.
+        phase: The phase in which time ran out, or None.
+        labels: The labels of the error, plus the labels that the driver must add.
+        is_ordinary: Whether the retryable reads or retryable writes specification applies to the operation on that
+            server.
+        reply: The reply with ``ok: 1`` that has the write concern error, or None. It stands if there is no retry.
+    """
+
+    error: PyMongoError
+    progress: Progress = Progress.NOT_SENT
+    address: Address | None = None
+    wire_version: int = 0
+    phase: str | None = None
+    labels: frozenset[str] = frozenset()
+    is_ordinary: bool = False
+    reply: Document | None = None
+
+    def has_label(self, label: str) -> bool:
+        """Whether the error has `label`, or must get it."""
+        return label in self.labels
+
+    @property
+    def reached_server(self) -> bool:
+        """Whether the command may have reached a server. Errors from before that never replace an earlier error."""
+        return self.progress is not Progress.NOT_SENT
+
+    def in_phase(self, phase: str | None) -> Failure:
+        """Return the same failure, with `phase` as the phase in which time ran out."""
+        return replace(self, phase=phase)
+
+    def annotate(self, error: PyMongoError | None = None) -> PyMongoError:
+        """Return the error (or `error` as its replacement), annotated with the facts of the attempt."""
+        error = self.error if error is None else error
+        if error.address is None:
+            error.address = self.address
+        error.phase = self.phase
+        error.reached_server = self.reached_server
+        for label in self.labels:
+            error._add_error_label(label)
+        return error

@@ -1,0 +1,116 @@
+"""Shell: publishes the executor's events, and counts retries for the client's statistics."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from motorlite._execution.retry import Again
+from motorlite._observe.command_events import CommandEvents
+from motorlite.errors import PyMongoError, detached
+from motorlite.monitoring import RetryEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from motorlite._base.values import Address
+    from motorlite._connection.connection import Connection
+    from motorlite._execution.operation import Command
+    from motorlite._execution.retry import Raise, Retry
+    from motorlite._execution.run import Run
+    from motorlite._overload.token_bucket import TokenBucket
+
+
+class Reports:
+    """The event publishers of one client's operations. A publisher is None without listener and logger."""
+
+    def __init__(
+        self,
+        bucket: TokenBucket | None,
+        *,
+        publish_command: Callable[[Any], None] | None = None,
+        publish_retry: Callable[[RetryEvent], None] | None = None,
+        publish_selection: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._bucket = bucket
+        self.publish_command = publish_command
+        self._publish_retry = publish_retry
+        self.publish_selection = publish_selection
+        # Counts by reason.
+        self.retries: dict[str, int] = {}
+        self.refusals: dict[str, int] = {}
+
+    def command(
+        self, run: Run, command: Command, connection: Connection, request_id: int, now: float
+    ) -> PublishedCommand:
+        """Publish that `command` is about to be written."""
+        handshake = connection.handshake
+        events = CommandEvents(
+            command.name,
+            command.document,
+            request_id,
+            run.operation_id,
+            connection.address,
+            handshake.server_connection_id,
+            connection.id,
+            handshake.service_id,
+        )
+        assert self.publish_command is not None
+        self.publish_command(events.started(command.document, command.sequences))
+        return PublishedCommand(events, self.publish_command, connection.address, now)
+
+    def decided(self, run: Run, retry: Retry, decision: Again | Raise) -> None:
+        """Publish and count the decision after a failed attempt."""
+        permitted = isinstance(decision, Again)
+        if permitted:
+            self.retries[decision.reason] = self.retries.get(decision.reason, 0) + 1
+        elif decision.refusal is not None:
+            self.refusals[decision.refusal] = self.refusals.get(decision.refusal, 0) + 1
+        else:
+            return  # no rule covers this error, so nothing was refused
+        if self._publish_retry is None:
+            return
+        failure = retry.newest
+        error = failure.annotate(detached(failure.error))
+        if not isinstance(decision, Again) and decision.failure.error is failure.error:
+            retry.describe(error)
+        self._publish_retry(
+            RetryEvent(
+                run.operation.name,
+                run.operation_id,
+                permitted=permitted,
+                reason=str(decision.reason),
+                refusal=None if decision.refusal is None else str(decision.refusal),
+                delay=decision.delay,
+                attempt=retry.retries if permitted else retry.retries + 1,
+                tokens=self._bucket.tokens if self._bucket is not None else inf,
+                address=failure.address,
+                error=error,
+                deprioritized=decision.deprioritize,
+            )
+        )
+
+
+class PublishedCommand:
+    """A command whose start event is published. Publishes its end event."""
+
+    __slots__ = ("_address", "_events", "_publish", "_started_at")
+
+    def __init__(
+        self, events: CommandEvents, publish: Callable[[Any], None], address: Address, started_at: float
+    ) -> None:
+        self._address = address
+        self._events = events
+        self._publish = publish
+        self._started_at = started_at
+
+    def succeeded(self, reply: Mapping[str, Any], now: float) -> None:
+        """Publish that the server replied with ``ok: 1``. Unacknowledged writes pass a made-up reply."""
+        self._publish(self._events.succeeded(now - self._started_at, reply))
+
+    def failed(self, error: BaseException, now: float) -> None:
+        """Publish that the server replied with an error, or that no reply arrived."""
+        if isinstance(error, PyMongoError) and error.address is None:
+            error = detached(error)
+            error.address = self._address
+        self._publish(self._events.failed(now - self._started_at, error))

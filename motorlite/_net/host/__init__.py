@@ -1,0 +1,3 @@
+"""Pure: facts about this machine and process, and randomness."""
+
+from __future__ import annotations

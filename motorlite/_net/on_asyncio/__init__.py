@@ -1,0 +1,3 @@
+"""Pure: the runtime on asyncio."""
+
+from __future__ import annotations

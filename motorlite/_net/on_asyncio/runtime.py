@@ -1,0 +1,297 @@
+"""Net: the runtime on asyncio and on event loops with its interface (uvloop)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import ipaddress
+import logging
+import socket
+import sys
+from contextlib import suppress
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import anyio
+
+from motorlite._net.failures import connecting
+from motorlite._net.host.forking import keep_from_children
+from motorlite._net.on_asyncio.race import first_of
+from motorlite._net.on_asyncio.stream import AsyncioStream, Silence, enable_keepalive
+from motorlite._net.proxy import introduce, through
+from motorlite._net.runtime import WaitTimeout
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from motorlite._base.values import Address
+    from motorlite._net.runtime import Framer
+    from motorlite._options.options import ProxyOptions
+
+T = TypeVar("T")
+# One entry of getaddrinfo's result.
+_AddressInfo: TypeAlias = "tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]"
+_logger = logging.getLogger("motorlite.client")
+# The value that a waiter receives at its time limit.
+_EXPIRED = object()
+
+
+class AsyncioWaiter:
+    """A one-shot waiter on a future."""
+
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._future: asyncio.Future[Any] = loop.create_future()
+
+    def offer(self, value: Any) -> bool:
+        if self._future.done():
+            return False
+        self._future.set_result(value)
+        return True
+
+    def take_back(self) -> Any | None:
+        # A task can be cancelled after its future has a result and before the task runs again.
+        future = self._future
+        if future.done() and not future.cancelled() and future.result() is not _EXPIRED:
+            return future.result()
+        return None
+
+    async def wait(self, until: float) -> Any:
+        if until == inf:
+            return await self._future
+        timer = self._loop.call_at(until, self.offer, _EXPIRED)
+        try:
+            value = await self._future
+        finally:
+            timer.cancel()
+        if value is _EXPIRED:
+            # Raised here, not set on the future: the future would keep the error, and the error this frame.
+            raise WaitTimeout
+        return value
+
+
+class AsyncioHost:
+    """An asyncio.TaskGroup in its own task, so that the loop's shutdown ends everything in order."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
+        self._loop = loop
+        self._group: asyncio.TaskGroup | None = None
+        # Tasks spawned before the host task first ran.
+        self._early: list[_AsyncioTask] = []
+        self._stop = asyncio.Event()
+        self.is_closed = False
+        self._task = loop.create_task(self._main(), name=name, context=contextvars.Context())
+        # Not at the end of `_main`: it never starts when the loop shuts down in this iteration.
+        self._task.add_done_callback(self._ended, context=contextvars.Context())
+
+    async def _main(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                while self._early:  # no loop variable: it would keep the last task alive
+                    self._early.pop(0).start(group)
+                try:
+                    await self._stop.wait()
+                finally:  # also when the loop's shutdown cancels this task: a task spawned now would block the shutdown
+                    self.is_closed = True
+                raise _Stop
+        except* _Stop:
+            pass
+
+    def _ended(self, _task: asyncio.Task[None]) -> None:
+        self.is_closed = True
+        self._on_end()
+
+    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> _AsyncioTask:
+        task = _AsyncioTask(function, args)
+        if self.is_closed:
+            return task
+        if self._group is None:
+            self._early.append(task)
+        else:
+            task.start(self._group)
+        return task
+
+    def stop(self) -> None:
+        self.is_closed = True
+        self._stop.set()
+
+    async def close(self) -> None:
+        self.stop()
+        await asyncio.wait([self._task])
+
+
+class _Stop(Exception):
+    """Makes the task group cancel its tasks."""
+
+
+class _AsyncioTask:
+    __slots__ = ("_args", "_function", "_is_cancelled", "_task")
+
+    def __init__(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
+        self._function = function
+        self._args = args
+        self._task: asyncio.Task[None] | None = None
+        self._is_cancelled = False
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        if not self._is_cancelled:
+            self._task = group.create_task(self._run(), context=contextvars.Context())
+
+    async def _run(self) -> None:
+        if self._task is None:
+            # An eager task factory runs the first step before `spawn` returns. Callers of `spawn` rely on it running
+            # later.
+            await asyncio.sleep(0)
+        try:
+            await self._function(*self._args)
+        except Exception:
+            _logger.exception("background task %s failed", self._function)
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        # The CancelledError has a frame that references this object.
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+
+
+class AsyncioRuntime:
+    """The running asyncio event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.name = "uvloop" if type(self._loop).__module__.startswith("uvloop") else "asyncio"
+        self.now: Callable[[], float] = self._loop.time
+
+    def is_current(self) -> bool:
+        try:
+            is_here = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+        if is_here and "trio" in sys.modules:
+            import trio
+
+            # A trio task in guest mode cannot await asyncio futures.
+            return not trio.lowlevel.in_trio_task()
+        return is_here
+
+    def scope_deadline(self) -> float:
+        # Calling anyio costs 1.3 µs. If its asyncio backend was never loaded, none of its scopes can be around the
+        # caller.
+        if "anyio._backends._asyncio" not in sys.modules:
+            return inf
+        return anyio.current_effective_deadline()
+
+    def waiter(self) -> AsyncioWaiter:
+        return AsyncioWaiter(self._loop)
+
+    def host(self, name: str, on_end: Callable[[], None]) -> AsyncioHost:
+        return AsyncioHost(self._loop, name, on_end)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def connect(
+        self,
+        address: Address,
+        framer: Framer,
+        until: float,
+        tls: ssl.SSLContext | None,
+        proxy: ProxyOptions | None = None,
+    ) -> AsyncioStream:
+        host, port = address
+        limit = until if until != inf else None
+        with connecting(address):
+            if port is not None and proxy is not None:
+                with through(proxy, host, port):
+                    async with asyncio.timeout_at(limit):
+                        sock = await self._open_through(proxy, host, port)
+            else:
+                async with asyncio.timeout_at(limit):
+                    sock = await self._open(host, port)
+            async with asyncio.timeout_at(limit):
+                return await self._stream(sock, address, framer, tls)
+
+    async def _stream(
+        self, sock: socket.socket, address: Address, framer: Framer, tls: ssl.SSLContext | None
+    ) -> AsyncioStream:
+        loop = self._loop
+        stream = AsyncioStream(address, framer, loop)
+        create = loop.create_unix_connection if address[1] is None else loop.create_connection
+        try:
+            transport, _ = await create(Silence if tls is not None else lambda: stream, sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+        if tls is not None:
+            await stream.secure(transport, tls, address[0])
+        return stream
+
+    async def _open(self, host: str, port: int | None) -> socket.socket:
+        """Return a connected socket. It gets its transport as late as possible: a transport reads immediately."""
+        if port is None:
+            return await self._connected_socket((socket.AF_UNIX, socket.SOCK_STREAM, 0, "", host))
+        found = await self._addresses(host, port)
+        if not found:
+            raise OSError(f"no address found for {host}")
+        return await first_of([partial(self._connected_socket, info) for info in found], socket.socket.close)
+
+    async def _open_through(self, proxy: ProxyOptions, host: str, port: int) -> socket.socket:
+        loop = self._loop
+        sock = await self._open(proxy.host, proxy.port)
+        try:
+            write, read = partial(loop.sock_sendall, sock), partial(loop.sock_recv, sock)
+            await introduce(proxy, host, port, write, read, partial(_peek, sock))
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def _connected_socket(self, found: _AddressInfo) -> socket.socket:
+        family, kind, proto, _, where = found
+        sock = socket.socket(family, kind, proto)
+        keep_from_children(sock)
+        try:
+            sock.setblocking(False)
+            if family != getattr(socket, "AF_UNIX", None):
+                enable_keepalive(sock)
+            await self._loop.sock_connect(sock, where)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def _addresses(self, host: str, port: int) -> Sequence[_AddressInfo]:
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # An IP address needs no lookup, and so no thread.
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+
+    async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
+        scope = asyncio.timeout_at(until if until != inf else None)
+        try:
+            async with scope:
+                return await asyncio.to_thread(function)
+        except TimeoutError:
+            if scope.expired():
+                raise WaitTimeout from None
+            raise
+
+    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(function, *args, context=contextvars.Context())
+
+
+async def _peek(sock: socket.socket) -> bytes:
+    try:
+        return sock.recv(1, socket.MSG_PEEK)
+    except OSError:  # no data; or the socket is broken, and the next operation on it raises
+        return b""

@@ -1,0 +1,3 @@
+"""Pure: the runtime on trio."""
+
+from __future__ import annotations

@@ -1,0 +1,254 @@
+"""Net: the runtime on trio."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import socket
+from contextlib import suppress
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import trio
+
+from motorlite._net.failures import connecting, describe
+from motorlite._net.host.forking import keep_from_children
+from motorlite._net.on_asyncio.stream import enable_keepalive
+from motorlite._net.on_trio.stream import TrioStream
+from motorlite._net.proxy import introduce, through
+from motorlite._net.runtime import WaitTimeout
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+    from motorlite._base.values import Address
+    from motorlite._net.runtime import Framer
+    from motorlite._options.options import ProxyOptions
+
+T = TypeVar("T")
+_logger = logging.getLogger("motorlite.client")
+_NOTHING = object()
+
+
+class TrioWaiter:
+    """A one-shot waiter. An accepted value is always received, because trio cannot cancel a woken task."""
+
+    __slots__ = ("_is_over", "_task", "_value")
+
+    def __init__(self) -> None:
+        self._value: Any = _NOTHING
+        self._task: trio.lowlevel.Task | None = None
+        self._is_over = False
+
+    def offer(self, value: Any) -> bool:
+        if self._is_over or self._value is not _NOTHING:
+            return False
+        self._value = value
+        if self._task is not None:
+            trio.lowlevel.reschedule(self._task)
+            self._task = None
+        return True
+
+    def take_back(self) -> Any | None:
+        # The value was accepted before `wait` began, and `wait` was never reached.
+        return None if self._value is _NOTHING else self._value
+
+    async def wait(self, until: float) -> Any:
+        if self._value is not _NOTHING:
+            return self._value
+        self._task = trio.lowlevel.current_task()
+        with trio.CancelScope(deadline=until):
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        if self._value is _NOTHING:
+            raise WaitTimeout
+        return self._value
+
+    def _abort(self, _raise_cancel: Any) -> trio.lowlevel.Abort:
+        self._task = None
+        self._is_over = True
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+class TrioHost:
+    """A nursery in a system task, which outlives the task that made the client."""
+
+    def __init__(self, name: str, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
+        self._nursery: trio.Nursery | None = None
+        # Tasks spawned before the host task first ran.
+        self._early: list[_TrioTask] = []
+        self._scope = trio.CancelScope()
+        self._ended = trio.Event()
+        self.is_closed = False
+        trio.lowlevel.spawn_system_task(self._main, name=name, context=contextvars.Context())
+
+    async def _main(self) -> None:
+        # An exception that escapes a system task makes trio end the program.
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    while self._early:  # no loop variable: it would keep the last task alive
+                        nursery.start_soon(self._early.pop(0).run)
+                    await trio.sleep_forever()
+        finally:
+            self.is_closed = True
+            self._ended.set()
+            self._on_end()
+
+    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> _TrioTask:
+        task = _TrioTask(function, args)
+        if self.is_closed:
+            return task
+        if self._nursery is None:
+            self._early.append(task)
+        else:
+            contextvars.Context().run(self._nursery.start_soon, task.run)
+        return task
+
+    def stop(self) -> None:
+        self.is_closed = True
+        self._scope.cancel()
+
+    async def close(self) -> None:
+        self.stop()
+        await self._ended.wait()
+
+
+class _TrioTask:
+    __slots__ = ("_args", "_function", "_scope")
+
+    def __init__(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
+        self._function = function
+        self._args = args
+        self._scope = trio.CancelScope()
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(self) -> None:
+        # Protected: KeyboardInterrupt belongs to the program; raised here it would end the system task.
+        if self._scope.cancel_called:  # as on asyncio, a task cancelled early never starts
+            return
+        with self._scope:
+            try:
+                await self._function(*self._args)
+            except Exception:
+                _logger.exception("background task %s failed", self._function)
+
+    def cancel(self) -> None:
+        self._scope.cancel()
+
+
+class TrioRuntime:
+    """The running trio event loop."""
+
+    name = "trio"
+
+    def __init__(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        self.now: Callable[[], float] = trio.current_time
+
+    def is_current(self) -> bool:
+        # In guest mode the host loop's own tasks also run in the thread of a trio run.
+        return trio.lowlevel.in_trio_task() and trio.lowlevel.current_trio_token() is self._token
+
+    def scope_deadline(self) -> float:
+        return trio.current_effective_deadline()
+
+    def waiter(self) -> TrioWaiter:
+        return TrioWaiter()
+
+    def host(self, name: str, on_end: Callable[[], None]) -> TrioHost:
+        return TrioHost(name, on_end)
+
+    async def sleep(self, seconds: float) -> None:
+        await trio.sleep(seconds)
+
+    async def connect(
+        self,
+        address: Address,
+        framer: Framer,
+        until: float,
+        tls: ssl.SSLContext | None,
+        proxy: ProxyOptions | None = None,
+    ) -> TrioStream:
+        with connecting(address):
+            stream = await self._open(address, until, proxy)
+            with trio.CancelScope(deadline=until):
+                return await self._secure(stream, address, framer, tls)
+            raise TimeoutError
+
+    async def _open(self, address: Address, until: float, proxy: ProxyOptions | None) -> trio.SocketStream:
+        host, port = address
+        if port is not None and proxy is not None:
+            with through(proxy, host, port):
+                with trio.CancelScope(deadline=until):
+                    return await self._open_through(proxy, host, port)
+                raise TimeoutError
+        with trio.CancelScope(deadline=until):
+            return await self._open_directly(host, port)
+        raise TimeoutError
+
+    async def _open_directly(self, host: str, port: int | None) -> trio.SocketStream:
+        if port is None:
+            stream = await trio.open_unix_socket(host)
+        else:
+            stream = await trio.open_tcp_stream(host, port)
+            enable_keepalive(stream.socket)
+        keep_from_children(stream.socket)
+        return stream
+
+    async def _open_through(self, proxy: ProxyOptions, host: str, port: int) -> trio.SocketStream:
+        stream = await self._open_directly(proxy.host, proxy.port)
+        try:
+            await introduce(proxy, host, port, stream.send_all, stream.receive_some, partial(_peek, stream.socket))
+        except BaseException as error:
+            stream.socket.close()
+            if isinstance(error, trio.BrokenResourceError):
+                raise _cause(error) from None
+            raise
+        return stream
+
+    async def _secure(
+        self, stream: trio.SocketStream, address: Address, framer: Framer, tls: ssl.SSLContext | None
+    ) -> TrioStream:
+        if tls is None:
+            return TrioStream(address, framer, stream.socket, None)
+        secured = trio.SSLStream(stream, tls, server_hostname=address[0], https_compatible=True)
+        try:
+            await secured.do_handshake()
+        except BaseException as error:
+            stream.socket.close()
+            if isinstance(error, trio.BrokenResourceError):
+                raise _cause(error) from None
+            raise
+        return TrioStream(address, framer, stream.socket, secured)
+
+    async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
+        with trio.CancelScope(deadline=until):
+            # As on asyncio, a cancelled caller does not wait for the thread.
+            return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
+        raise WaitTimeout
+
+    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(_call, function, args)
+
+
+def _call(function: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """Call `function` and log its exception, as asyncio does: a failing callback does not end the run."""
+    try:
+        function(*args)
+    except Exception:
+        _logger.exception("%s failed on the event loop", function)
+
+
+async def _peek(sock: trio.socket.SocketType) -> bytes:
+    return await sock.recv(1, socket.MSG_PEEK) if sock.is_readable() else b""
+
+
+def _cause(error: trio.BrokenResourceError) -> OSError:
+    """The OSError that trio wraps when a socket breaks."""
+    cause = error.__cause__
+    return cause if isinstance(cause, OSError) else ConnectionError(describe(error))

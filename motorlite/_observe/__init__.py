@@ -1,0 +1,3 @@
+"""Pure: the driver's events and logs."""
+
+from __future__ import annotations

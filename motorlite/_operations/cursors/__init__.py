@@ -1,0 +1,3 @@
+"""Pure: the commands of open cursors."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Pure: the commands that read documents."""
+
+from __future__ import annotations

@@ -1,0 +1,68 @@
+"""Pure: the count command, for estimatedDocumentCount (CRUD specification)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
+
+from motorlite._execution.operation import WRITABLE, Command, Kind, Operation
+from motorlite._operations.common import add_read_concern
+from motorlite._wire.replies import number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bson.codec_options import CodecOptions
+
+    from motorlite._execution.operation import Document, Selector, ServerFacts
+    from motorlite.read_concern import ReadConcern
+    from motorlite.read_preferences import ServerMode
+
+
+class Count(Operation[int]):
+    """The number of documents from the collection's metadata, returned by `parse`.
+
+    `options` are additional fields of the command, under their server names.
+
+    Retry: retryable read.
+    """
+
+    __slots__ = ("_document", "_read_concern")
+
+    name = "count"
+    kind = Kind.READ
+    is_retryable = True
+    is_idempotent = True
+    supports_after_cluster_time = True
+
+    def __init__(
+        self,
+        database: str,
+        collection: str,
+        *,
+        selector: Selector = WRITABLE,
+        read_preference: ServerMode | None = None,
+        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        read_concern: ReadConcern | None = None,
+        comment: Any = None,
+        max_time_ms: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
+        self._read_concern = read_concern
+        document: Document = {"count": collection}
+        if comment is not None:
+            document["comment"] = comment
+        if max_time_ms is not None:
+            document["maxTimeMS"] = max_time_ms
+        document.update(options or {})
+        self._document = document
+
+    def command(self, facts: ServerFacts) -> Command:
+        document = self._document.copy()
+        add_read_concern(document, self._read_concern)
+        return Command(self.name, document)
+
+    def parse(self, reply: Document) -> int:
+        return number(reply, "n")

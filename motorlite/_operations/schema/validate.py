@@ -1,0 +1,31 @@
+"""Pure: the validate command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from motorlite._operations.run_command import UserCommand
+from motorlite._wire.replies import document
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite._execution.operation import Document
+
+
+class Validate(UserCommand["tuple[Document, Mapping[str, Any] | None]"]):
+    """Validate a collection; `parse` returns the reply, and the part of it that reports invalid data or None.
+
+    Retry: never by the retryable reads and writes specifications; overload errors by the overload policy,
+    which for this command needs retryReads and retryWrites.
+    """
+
+    __slots__ = ()
+
+    def parse(self, reply: Document) -> tuple[Document, Mapping[str, Any] | None]:
+        parts: list[Mapping[str, Any]] = [reply]
+        if reply.get("raw") is not None:
+            # A sharded cluster reports for each shard.
+            shards = document(reply, "raw")
+            parts += [document(shards, name) for name in shards]
+        return reply, next((part for part in parts if part.get("valid") is False), None)

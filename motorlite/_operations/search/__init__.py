@@ -1,0 +1,3 @@
+"""Pure: the commands for search indexes."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Pure: the session commands."""
+
+from __future__ import annotations

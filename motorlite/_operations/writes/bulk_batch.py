@@ -1,0 +1,261 @@
+"""Pure: one command of a bulk write, with as many statements of a run as the server accepts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import bson
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
+
+from motorlite._base.wire_versions import V4_4, V8_0
+from motorlite._execution.operation import Command, DocumentSequence, Kind, Operation
+from motorlite._operations.common import UPSERTED, add_write_concern, check_needs, is_acknowledged
+from motorlite._operations.writes.slices import all_at_once
+from motorlite._operations.writes.statements import is_multi, statement_needs, unacknowledged_needs
+from motorlite._wire.replies import check_batch
+from motorlite.errors import DocumentTooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bson.codec_options import CodecOptions
+
+    from motorlite._execution.operation import Document, ServerFacts
+    from motorlite._operations.writes.bulk_runs import Run
+    from motorlite._operations.writes.slices import Slices
+    from motorlite.write_concern import WriteConcern
+
+# How much larger than a document an update or delete statement may be (write commands specification,
+# "Request Size Limits").
+STATEMENT_ALLOWANCE: Final = 16 * 1024
+# Room for the fields that the executor adds after the batch is built: lsid, txnNumber, $clusterTime,
+# $readPreference, readConcern, API version, maxTimeMS. About 500 bytes in practice.
+DECORATION_ALLOWANCE: Final = 16 * 1024
+# Header, flags, kind of the body; kind and size of the sequence, and the zero byte of its name; checksum.
+_ENVELOPE: Final = 16 + 4 + 1 + 1 + 4 + 1 + 4
+# The largest batch prepared before its server is known: the number of statements that servers accept, and a third of
+# the 48 MB that they accept. Building a message and writing it to the socket cannot be interrupted, and 48 MB blocked
+# the loop for 90 ms.
+_MAX_STATEMENTS: Final = 100_000
+_MAX_SIZE: Final = 16 * 1024 * 1024
+# A slice ends after this much work, in bytes to encode. Each statement adds a constant for its fields.
+_WORK_PER_SLICE: Final = 64 * 1024
+_WORK_PER_STATEMENT: Final = 1024
+
+
+class BulkBatch(Operation["Document | None"]):
+    """The statements of `run` from `start` on, as many as fit. `count` is their number after the first attempt.
+
+    `prepare` encodes them in slices. Otherwise the first call of `command` encodes them. That call selects the
+    statements by its server's limits. Retries send the same statements, whatever the next server's limits are. `parse`
+    returns the reply with its errors, for `BulkResult.merge`.
+
+    Retry: retryable write, unless a statement of the batch may change several documents or the batch is not
+    acknowledged. Known only after `command`; before, `is_retryable` speaks of the first statement.
+    """
+
+    __slots__ = (
+        "_collection",
+        "_is_prepared",
+        "_options",
+        "_ordered",
+        "_run",
+        "_sequence",
+        "_start",
+        "_write_concern",
+        "count",
+        "is_acknowledged",
+        "is_retryable",
+    )
+
+    kind = Kind.WRITE
+    supports_after_cluster_time = True
+    # The identifier of the document sequence.
+    _field: ClassVar[str]
+    # The statements are documents to insert, so their fields have no meaning here.
+    _are_documents: ClassVar[bool] = False
+    _takes_bypass: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        database: str,
+        collection: str,
+        run: Run,
+        start: int = 0,
+        *,
+        ordered: bool = True,
+        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        write_concern: WriteConcern | None = None,
+        bypass_document_validation: bool | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+    ) -> None:
+        super().__init__(database, codec_options=codec_options)
+        self._collection = collection
+        self._run = run
+        self._start = start
+        self._ordered = ordered
+        self._write_concern = write_concern
+        self._options: Document = {}
+        if let is not None and not self._are_documents:
+            self._options["let"] = let
+        if comment is not None:
+            self._options["comment"] = comment
+        if bypass_document_validation is not None and self._takes_bypass:
+            self._options["bypassDocumentValidation"] = bypass_document_validation
+        self._is_prepared = False
+        self._sequence: DocumentSequence | None = None
+        self.count = 0
+        self.is_acknowledged = is_acknowledged(write_concern)
+        self.is_retryable = self.is_acknowledged and (
+            self._are_documents or not any(map(is_multi, run.statements[start : start + 1]))
+        )
+
+    def command(self, facts: ServerFacts) -> Command:
+        document: Document = {self.name: self._collection, "ordered": self._ordered, **self._options}
+        add_write_concern(document, self._write_concern)
+        if self._sequence is None:
+            self._sequence = self._take(document, facts)
+        if facts.max_wire_version < V8_0:
+            self._check_options(facts)
+        return Command(self.name, document, (self._sequence,))
+
+    def parse(self, reply: Document) -> Document | None:
+        check_batch(reply, self.count)
+        return reply
+
+    def unacknowledged(self) -> Document | None:
+        return None
+
+    def prepare(self) -> Slices[None]:
+        """Encode as many statements as the batch can have. Statements that do not fit go into the next batch.
+
+        Raises:
+            Exception: The first statement cannot be encoded: the error of `bson` or of a user type's codec.
+        """
+        self._is_prepared = True
+        run, start = self._run, self._start
+        if run.encoded_from != start:
+            run.encoded, run.encoded_from, run.multis = [], start, []
+        encoded, statements = run.encoded, run.statements
+        size, unseen = sum(map(len, encoded)), 0
+        for position in range(start + len(encoded), min(start + _MAX_STATEMENTS, len(statements))):
+            if size > _MAX_SIZE:
+                break
+            try:
+                data = self._encode(position)
+            except Exception:
+                if not encoded:
+                    raise
+                break  # `_take` raises it, if the batch gets that far
+            encoded.append(data)
+            if not self._are_documents and is_multi(statements[position]):
+                run.multis.append(position)
+            size += len(data)
+            unseen += len(data) + _WORK_PER_STATEMENT
+            if unseen > _WORK_PER_SLICE:
+                unseen = 0
+                yield
+
+    def _encode(self, position: int) -> bytes:
+        run = self._run
+        try:
+            return bson.encode(run.statements[position], codec_options=self.codec_options)
+        except Exception as error:  # codecs of user types may raise anything
+            error.add_note(f"in {self.name} {run.indexes[position]} of the bulk write")
+            raise
+
+    def _take(self, document: Document, facts: ServerFacts) -> DocumentSequence:
+        """Take the encoded statements, up to the server's limits."""
+        if not self._is_prepared:
+            all_at_once(self.prepare())
+        run, start = self._run, self._start
+        body = len(bson.encode(document, codec_options=self.codec_options))
+        available = facts.max_message_size - _ENVELOPE - len(self._field) - body - DECORATION_ALLOWANCE
+        allowance = 0 if self._are_documents else STATEMENT_ALLOWANCE
+        largest = min(facts.max_bson_object_size + allowance, available)
+        room = min(available, _MAX_SIZE)
+        most = min(facts.max_write_batch_size, _MAX_STATEMENTS, len(run.statements) - start)
+        count = 0
+        for data in islice(run.encoded, most):
+            size = len(data)
+            if size > largest and not count:
+                raise DocumentTooLarge(
+                    f"{self.name} {run.indexes[start]} of the bulk write has {size} bytes; "
+                    f"the server takes at most {largest}"
+                )
+            # A statement that is too large starts the next batch, so that the preceding ones are written.
+            if size > largest or (count and size > room):
+                break
+            room -= size
+            count += 1
+        else:
+            if count < most and room > 0:
+                self._encode(start + count)  # raises again: it failed in `prepare`
+        taken = run.encoded[:count]
+        del run.encoded[:count]
+        run.encoded_from = start + count
+        self.count = count
+        next_multi = bisect_left(run.multis, start)
+        has_multi = next_multi < len(run.multis) and run.multis[next_multi] < start + count
+        self.is_retryable = self.is_acknowledged and not has_multi
+        return DocumentSequence(self._field, taken)
+
+    def _check_options(self, facts: ServerFacts) -> None:
+        """Reject options that a server older than 8.0 does not support but would not reject itself."""
+        if not self.is_acknowledged:
+            check_needs(
+                unacknowledged_needs(let=self._options.get("let"), comment=self._options.get("comment")),
+                facts,
+            )
+        if not self._are_documents and (facts.max_wire_version < V4_4 or not self.is_acknowledged):
+            for statement in self._run.statements[self._start : self._start + self.count]:
+                check_needs(statement_needs(statement, acknowledged=self.is_acknowledged), facts)
+
+
+class InsertBatch(BulkBatch):
+    """Documents to insert.
+
+    Retry: retryable write; not when it is not acknowledged.
+    """
+
+    __slots__ = ()
+
+    name = "insert"
+    _field = "documents"
+    _are_documents = True
+
+
+class UpdateBatch(BulkBatch):
+    """Update statements.
+
+    Retry: retryable write, unless a statement of the batch has `multi` or the batch is not acknowledged.
+    """
+
+    __slots__ = ()
+
+    name = "update"
+    document_fields = UPSERTED
+    _field = "updates"
+
+
+class DeleteBatch(BulkBatch):
+    """Delete statements.
+
+    Retry: retryable write, unless a statement of the batch has a limit of 0 or the batch is not acknowledged.
+    """
+
+    __slots__ = ()
+
+    name = "delete"
+    _field = "deletes"
+    _takes_bypass = False
+
+
+BATCHES: Final[dict[str, type[BulkBatch]]] = {
+    "insert": InsertBatch,
+    "update": UpdateBatch,
+    "delete": DeleteBatch,
+}

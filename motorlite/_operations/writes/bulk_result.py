@@ -1,0 +1,77 @@
+"""Pure: the merged result of a bulk write's batches, in PyMongo's form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from motorlite._wire.replies import number, upserts
+from motorlite.errors import BulkWriteError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite._operations.writes.bulk_runs import Run
+
+
+class BulkResult:
+    """Counts, upserts and errors so far. Indexes refer to the whole bulk write."""
+
+    __slots__ = ("_ordered", "details")
+
+    def __init__(self, *, ordered: bool) -> None:
+        self._ordered = ordered
+        self.details: dict[str, Any] = {
+            "writeErrors": [],
+            "writeConcernErrors": [],
+            "nInserted": 0,
+            "nUpserted": 0,
+            "nMatched": 0,
+            "nModified": 0,
+            "nRemoved": 0,
+            "upserted": [],
+        }
+
+    def merge(self, run: Run, start: int, reply: Mapping[str, Any]) -> None:
+        """Merge the reply, checked by `BulkBatch.parse`, of the batch that began at statement `start` of `run`."""
+        details = self.details
+        affected = number(reply, "n", 0)
+        if run.kind == "insert":
+            details["nInserted"] += affected
+        elif run.kind == "delete":
+            details["nRemoved"] += affected
+        else:
+            upserted = upserts(reply)
+            details["upserted"] += [
+                {"index": run.indexes[start + number(entry, "index")], "_id": entry["_id"]} for entry in upserted
+            ]
+            details["nUpserted"] += len(upserted)
+            details["nMatched"] += affected - len(upserted)
+            details["nModified"] += number(reply, "nModified", 0)
+        for error in reply.get("writeErrors") or ():
+            position = start + number(error, "index")
+            # Copies: command listeners receive the reply itself.
+            statement = run.statements[position]
+            if run.kind == "update":
+                # PyMongo always sends `multi` and `upsert`, and programs read them here.
+                statement = {"q": None, "u": None, "multi": False, "upsert": False, **statement}
+            details["writeErrors"].append({**error, "index": run.indexes[position], "op": statement})
+        concern_error = reply.get("writeConcernError")
+        if concern_error is not None:
+            labels = reply.get("errorLabels")
+            details["writeConcernErrors"].append(
+                {**concern_error, "errorLabels": labels} if labels else dict(concern_error)
+            )
+
+    @property
+    def can_continue(self) -> bool:
+        """Whether to send further batches: an ordered bulk write ends at its first write error."""
+        return not (self._ordered and self.details["writeErrors"])
+
+    @property
+    def error(self) -> BulkWriteError | None:
+        """The error to raise at the end, with write errors ordered by index, or None."""
+        details = self.details
+        if not details["writeErrors"] and not details["writeConcernErrors"]:
+            return None
+        details["writeErrors"].sort(key=lambda error: error["index"])
+        return BulkWriteError(details)

@@ -1,0 +1,445 @@
+"""Pure: makes a client's configuration from its connection string and keyword arguments."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from bson.codec_options import CodecOptions
+
+from motorlite._base.hosts import DEFAULT_PORT
+from motorlite._options.credentials import Credentials, build_credentials
+from motorlite._options.rules import DEFAULT_MAX_POOL_SIZE, check_combination
+from motorlite._options.table import ALIASES, BY_NAME, WrongOptionType, WrongOptionValue, did_you_mean
+from motorlite._options.uri import parse_hosts, parse_txt_record, read_uri
+from motorlite.errors import ConfigurationError
+from motorlite.read_concern import ReadConcern
+from motorlite.read_preferences import ServerMode, make_read_preference, read_pref_mode_from_name
+from motorlite.retry import OverloadRetry
+from motorlite.write_concern import WriteConcern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from motorlite._base.values import Address
+    from motorlite._options.uri import Note
+    from motorlite.driver_info import DriverInfo
+    from motorlite.server_api import ServerApi
+
+__all__ = [
+    "SRV",
+    "ClientOptions",
+    "Credentials",
+    "ProxyOptions",
+    "TLSOptions",
+    "client_options",
+    "with_srv_records",
+]
+
+DEFAULT_MAX_CONNECTING: Final = 2
+DEFAULT_CONNECT_TIMEOUT: Final = 20.0
+DEFAULT_SERVER_SELECTION_TIMEOUT: Final = 30.0
+DEFAULT_HEARTBEAT_FREQUENCY: Final = 10.0
+DEFAULT_LOCAL_THRESHOLD: Final = 0.015
+DEFAULT_PROXY_PORT: Final = 1080
+# Servers require 10,000 or 15,000 by default; a million iterations keep a thread busy for about a second.
+DEFAULT_SCRAM_MAX_ITERATIONS: Final = 1_000_000
+
+# Secrets sent unencrypted, by authentication mechanism.
+_SENT_AS_IT_IS = {"PLAIN": "the password of PLAIN authentication", "MONGODB-OIDC": "the token of MONGODB-OIDC"}
+# Setting one of the files turns TLS on; so does setting one of the switches to False (as in PyMongo).
+_TLS_FILES = ("tlsCAFile", "tlsCertificateKeyFile", "tlsCertificateKeyFilePassword", "tlsCRLFile")
+_TLS_SWITCHES = (
+    "tlsAllowInvalidCertificates",
+    "tlsAllowInvalidHostnames",
+    "tlsDisableOCSPEndpointCheck",
+    "tlsDisableCertificateRevocationCheck",
+)
+
+
+class _Settings(NamedTuple):
+    """The client's settings before defaults, kept to be evaluated again once the SRV records are known."""
+
+    seeds: tuple[Address, ...]
+    srv_host: str | None
+    database: str | None
+    # Options by documented name; keyword arguments have already replaced options of the connection string.
+    options: Mapping[str, Any]
+    # As in `ParsedURI`, without options that keyword arguments have replaced.
+    refusals: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class SRV:
+    """The source of the seeds for a connection string that begins with ``mongodb+srv://``.
+
+    Attributes:
+        host_name: The name whose SRV records are looked up.
+        service_name: The service name in that lookup.
+        max_hosts: The maximum number of hosts to use; 0 means all.
+    """
+
+    __module__ = "motorlite.client_options"
+
+    host_name: str
+    service_name: str
+    max_hosts: int
+    _settings: _Settings = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TLSOptions:
+    """How to verify servers and identify the client.
+
+    Python's ssl module checks no OCSP endpoint and no revocation list except `crl_file`, so both `disable_` fields are
+    effectively true.
+    """
+
+    __module__ = "motorlite.client_options"
+
+    ca_file: str | None = None
+    certificate_key_file: str | None = None
+    certificate_key_file_password: str | None = field(default=None, repr=False)
+    crl_file: str | None = None
+    allow_invalid_certificates: bool = False
+    allow_invalid_hostnames: bool = False
+    disable_ocsp_endpoint_check: bool = False
+    disable_certificate_revocation_check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """A SOCKS5 proxy (SOCKS5 support specification)."""
+
+    __module__ = "motorlite.client_options"
+
+    host: str
+    port: int = DEFAULT_PROXY_PORT
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """The configuration of a client. Times are in seconds; None means no limit unless stated otherwise.
+
+    Attributes:
+        seeds: The initial servers; empty until the SRV records are known.
+        srv: For ``mongodb+srv://``, else None.
+        database: The default database, or None.
+        direct_connection: None: not set.
+        max_pool_size: 0 means no limit.
+        timeout: `timeoutMS`; None: not set, 0.0: set to no limit.
+        server_selection_timeout: 0.0: use only servers already known.
+        tls: None for connections without TLS.
+        credentials: None for no authentication.
+        scram_max_iterations: The maximum number of password hash iterations that a server may require; at least 4096.
+        connect: Whether to connect before the first operation; None: not set.
+        overload_policy: The preset, with `max_adaptive_retries`, `adaptive_retries` and
+            `enable_overload_retargeting` applied where set.
+        server_selector: The application's own filter of suitable servers, applied before the latency window. Its
+            exceptions become the cause of a ConfigurationError.
+        explicit: The documented names of the options that were set explicitly.
+        refusals: The errors in TLS and authentication options of the connection string. If there are any, the client
+            sends nothing and its operations raise.
+    """
+
+    __module__ = "motorlite.client_options"
+
+    seeds: tuple[Address, ...]
+    srv: SRV | None
+    database: str | None
+    direct_connection: bool | None
+    load_balanced: bool
+    replica_set: str | None
+    app_name: str | None
+    driver_info: DriverInfo | None
+    max_pool_size: int
+    min_pool_size: int
+    max_idle_time: float | None
+    max_connecting: int
+    wait_queue_timeout: float | None
+    connect_timeout: float | None
+    socket_timeout: float | None
+    server_selection_timeout: float
+    heartbeat_frequency: float
+    local_threshold: float
+    timeout: float | None
+    server_monitoring_mode: Literal["auto", "stream", "poll"]
+    retry_reads: bool
+    retry_writes: bool
+    max_adaptive_retries: int
+    adaptive_retries: bool
+    enable_overload_retargeting: bool
+    tls: TLSOptions | None
+    credentials: Credentials | None
+    scram_max_iterations: int
+    compressors: tuple[str, ...]
+    zlib_compression_level: int
+    read_concern: ReadConcern
+    write_concern: WriteConcern
+    read_preference: ServerMode
+    codec_options: CodecOptions[Any]
+    server_api: ServerApi | None
+    event_listeners: tuple[Any, ...]
+    server_selector: Callable[[list[Any]], list[Any]] | None
+    proxy: ProxyOptions | None
+    connect: bool | None
+    overload_policy: OverloadRetry
+    explicit: frozenset[str]
+    refusals: tuple[str, ...] = ()
+
+
+def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword_arguments: Any) -> ClientOptions:
+    """Make the configuration from a connection string (or hosts) and keyword arguments.
+
+    Keyword arguments have the names of connection string options, in any case, plus a few that take objects; `host` and
+    `port` are PyMongo's. They override the connection string. Unknown options and invalid values in a connection string
+    are ignored with a warning; in keyword arguments they raise. A client with an invalid TLS or authentication option
+    in its connection string sends nothing: its operations raise ConfigurationError.
+
+    Args:
+        uri_or_hosts: A connection string, ``"host[:port],..."``, or a list of hosts. None means localhost.
+        keyword_arguments: Options.
+
+    Raises:
+        InvalidURI: The connection string is malformed.
+        ConfigurationError: A keyword argument is unknown or invalid (then also a TypeError or ValueError), or
+            options conflict.
+    """
+    host = keyword_arguments.pop("host", None)
+    if host is not None and uri_or_hosts is not None:
+        raise ConfigurationError("the hosts are passed twice: as the first argument and as host")
+    settings, notes = _hosts(uri_or_hosts if host is None else host, keyword_arguments.pop("port", None))
+    for note in notes:
+        # Warn first: an ignored option may explain a later conflict. The warning points at the constructor's caller.
+        warnings.warn(note.text, note.category, stacklevel=3)
+    given = _keyword_options(keyword_arguments)
+    options = {**_without_overridden(settings.options, given), **given}
+    refusals = {name: problem for name, problem in settings.refusals.items() if name not in given}
+    return _build(settings._replace(options=options, refusals=refusals))
+
+
+def shown_secret(options: ClientOptions) -> str | None:
+    """Name the secret that the client would send in plaintext over a network, or return None."""
+    if options.credentials is None or options.tls is not None:
+        return None
+    # Unix domain sockets are not a network. Hosts in SRV records are not known yet.
+    if options.seeds and all(port is None for _, port in options.seeds):
+        return None
+    return _SENT_AS_IT_IS.get(options.credentials.mechanism or "")
+
+
+def with_srv_records(options: ClientOptions, hosts: Sequence[Address], txt_record: str | None = None) -> ClientOptions:
+    """Return the configuration after the DNS lookup of `options.srv`.
+
+    The connection string and the keyword arguments override options of the TXT record. As in a connection string,
+    invalid values in the record are ignored with a `UserWarning`.
+
+    Args:
+        options: From a ``mongodb+srv://`` connection string.
+        hosts: The servers of the SRV records, already verified and at most `max_hosts`.
+        txt_record: The strings of the TXT record, joined, or None.
+
+    Raises:
+        ConfigurationError: The TXT record is invalid, or the hosts or its options conflict with the other options.
+    """
+    if options.srv is None:
+        raise ConfigurationError("only a mongodb+srv:// connection string has SRV records")
+    settings = options.srv._settings
+    found, notes = parse_txt_record(txt_record) if txt_record else ({}, [])
+    for note in notes:
+        text = f"TXT record of {options.srv.host_name}, a part of the connection string: {note.text}"
+        warnings.warn(text, note.category, stacklevel=2)
+    merged = {**found, **settings.options}
+    return _build(settings._replace(seeds=tuple(hosts), options=merged))
+
+
+def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
+    if port is None:
+        port = DEFAULT_PORT
+    if not isinstance(port, int) or isinstance(port, bool):
+        raise WrongOptionType(f"port must be an integer from 1 to 65535, not {port!r}")
+    if not 0 < port <= 65535:
+        raise WrongOptionValue(f"port must be an integer from 1 to 65535, not {port!r}")
+    if uri_or_hosts is None:
+        uri_or_hosts = "localhost"
+    texts = [uri_or_hosts] if isinstance(uri_or_hosts, str) else uri_or_hosts
+    if not isinstance(texts, Sequence) or not texts or not all(isinstance(text, str) for text in texts):
+        raise WrongOptionType(
+            "the hosts must be a connection string, 'host[:port],...' or a list of hosts, "
+            f"not {type(uri_or_hosts).__name__}"
+        )
+    if "://" not in "".join(texts):
+        return _Settings(parse_hosts(",".join(texts), port), None, None, {}), []
+    if len(texts) > 1:
+        raise WrongOptionValue("a list of hosts must not contain connection strings; name all hosts in one")
+    parsed, notes = read_uri(texts[0], port)
+    options = dict(parsed.options)
+    if parsed.username is not None:
+        options |= {"username": parsed.username, "password": parsed.password}
+    return _Settings(parsed.hosts, parsed.srv_host, parsed.database, options, parsed.refusals), notes
+
+
+def _keyword_options(keyword_arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the keyword arguments and return them by their documented names."""
+    options: dict[str, Any] = {}
+    for given_name, value in keyword_arguments.items():
+        lower = given_name.lower()
+        option = BY_NAME.get(ALIASES.get(lower, lower))
+        if option is None:
+            raise ConfigurationError(f"unknown option {given_name!r}{did_you_mean(given_name)}")
+        if option.name in options:
+            raise ConfigurationError(f"{option.name} is passed twice, under two spellings")
+        options[option.name] = option.parse(value)
+    return options
+
+
+def _without_overridden(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the connection string's options without parts of an option that a keyword argument replaces as a whole."""
+    gone: set[str] = set()
+    if isinstance(given.get("readPreference"), ServerMode):
+        gone = {"readPreferenceTags", "maxStalenessSeconds"}
+    return {name: value for name, value in options.items() if name not in gone}
+
+
+def _build(settings: _Settings) -> ClientOptions:
+    """Apply the defaults."""
+    options = settings.options
+    is_srv = settings.srv_host is not None
+    check_combination(options, host_count=len(settings.seeds), is_srv=is_srv)
+    get = options.get
+    policy = (get("overload_policy") or OverloadRetry()).with_options(
+        get("maxAdaptiveRetries"), get("adaptiveRetries"), get("enableOverloadRetargeting")
+    )
+    return ClientOptions(
+        seeds=settings.seeds,
+        srv=_srv(settings),
+        database=settings.database,
+        direct_connection=get("directConnection"),
+        load_balanced=get("loadBalanced", False),
+        replica_set=get("replicaSet"),
+        app_name=get("appname"),
+        driver_info=get("driver"),
+        max_pool_size=get("maxPoolSize", DEFAULT_MAX_POOL_SIZE) or 0,
+        min_pool_size=get("minPoolSize", 0),
+        max_idle_time=_limit(options, "maxIdleTimeMS"),
+        max_connecting=get("maxConnecting", DEFAULT_MAX_CONNECTING),
+        wait_queue_timeout=_limit(options, "waitQueueTimeoutMS"),
+        connect_timeout=_limit(options, "connectTimeoutMS", DEFAULT_CONNECT_TIMEOUT),
+        socket_timeout=_limit(options, "socketTimeoutMS"),
+        server_selection_timeout=_seconds(options, "serverSelectionTimeoutMS", DEFAULT_SERVER_SELECTION_TIMEOUT),
+        heartbeat_frequency=_seconds(options, "heartbeatFrequencyMS", DEFAULT_HEARTBEAT_FREQUENCY),
+        local_threshold=_seconds(options, "localThresholdMS", DEFAULT_LOCAL_THRESHOLD),
+        timeout=None if get("timeoutMS") is None else options["timeoutMS"] / 1000,
+        server_monitoring_mode=get("serverMonitoringMode", "auto"),
+        retry_reads=get("retryReads", True),
+        retry_writes=get("retryWrites", True),
+        max_adaptive_retries=policy.max_retries,
+        adaptive_retries=policy.is_budgeted,
+        enable_overload_retargeting=policy.retargets,
+        tls=_tls(options, is_srv=is_srv),
+        credentials=build_credentials(get("username"), get("password"), settings.database, options),
+        scram_max_iterations=get("scramMaxIterations", DEFAULT_SCRAM_MAX_ITERATIONS),
+        compressors=tuple(get("compressors", ())),
+        zlib_compression_level=get("zlibCompressionLevel", -1),
+        read_concern=ReadConcern(get("readConcernLevel")),
+        write_concern=WriteConcern(get("w"), get("wTimeoutMS"), get("journal"), get("fsync")),
+        read_preference=_read_preference(options),
+        codec_options=_codec_options(options),
+        server_api=get("server_api"),
+        event_listeners=get("event_listeners") or (),
+        server_selector=get("server_selector"),
+        proxy=_proxy(options),
+        connect=get("connect"),
+        overload_policy=policy,
+        explicit=frozenset(options),
+        refusals=tuple(settings.refusals.values()),
+    )
+
+
+def _seconds(options: Mapping[str, Any], name: str, default: float) -> float:
+    return float(options[name] / 1000) if name in options else default
+
+
+def _limit(options: Mapping[str, Any], name: str, default: float | None = None) -> float | None:
+    """Return an option in seconds; None and 0 mean no limit."""
+    if name not in options:
+        return default
+    value = options[name]
+    return float(value / 1000) if value else None
+
+
+def _srv(settings: _Settings) -> SRV | None:
+    if settings.srv_host is None:
+        return None
+    return SRV(
+        settings.srv_host,
+        settings.options.get("srvServiceName") or "mongodb",
+        settings.options.get("srvMaxHosts", 0),
+        settings,
+    )
+
+
+def _tls(options: Mapping[str, Any], *, is_srv: bool) -> TLSOptions | None:
+    """Return the TLS options. TLS is on with `tls`, with mongodb+srv, and with options that are useless without it."""
+    implied = [name for name in _TLS_FILES if options.get(name)]
+    implied += [name for name in _TLS_SWITCHES if options.get(name) is False]
+    is_on = options.get("tls", is_srv or bool(implied))
+    if implied and not is_on:
+        raise ConfigurationError(f"{' and '.join(implied)} cannot be combined with tls=False")
+    if not is_on:
+        return None
+    is_insecure = options.get("tlsInsecure", False)
+    return TLSOptions(
+        ca_file=options.get("tlsCAFile"),
+        certificate_key_file=options.get("tlsCertificateKeyFile"),
+        certificate_key_file_password=options.get("tlsCertificateKeyFilePassword"),
+        crl_file=options.get("tlsCRLFile"),
+        allow_invalid_certificates=options.get("tlsAllowInvalidCertificates", is_insecure),
+        allow_invalid_hostnames=options.get("tlsAllowInvalidHostnames", is_insecure),
+        disable_ocsp_endpoint_check=options.get("tlsDisableOCSPEndpointCheck", is_insecure),
+        disable_certificate_revocation_check=options.get("tlsDisableCertificateRevocationCheck", is_insecure),
+    )
+
+
+def _proxy(options: Mapping[str, Any]) -> ProxyOptions | None:
+    host = options.get("proxyHost")
+    if host is None:
+        return None
+    port = options.get("proxyPort") or DEFAULT_PROXY_PORT
+    return ProxyOptions(host, port, options.get("proxyUsername"), options.get("proxyPassword"))
+
+
+def _read_preference(options: Mapping[str, Any]) -> ServerMode:
+    preference = options.get("readPreference", "primary")
+    tags, max_staleness = options.get("readPreferenceTags"), options.get("maxStalenessSeconds", -1)
+    if not isinstance(preference, ServerMode):
+        return make_read_preference(read_pref_mode_from_name(preference), tags, max_staleness)
+    if tags is not None or max_staleness != -1:
+        raise ConfigurationError(
+            f"readPreference={preference!r} has its own tag sets and max_staleness: it cannot be combined "
+            "with readPreferenceTags or maxStalenessSeconds"
+        )
+    return preference
+
+
+def _codec_options(options: Mapping[str, Any]) -> CodecOptions[Any]:
+    arguments = {
+        "document_class": options.get("document_class"),
+        "tz_aware": options.get("tz_aware"),
+        "uuid_representation": options.get("uuidRepresentation"),
+        "unicode_decode_error_handler": options.get("unicode_decode_error_handler"),
+        "tzinfo": options.get("tzinfo"),
+        "type_registry": options.get("type_registry"),
+        "datetime_conversion": options.get("datetime_conversion"),
+    }
+    try:
+        return CodecOptions(**{name: value for name, value in arguments.items() if value is not None})
+    except TypeError as error:
+        raise WrongOptionType(str(error)) from None
+    except ValueError as error:
+        raise WrongOptionValue(str(error)) from None

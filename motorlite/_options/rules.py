@@ -1,0 +1,90 @@
+"""Pure: checks for options that conflict with each other or with the hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from motorlite._options.table import BY_NAME, WrongOptionValue
+from motorlite.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+DEFAULT_MAX_POOL_SIZE: Final = 100
+
+# URI options specification, "Conflicting TLS options": an error whatever their values.
+_TLS_CONFLICTS = (
+    ("tlsinsecure", "tlsallowinvalidcertificates"),
+    ("tlsinsecure", "tlsallowinvalidhostnames"),
+    ("tlsinsecure", "tlsdisableocspendpointcheck"),
+    ("tlsinsecure", "tlsdisablecertificaterevocationcheck"),
+    ("tlsallowinvalidcertificates", "tlsdisableocspendpointcheck"),
+    ("tlsallowinvalidcertificates", "tlsdisablecertificaterevocationcheck"),
+    ("tlsdisableocspendpointcheck", "tlsdisablecertificaterevocationcheck"),
+)
+_NOT_WITH_CRL_FILE = (
+    "tlsInsecure",
+    "tlsAllowInvalidCertificates",
+    "tlsDisableOCSPEndpointCheck",
+    "tlsDisableCertificateRevocationCheck",
+)
+
+
+def check_tls_names(names: Collection[str]) -> None:
+    """Raise ConfigurationError if `names` (lower case) contains two mutually exclusive TLS options."""
+    for one, other in _TLS_CONFLICTS:
+        if one in names and other in names:
+            raise ConfigurationError(f"{BY_NAME[one].name} and {BY_NAME[other].name} cannot be combined")
+
+
+def check_combination(options: Mapping[str, Any], *, host_count: int, is_srv: bool) -> None:
+    """Check options, by their documented names, against each other and against the hosts.
+
+    Raises:
+        ConfigurationError: Two options cannot be combined; the message names both.
+    """
+    check_tls_names({name.lower() for name in options})
+    _check_crl_file(options)
+    _check_deployment(options, host_count, is_srv=is_srv)
+    _check_srv(options, is_srv=is_srv)
+    _check_proxy(options)
+    most, least = options.get("maxPoolSize", DEFAULT_MAX_POOL_SIZE), options.get("minPoolSize", 0)
+    if most and least > most:
+        raise WrongOptionValue(f"minPoolSize={least} must not be greater than maxPoolSize={most}")
+
+
+def _check_crl_file(options: Mapping[str, Any]) -> None:
+    for name in _NOT_WITH_CRL_FILE:
+        if options.get("tlsCRLFile") and options.get(name):
+            raise ConfigurationError(f"{name}=True cannot be combined with tlsCRLFile")
+
+
+def _check_deployment(options: Mapping[str, Any], host_count: int, *, is_srv: bool) -> None:
+    is_direct, is_balanced = options.get("directConnection"), options.get("loadBalanced")
+    if is_direct and is_srv:
+        raise ConfigurationError("directConnection=True cannot be combined with mongodb+srv")
+    for name in ("directConnection", "loadBalanced"):
+        if options.get(name) and host_count > 1:
+            raise ConfigurationError(f"{name}=True needs exactly one host, not {host_count}")
+    if is_balanced and is_direct:
+        raise ConfigurationError("loadBalanced=True cannot be combined with directConnection=True")
+    if is_balanced and options.get("replicaSet"):
+        raise ConfigurationError("loadBalanced=True cannot be combined with replicaSet")
+
+
+def _check_srv(options: Mapping[str, Any], *, is_srv: bool) -> None:
+    for name in ("srvMaxHosts", "srvServiceName"):
+        if name in options and not is_srv:
+            raise ConfigurationError(f"{name} is only for connection strings that begin with mongodb+srv://")
+    if options.get("srvMaxHosts"):
+        for name in ("replicaSet", "loadBalanced"):
+            if options.get(name):
+                raise ConfigurationError(f"srvMaxHosts={options['srvMaxHosts']} cannot be combined with {name}")
+
+
+def _check_proxy(options: Mapping[str, Any]) -> None:
+    for name in ("proxyPort", "proxyUsername", "proxyPassword"):
+        if options.get(name) is not None and options.get("proxyHost") is None:
+            raise ConfigurationError(f"{name} needs proxyHost")
+    if (options.get("proxyUsername") is None) != (options.get("proxyPassword") is None):
+        raise ConfigurationError("proxyUsername and proxyPassword must be set together")

@@ -1,1 +1,0 @@
-"""Pure: authentication conversations as generators; `mechanisms.start` is the way in."""

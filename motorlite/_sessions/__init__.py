@@ -1,0 +1,3 @@
+"""Pure: the state of sessions."""
+
+from __future__ import annotations

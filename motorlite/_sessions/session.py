@@ -1,0 +1,138 @@
+"""Pure: server sessions, their pool, and the state of a session as the executor sees it.
+
+Driver sessions specification. This module has no randomness and no clock: the caller passes `new_id` and the time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import bson
+from bson.timestamp import Timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from bson.binary import Binary
+
+# Seconds. A server session is not used in the last minute of its life (specification, "Algorithm to acquire...").
+_LAST_MINUTE = 60.0
+# Bytes. Servers send about a hundred: a timestamp, a hash of 20 bytes and a key number.
+_LARGEST_CLUSTER_TIME = 1024
+# Bytes of that hash, and the exclusive upper bound of a key number.
+_HASH = 20
+_KEYS = 2**63
+
+
+class ServerSession:
+    """One server session: its id, its transaction number, and when it was last used."""
+
+    __slots__ = ("is_dirty", "last_use", "lsid", "transaction_number")
+
+    def __init__(self, identifier: Binary, now: float) -> None:
+        self.lsid: dict[str, Any] = {"id": identifier}
+        # Incremented for each retryable write; kept when the session returns to the pool.
+        self.transaction_number: int = 0
+        # Loop time of the last command, or of the session's creation.
+        self.last_use: float = now
+        # Set by a network error or an abandoned reply: the server may still be using the session.
+        self.is_dirty: bool = False
+
+
+class Session:
+    """The state of an implicit or explicit session that the executor needs."""
+
+    __slots__ = (
+        "cluster_time",
+        "is_causally_consistent",
+        "is_implicit",
+        "operation_time",
+        "server_session",
+        "snapshot_time",
+    )
+
+    def __init__(self, *, is_implicit: bool, is_causally_consistent: bool = False) -> None:
+        self.is_implicit: bool = is_implicit
+        self.is_causally_consistent: bool = is_causally_consistent
+        # Taken from the pool at the first command, after check-out, so that waiting operations hold no session.
+        self.server_session: ServerSession | None = None
+        self.cluster_time: Mapping[str, Any] | None = None
+        self.operation_time: Timestamp | None = None
+        self.snapshot_time: Timestamp | None = None
+
+    def advance(self, reply: Mapping[str, Any]) -> None:
+        """Update operationTime and $clusterTime from a reply (causal consistency specification)."""
+        operation_time = reply.get("operationTime")
+        if isinstance(operation_time, Timestamp) and (
+            self.operation_time is None or operation_time > self.operation_time
+        ):
+            self.operation_time = operation_time
+        self.cluster_time = newest_cluster_time(self.cluster_time, reply.get("$clusterTime"))
+
+
+def newest_cluster_time(
+    one: Mapping[str, Any] | None,
+    other: Mapping[str, Any] | None,
+) -> Mapping[str, Any] | None:
+    """Return the greater of two $clusterTime documents. An `other` of any other shape is ignored."""
+    if not isinstance(other, Mapping) or not isinstance(other.get("clusterTime"), Timestamp):
+        return one
+    is_newer = one is None or other["clusterTime"] > one["clusterTime"]
+    return other if is_newer and _can_be_sent(other) else one
+
+
+def _can_be_sent(cluster_time: Mapping[str, Any]) -> bool:
+    """Whether `cluster_time` is as small as servers make it: all commands to all servers will carry it."""
+    signature = cluster_time.get("signature")
+    if len(cluster_time) == 2 and type(signature) is dict and len(signature) == 2:
+        # The fast path: almost every reply of a busy replica set has one, and encoding it takes ten times as long.
+        digest, key = signature.get("hash"), signature.get("keyId")
+        if type(digest) is bytes and len(digest) == _HASH and isinstance(key, int) and abs(key) < _KEYS:
+            return True
+    try:
+        return len(bson.encode(cluster_time)) <= _LARGEST_CLUSTER_TIME
+    except Exception:  # values from a user's own decoder, or nested too deeply
+        return False
+
+
+class SessionPool:
+    """Server sessions for reuse, last in first out (specification, "Server Session Pool")."""
+
+    __slots__ = ("_free", "_new_id")
+
+    def __init__(self, new_id: Callable[[], Binary]) -> None:
+        self._new_id = new_id
+        self._free: deque[ServerSession] = deque()
+
+    def __len__(self) -> int:
+        return len(self._free)
+
+    def acquire(self, now: float, timeout_minutes: int | None) -> ServerSession:
+        """Return a session that will not time out on the server within the next minute, a new one if necessary."""
+        free = self._free
+        while free:
+            session = free.pop()
+            if timeout_minutes is None or now - session.last_use < timeout_minutes * 60 - _LAST_MINUTE:
+                return session
+        return ServerSession(self._new_id(), now)
+
+    def release(self, session: ServerSession, now: float, timeout_minutes: int | None) -> None:
+        """Return a session to the pool, unless it is dirty or about to time out."""
+        free = self._free
+        if timeout_minutes is not None:
+            limit = timeout_minutes * 60 - _LAST_MINUTE
+            while free and now - free[0].last_use >= limit:
+                free.popleft()
+            if now - session.last_use >= limit:
+                return
+        if not session.is_dirty:
+            free.append(session)
+
+    def drain(self) -> list[dict[str, Any]]:
+        """Empty the pool and return its session ids, for endSessions."""
+        ids = [session.lsid for session in self._free]
+        self._free.clear()
+        return ids

@@ -1,0 +1,61 @@
+"""Pure: makes exceptions from the error documents in replies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from motorlite._base import error_documents
+from motorlite.errors import (
+    CURSOR_NOT_FOUND,
+    DUPLICATE_KEY_CODES,
+    MAX_TIME_MS_EXPIRED,
+    NOT_PRIMARY_CODES,
+    CursorNotFound,
+    DuplicateKeyError,
+    ExecutionTimeout,
+    NotPrimaryError,
+    OperationFailure,
+    PyMongoError,
+    WriteConcernError,
+    WriteError,
+    WTimeoutError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def error_from_reply(reply: Mapping[str, Any], max_wire_version: int | None = None) -> PyMongoError:
+    """Return the exception for a reply with ``ok: 0``."""
+    code, message = error_documents.code(reply), error_documents.message(reply)
+    error: PyMongoError
+    if code in NOT_PRIMARY_CODES:
+        error = NotPrimaryError(message, reply)
+        error.reached_server = True
+        return error
+    if code in DUPLICATE_KEY_CODES:
+        return DuplicateKeyError(message, code, reply, max_wire_version)
+    if code == MAX_TIME_MS_EXPIRED:
+        return ExecutionTimeout(message, code, reply, max_wire_version)
+    if code == CURSOR_NOT_FOUND:
+        return CursorNotFound(message, code, reply, max_wire_version)
+    return OperationFailure(message, code, reply, max_wire_version)
+
+
+def write_error(error: Mapping[str, Any], labels: Iterable[str] = ()) -> WriteError:
+    """Return the exception for one entry of a reply's `writeErrors`; `labels` are the reply's own."""
+    message, code = error_documents.message(error), error_documents.code(error)
+    kind = DuplicateKeyError if code in DUPLICATE_KEY_CODES else WriteError
+    raised = kind(message, code, error)
+    for label in labels:
+        raised._add_error_label(label)
+    return raised
+
+
+def write_concern_error(error: Mapping[str, Any], labels: Iterable[str] = ()) -> WriteConcernError:
+    """Return the exception for a reply's `writeConcernError`; `labels` are the reply's own."""
+    kind = WTimeoutError if error_documents.is_wtimeout(error) else WriteConcernError
+    raised = kind(error_documents.message(error), error_documents.code(error), error)
+    for label in error_documents.texts(labels):
+        raised._add_error_label(label)
+    return raised

@@ -1,0 +1,183 @@
+"""Pure: reads the fields of server replies; a field of the wrong type raises ProtocolError, not TypeError.
+
+Replies are untrusted input, so operations read them only through these functions. Error documents (a reply with
+``ok: 0``, an entry of `writeErrors`) are the exception: `errors` reads them leniently, because the error itself matters
+more than its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+from motorlite._base.values import is_encodable
+from motorlite._wire.error_replies import write_concern_error, write_error
+from motorlite.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from motorlite.errors import WriteConcernError
+
+# BSON integers have at most 64 bits, including the sign.
+_LIMIT: Final = 2.0**63
+
+
+def _wrong(field: str, value: object, allowed: str) -> ProtocolError:
+    # Only the type is shown: the value may be huge, and it is the application's data.
+    problem = "is missing" if value is None else f"is of type {type(value).__name__}"
+    return ProtocolError(f"the server sent a malformed reply: {field} {problem}; it must be {allowed}")
+
+
+def whole(value: object) -> int | None:
+    """Return `value` as an integer, or None if it is not a whole number. Some proxies send whole numbers as doubles.
+
+    A double beyond the range of BSON integers also yields None, because it could not be sent back.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, float) and value.is_integer() and -_LIMIT <= value < _LIMIT else None
+
+
+def number(parent: Mapping[str, Any], field: str, default: int | None = None) -> int:
+    """Return a non-negative integer field, or `default` if the field is missing."""
+    value = parent.get(field, default)
+    found = whole(value)
+    if found is None:
+        raise _wrong(field, value, "a whole number")
+    if found < 0:
+        raise ProtocolError(f"the server sent a malformed reply: {field} is {found}, but it cannot be negative")
+    return found
+
+
+def text(parent: Mapping[str, Any], field: str) -> str:
+    """Return a string field."""
+    value = parent.get(field)
+    if not isinstance(value, str):
+        raise _wrong(field, value, "text")
+    return str.__str__(value)  # `bson.Code` is an unhashable str
+
+
+def document(parent: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """Return a document field."""
+    value = parent.get(field)
+    if not isinstance(value, Mapping):
+        raise _wrong(field, value, "a document")
+    return value
+
+
+def array(parent: Mapping[str, Any], field: str) -> list[Any]:
+    """Return an array field, with elements of any type."""
+    value = parent.get(field)
+    if not isinstance(value, list):
+        raise _wrong(field, value, "an array")
+    return value
+
+
+def documents(parent: Mapping[str, Any], field: str) -> list[Any]:
+    """Return a field that is an array of documents, of the codec options' document class."""
+    found = array(parent, field)
+    for kind in set(map(type, found)):
+        if not issubclass(kind, Mapping):
+            raise ProtocolError(
+                f"the server sent a malformed reply: {field} has an element of type {kind.__name__}; "
+                "all must be documents"
+            )
+    return found
+
+
+# --- cursors ---
+
+
+def cursor(reply: Mapping[str, Any], batch: str) -> tuple[int, str, list[Any]]:
+    """Return the id (0: the server has closed the cursor), namespace and documents of a reply's cursor.
+
+    `batch` is the field with the documents. The namespace of an open cursor has a database and a collection.
+    """
+    found = document(reply, "cursor")
+    cursor_id = whole(found.get("id"))
+    if cursor_id is None:
+        raise _wrong("the cursor's id", found.get("id"), "a whole number")
+    namespace = found.get("ns")
+    if cursor_id and not is_namespace(namespace):
+        raise ProtocolError("the server sent a malformed reply: ns of the cursor must be a database and a collection")
+    return cursor_id, namespace if isinstance(namespace, str) else "", documents(found, batch)
+
+
+def is_namespace(value: object) -> TypeGuard[str]:
+    """Whether `value` names a database and a collection, and can be sent back in the next command."""
+    if not isinstance(value, str):
+        return False
+    database, _, collection = value.partition(".")
+    # The codec options may have let a lone surrogate through.
+    return bool(database and collection) and is_encodable(value)
+
+
+def first_document(reply: Mapping[str, Any]) -> Any:
+    """Return the first document of a reply's first batch, or None."""
+    batch = documents(document(reply, "cursor"), "firstBatch")
+    return batch[0] if batch else None
+
+
+# --- writes ---
+
+
+def labels(reply: Mapping[str, Any]) -> Sequence[str]:
+    """Return the error labels of a successful reply."""
+    if reply.get("errorLabels") is None:
+        return ()
+    found = array(reply, "errorLabels")
+    if not all(isinstance(label, str) for label in found):
+        raise ProtocolError("the server sent a malformed reply: errorLabels must be strings")
+    return [str.__str__(label) for label in found]
+
+
+def concern_error(reply: Mapping[str, Any]) -> WriteConcernError | None:
+    """Return the write concern error of a reply, or None."""
+    if reply.get("writeConcernError") is None:
+        return None
+    return write_concern_error(document(reply, "writeConcernError"), labels(reply))
+
+
+def check_write_concern(reply: Mapping[str, Any]) -> None:
+    """Raise the write concern error of a reply, if it has one."""
+    error = concern_error(reply)
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error  # its traceback references this frame
+
+
+def check_write(reply: Mapping[str, Any]) -> None:
+    """Raise the error of a reply to a single write, if any. A write error precedes a write concern error."""
+    found = documents(reply, "writeErrors") if reply.get("writeErrors") is not None else ()
+    if found:
+        # The labels belong to the reply, whichever error is raised (retryable writes specification).
+        raise write_error(found[-1], labels(reply))
+    check_write_concern(reply)
+
+
+def upserts(reply: Mapping[str, Any]) -> list[Any]:
+    """Return an update's upserted documents, as documents with `index` and `_id`."""
+    if reply.get("upserted") is None:
+        return []
+    found = documents(reply, "upserted")
+    if not all("_id" in entry for entry in found):
+        raise ProtocolError("the server sent a malformed reply: an upserted document has no _id")
+    return found
+
+
+def check_batch(reply: Mapping[str, Any], count: int) -> None:
+    """Raise ProtocolError if the reply to a command with `count` statements is malformed, including its errors."""
+    number(reply, "n", 0)
+    number(reply, "nModified", 0)
+    errors = documents(reply, "writeErrors") if reply.get("writeErrors") is not None else []
+    for entry in (*errors, *upserts(reply)):
+        if number(entry, "index") >= count:
+            raise ProtocolError(
+                f"the server sent a malformed reply: an index is out of range; {count} statements were sent"
+            )
+    if reply.get("writeConcernError") is not None:
+        document(reply, "writeConcernError")
+        labels(reply)

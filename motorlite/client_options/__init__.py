@@ -1,0 +1,8 @@
+"""Pure: a client's configuration, as `AsyncMongoClient.options` returns it."""
+
+from __future__ import annotations
+
+from motorlite._options.credentials import Credentials
+from motorlite._options.options import SRV, ClientOptions, ProxyOptions, TLSOptions
+
+__all__ = ["SRV", "ClientOptions", "Credentials", "ProxyOptions", "TLSOptions"]

@@ -1,0 +1,9 @@
+"""Pure: cursors, as returned by `find`, `aggregate` and the list methods."""
+
+from __future__ import annotations
+
+from motorlite._api.constants import CursorType
+from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+from motorlite._api.cursors.cursor import AsyncCursor
+
+__all__ = ["AsyncCommandCursor", "AsyncCursor", "CursorType"]

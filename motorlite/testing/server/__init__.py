@@ -1,0 +1,3 @@
+"""Pure: a local MongoDB server for tests."""
+
+from __future__ import annotations

@@ -1,0 +1,241 @@
+"""Net: a real MongoDB server for tests: an existing one, or one that is started here and removed afterwards."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from motorlite import errors
+from motorlite._base.values import format_address
+from motorlite.testing.server import local_commands, local_uri, mongod_arguments
+from motorlite.testing.server.local_commands import Access, Credential
+from motorlite.testing.server.mongod_binary import ServerNotFound
+from motorlite.testing.server.mongod_members import Members
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from motorlite._base.values import Address, Document
+    from motorlite.testing.proxy import FaultProxy
+
+Topology = Literal["standalone", "replicaset"]
+
+
+class LocalServer:
+    """A MongoDB deployment on this machine: a standalone server or a replica set.
+
+    Use it as a context manager, or call `stop`::
+
+        with LocalServer.start(topology="replicaset") as server:
+            async with AsyncMongoClient(server.uri) as client:
+                ...
+
+    All methods block. No process or folder remains, even if this process is killed. Not for use from several threads at
+    once.
+
+    Attributes:
+        uri: The connection string, with credentials and TLS files if required.
+        addresses: The servers' addresses as pairs of host and port; with `proxied`, those of their proxies.
+        proxies: The proxy in front of each server, by these addresses; empty unless `proxied`.
+        replica_set: The name of the replica set, or None.
+        username: The user in `uri` (with the role root on a server that was started here), or None.
+        password: That user's password, or None.
+        ca_file: The certificate authority to trust, or None.
+        client_certificate_file: The client's key and certificate in one PEM file, or None.
+        started: Whether the servers were started here; False if attached to those of ``MONGODB_URI``.
+        version: The server's version, for example ``"6.0.5"``.
+    """
+
+    def __init__(self, uri: str, addresses: tuple[Address, ...], access: Access, members: Members | None) -> None:
+        self.uri: str = uri
+        self.addresses: tuple[Address, ...] = addresses
+        self.proxies: Mapping[Address, FaultProxy] = members.proxies if members is not None else {}
+        self.started: bool = members is not None
+        self.username: str | None = access.credential.username if access.credential else None
+        self.password: str | None = access.credential.password if access.credential else None
+        self.ca_file: Path | str | None = None
+        self.client_certificate_file: Path | str | None = None
+        self._access = access
+        self._members = members
+        # The last known primary; updated when that server is no longer the primary.
+        self._primary = addresses[0]
+        hello = self._run({"isMaster": 1}, "admin", self._primary)
+        self.replica_set: str | None = hello.get("setName")
+        self.version: str = self._run({"buildInfo": 1}, "admin", self._primary)["version"]
+
+    @classmethod
+    def start(
+        cls,
+        topology: Topology | None = None,
+        *,
+        nodes: int = 1,
+        auth: bool = False,
+        tls: bool = False,
+        parameters: Mapping[str, Any] | None = None,
+        own: bool = False,
+        proxied: bool = False,
+    ) -> Self:
+        """Attach to the deployment in ``MONGODB_URI`` if it is suitable, or start one.
+
+        Sources, in order: ``MONGODB_URI``, ``MONGOD`` (the path of a mongod), ``mongod`` on ``PATH``, and the wheel
+        that ``motorlite[testing]`` installs. The deployment in ``MONGODB_URI`` is suitable if the arguments request
+        only a topology and it has that topology.
+
+        Args:
+            topology: ``"standalone"`` or ``"replicaset"``; None accepts any deployment, and starts a
+                standalone server.
+            nodes: The number of replica set members.
+            auth: Require authentication; creates one user with all privileges.
+            tls: Require TLS, with certificates made for this server.
+            parameters: Server parameters, in addition to those that tests need (``enableTestCommands``).
+            own: Start a server even if ``MONGODB_URI`` is set, for tests that set failpoints or kill servers.
+            proxied: Start a server behind a `FaultProxy`, or a replica set with one in front of each member. The
+                members announce the proxies' addresses, so clients and other members connect through them.
+
+        Raises:
+            ServerNotFound: no server is available; the message lists the sources tried and the packages to install.
+                Or the address in ``MONGODB_URI`` is not local and ``MOTORLITE_ALLOW_REMOTE=1`` is not set.
+            ValueError: the arguments contradict each other.
+            RuntimeError: the server ended during startup; the message contains its last output.
+        """
+        if topology not in (None, "standalone", "replicaset"):
+            raise ValueError(f"topology must be 'standalone' or 'replicaset', not {topology!r}")
+        if nodes < 1 or (nodes > 1 and topology != "replicaset"):
+            raise ValueError(f"nodes={nodes} is not possible: a standalone has one node, a replica set at least one")
+        uri = os.environ.get("MONGODB_URI")
+        if uri and not (own or auth or tls or parameters or proxied or nodes > 1):
+            attached = cls._attach(uri)
+            if topology in (None, attached.topology):
+                return attached
+        replica_set = mongod_arguments.REPLICA_SET if topology == "replicaset" else None
+        members = Members.start(nodes, replica_set, auth=auth, tls=tls, parameters=parameters or {}, proxied=proxied)
+        server = cls(_uri_of(members), members.addresses, members.access, members)
+        if members.certificates is not None:
+            server.ca_file = members.certificates.ca_file
+            server.client_certificate_file = members.certificates.client_file
+        return server
+
+    @property
+    def topology(self) -> Topology:
+        """The topology of this deployment."""
+        return "standalone" if self.replica_set is None else "replicaset"
+
+    def command(self, document: Mapping[str, Any], database: str = "admin", address: Address | None = None) -> Document:
+        """Run one command over a separate connection, independent of the driver under test.
+
+        Args:
+            document: The command.
+            database: The database to run it on.
+            address: The server; None means the primary. The connection bypasses proxies.
+
+        Returns:
+            The reply.
+
+        Raises:
+            PyMongoError: the server's reply is an error; the class depends on the error, as in the driver.
+            OSError: the server could not be reached or did not reply.
+        """
+        if address is not None:
+            return self._run(document, database, address)
+        try:
+            return self._run(document, database, self._primary)
+        except (errors.NotPrimaryError, ConnectionError):
+            if self.replica_set is None:
+                raise
+        return self._run(document, database, self.wait_for_primary())
+
+    def wait_for_primary(self) -> Address:
+        """Wait until the replica set has a primary, and return its address.
+
+        Raises:
+            TimeoutError: no primary was available within a minute.
+        """
+        local_commands.wait_until(self._found_primary, "a primary")
+        return self._primary
+
+    def kill(self, address: Address | None = None) -> None:
+        """Kill one server (SIGKILL), by default the first one. Its data remains for `restart`."""
+        self._own().kill(address or self.addresses[0])
+
+    def restart(self, address: Address | None = None) -> None:
+        """Restart a killed server on its port and data, and wait until it is usable."""
+        self._own().restart(address or self.addresses[0])
+
+    def freeze(self, address: Address | None = None) -> None:
+        """Make one server hang (SIGSTOP): connections stay open, and the server replies to nothing until `thaw`."""
+        self._own().freeze(address or self.addresses[0])
+
+    def thaw(self, address: Address | None = None) -> None:
+        """Resume a frozen server."""
+        self._own().thaw(address or self.addresses[0])
+
+    def stop(self) -> None:
+        """End the servers and remove their files; has no effect on an attached deployment."""
+        if self._members is not None:
+            self._members.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        hosts = ",".join(map(format_address, self.addresses))
+        origin = "started" if self.started else "attached"
+        return f"<LocalServer {self.topology} {hosts} version {self.version}, {origin}>"
+
+    @classmethod
+    def _attach(cls, uri: str) -> Self:
+        try:
+            target = local_uri.read_uri(uri)
+        except ValueError as error:
+            raise ServerNotFound(str(error)) from error
+        hosts = ",".join(map(format_address, target.addresses))
+        if not target.is_local and os.environ.get("MOTORLITE_ALLOW_REMOTE") != "1":
+            raise ServerNotFound(
+                f"MONGODB_URI names {hosts}, which is not a loopback address. "
+                "Tests write to that deployment; set MOTORLITE_ALLOW_REMOTE=1 if that is meant.",
+            )
+        ca_file = target.options.get("tlscafile")
+        client_file = target.options.get("tlscertificatekeyfile")
+        context = credential = None
+        if target.tls:
+            context = local_commands.tls_context(ca_file, client_file, verify=target.verifies)
+        if target.username is not None and target.password is not None:
+            credential = Credential(target.username, target.password, target.source)
+        try:
+            server = cls(uri, target.addresses, Access(context, credential), None)
+        except (OSError, errors.PyMongoError) as error:
+            raise ServerNotFound(f"MONGODB_URI names {hosts}, which cannot be used: {error}") from error
+        server.ca_file, server.client_certificate_file = ca_file, client_file
+        return server
+
+    def _own(self) -> Members:
+        if self._members is None:
+            raise errors.InvalidOperation("the deployment of MONGODB_URI was not started here; start with own=True")
+        return self._members
+
+    def _run(self, document: Mapping[str, Any], database: str, address: Address) -> Document:
+        return local_commands.run_command(self._behind(address), document, database, self._access)
+
+    def _behind(self, address: Address) -> Address:
+        return address if self._members is None else self._members.behind(address)
+
+    def _found_primary(self) -> bool:
+        for address in self.addresses:
+            if local_commands.state(self._behind(address), self._access).get("ismaster"):
+                self._primary = address
+                return True
+        return False
+
+
+def _uri_of(members: Members) -> str:
+    credential = members.access.credential
+    return mongod_arguments.connection_string(
+        members.addresses,
+        replica_set=members.replica_set,
+        credential=(credential.username, credential.password) if credential else None,
+        certificates=members.certificates,
+    )

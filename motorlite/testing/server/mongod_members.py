@@ -1,0 +1,195 @@
+"""Net: starts the mongods of a deployment and turns them into a usable standalone server or replica set."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any, Final
+
+from motorlite.testing.proxy import FaultProxy
+from motorlite.testing.server import local_commands, mongod_arguments, mongod_binary
+from motorlite.testing.server.certificates import make_certificates
+from motorlite.testing.server.local_commands import Access, Credential
+from motorlite.testing.server.mongod_processes import Processes, free_port
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from motorlite._base.values import Address
+    from motorlite.testing.server.certificates import Certificates
+
+HOST: Final = "127.0.0.1"
+# Every character after the first word must be escaped in a URI.
+CREDENTIAL: Final = Credential("motorlite", "password/@:%")
+# A free port may, rarely, be taken between its choice and its use.
+START_ATTEMPTS: Final = 3
+PORT_TAKEN: Final = "Address already in use"
+
+
+class Members:
+    """The running mongods of one deployment.
+
+    Attributes:
+        addresses: The addresses that clients and other members use: those of the mongods, or those of their proxies.
+        proxies: The proxies in front of the mongods, by these addresses; empty without proxies.
+        replica_set: The name of the replica set, or None for a standalone server.
+        certificates: The TLS files, or None.
+        access: TLS and credentials for commands to the mongods.
+    """
+
+    def __init__(
+        self, nodes: int, replica_set: str | None, auth: bool, tls: bool, parameters: Mapping[str, Any], proxied: bool
+    ) -> None:
+        mongod = mongod_binary.find().path
+        self._processes = Processes()
+        self.proxies: dict[Address, FaultProxy] = {}
+        try:
+            folder = self._processes.folder
+            self.replica_set: str | None = replica_set
+            self.certificates: Certificates | None = make_certificates(folder) if tls else None
+            self.access: Access = Access(_client_context(self.certificates))
+            key_file = _make_key_file(folder) if auth and replica_set else None
+            self._command_lines: dict[Address, list[str]] = {}
+            for _ in range(nodes):
+                port = free_port()
+                data = folder / str(port)
+                data.mkdir()
+                address: Address = (HOST, port)
+                if proxied:
+                    proxy = FaultProxy(address)
+                    address = proxy.address
+                    self.proxies[address] = proxy
+                self._command_lines[address] = mongod_arguments.command_line(
+                    mongod,
+                    data,
+                    port,
+                    replica_set=replica_set,
+                    key_file=key_file,
+                    auth=auth,
+                    certificates=self.certificates,
+                    parameters=parameters,
+                )
+            self.addresses: tuple[Address, ...] = tuple(self._command_lines)
+            self._make_ready(auth)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def start(
+        cls,
+        nodes: int,
+        replica_set: str | None,
+        *,
+        auth: bool,
+        tls: bool,
+        parameters: Mapping[str, Any],
+        proxied: bool,
+    ) -> Members:
+        """Start the mongods; choose other ports if another process took one first.
+
+        Raises:
+            ServerNotFound: there is no mongod to start.
+            RuntimeError: a mongod ended during startup.
+        """
+        for _ in range(START_ATTEMPTS - 1):
+            try:
+                return cls(nodes, replica_set, auth, tls, parameters, proxied)
+            except RuntimeError as error:
+                if PORT_TAKEN not in str(error):
+                    raise
+        return cls(nodes, replica_set, auth, tls, parameters, proxied)
+
+    def restart(self, address: Address) -> None:
+        """Restart a killed mongod on its port and data, and wait until it is usable."""
+        self._start(address)
+        self._await_answer(address)
+        self._await_member(address)
+
+    def kill(self, address: Address) -> None:
+        """Kill a mongod (SIGKILL)."""
+        self._processes.kill(self._key(address))
+
+    def freeze(self, address: Address) -> None:
+        """Stop a mongod (SIGSTOP)."""
+        self._processes.freeze(self._key(address))
+
+    def thaw(self, address: Address) -> None:
+        """Continue a mongod (SIGCONT)."""
+        self._processes.thaw(self._key(address))
+
+    def close(self) -> None:
+        """End all mongods and remove their files."""
+        for proxy in self.proxies.values():
+            proxy.close()
+        self._processes.close()
+
+    def behind(self, address: Address) -> Address:
+        """The mongod's own address, not that of its proxy."""
+        proxy = self.proxies.get(address)
+        return address if proxy is None else proxy.target
+
+    def _start(self, address: Address) -> None:
+        self._processes.start(self._key(address), self._command_lines[address])
+
+    def _make_ready(self, auth: bool) -> None:
+        first = self.behind(self.addresses[0])
+        for address in self.addresses:
+            self._start(address)
+        for address in self.addresses:
+            self._await_answer(address)
+        if self.replica_set is not None:
+            configuration = mongod_arguments.replica_set_configuration(self.replica_set, self.addresses)
+            local_commands.run_command(first, {"replSetInitiate": configuration}, "admin", self.access)
+            local_commands.wait_until(self._has_primary, "the first election")
+        if auth:
+            # Allowed from this machine without authentication as long as no user exists.
+            user: dict[str, Any] = {
+                "createUser": CREDENTIAL.username,
+                "pwd": CREDENTIAL.password,
+                "roles": ["root"],
+            }
+            user["writeConcern"] = {"w": len(self.addresses)}
+            local_commands.run_command(first, user, "admin", self.access)
+            self.access = Access(self.access.tls, CREDENTIAL)
+        for address in self.addresses:
+            self._await_member(address)
+
+    def _key(self, address: Address) -> str:
+        return str(self.behind(address)[1])
+
+    def _has_primary(self) -> bool:
+        return bool(local_commands.state(self.behind(self.addresses[0]), self.access).get("ismaster"))
+
+    def _await_answer(self, address: Address) -> None:
+        key = self._key(address)
+
+        def answers() -> bool:
+            if self._processes.has_ended(key):
+                raise RuntimeError(f"mongod ended while it was starting:\n{self._processes.log_tail(key)}")
+            return bool(local_commands.state(self.behind(address), self.access))
+
+        local_commands.wait_until(answers, f"the mongod on port {address[1]} to answer")
+
+    def _await_member(self, address: Address) -> None:
+        def is_member() -> bool:
+            hello = local_commands.state(self.behind(address), self.access)
+            return bool(hello.get("ismaster") or hello.get("secondary"))
+
+        local_commands.wait_until(is_member, f"port {address[1]} to be a primary or a secondary")
+
+
+def _client_context(certificates: Certificates | None) -> ssl.SSLContext | None:
+    if certificates is None:
+        return None
+    return local_commands.tls_context(certificates.ca_file, certificates.client_file)
+
+
+def _make_key_file(folder: Path) -> Path:
+    """Create the key file with which replica set members authenticate to each other."""
+    path = folder / "keyfile"
+    path.touch(mode=0o600)
+    path.write_bytes(b64encode(os.urandom(96)))
+    return path

@@ -1,0 +1,126 @@
+"""Net: the process that owns the mongods and the folder of one `LocalServer`.
+
+It runs by its path, imports only the standard library, and reads orders as lines of JSON from standard input. It
+answers each with one line on standard output. When its input ends, because its owner closed it or died, it kills the
+mongods that it started, waits for them, and removes the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PR_SET_PDEATHSIG = 1
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class Supervisor:
+    """Executes the orders: each order is a method, whose return value is the answer."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder: str = folder
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, key: str, arguments: list[str]) -> int:
+        """Start a mongod and return its process id; its output goes to the file `key`.log."""
+        with open(os.path.join(self.folder, key + ".log"), "ab") as log:
+            self._processes[key] = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                preexec_fn=_die_with_parent,
+            )
+        return self._processes[key].pid
+
+    def poll(self, key: str) -> int | None:
+        """The exit status of a mongod, or None while it runs."""
+        return self._processes[key].poll()
+
+    def kill(self, key: str) -> None:
+        """Kill a mongod, even a frozen one, and wait until it has ended."""
+        process = self._processes[key]
+        process.kill()
+        process.wait()
+
+    def freeze(self, key: str) -> None:
+        """Make a mongod hang: once this returns, its sockets stay open and it replies to nothing."""
+        process = self._processes[key]
+        process.send_signal(signal.SIGSTOP)
+        if sys.platform == "linux":
+            # Threads on other cores stop slightly later. Without WNOWAIT, `poll` would miss the end of the process.
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def thaw(self, key: str) -> None:
+        """Resume a frozen mongod."""
+        self._processes[key].send_signal(signal.SIGCONT)
+
+    def end(self) -> None:
+        """Kill every mongod and remove the folder."""
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _die_with_parent() -> None:
+    # Runs in the child before exec: if this supervisor is killed, the kernel ends its mongods.
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _orders(owner: int) -> Iterator[dict[str, Any]]:
+    buffer = b""
+    # A process forked by the owner may hold the pipe open after the owner died, so the parent's id is checked too.
+    while os.getppid() == owner:
+        if not select.select([0], [], [], SECONDS_BETWEEN_LOOKS)[0]:
+            continue
+        received = os.read(0, 65536)
+        if not received:
+            return
+        *lines, buffer = (buffer + received).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+def _answer(value: object) -> None:
+    os.write(1, json.dumps(value).encode() + b"\n")
+
+
+def _terminated(_signal: int, _frame: object) -> NoReturn:
+    raise SystemExit(0)
+
+
+def main(owner: int) -> None:
+    """Serve the process `owner` until it ends."""
+    signal.signal(signal.SIGTERM, _terminated)
+    supervisor = Supervisor(tempfile.mkdtemp(prefix="motorlite-"))
+    with contextlib.ExitStack() as stack:
+        stack.callback(supervisor.end)
+        stack.enter_context(contextlib.suppress(BrokenPipeError))
+        _answer(supervisor.folder)
+        for order in _orders(owner):
+            try:
+                value = getattr(supervisor, order.pop("order"))(**order)
+            except OSError as error:
+                _answer({"error": str(error)})
+            else:
+                _answer({"value": value})
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,267 @@
+"""The reads of a collection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from motorlite import ReadConcern, ReadPreference
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._execution.operation import Kind, WritesByPreference
+from motorlite.errors import ConfigurationError, OperationFailure
+from tests.support.fake_core import FakeCore, batch, fake_client, next_batch
+
+if TYPE_CHECKING:
+    from motorlite import AsyncCollection
+
+pytestmark = pytest.mark.anyio
+
+Things = tuple["AsyncCollection[Any]", FakeCore]
+
+
+@pytest.fixture
+def things() -> Things:
+    client, core = fake_client()
+    return client.app.things, core
+
+
+async def test_find_one(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([{"_id": 1}]), batch([]))
+    assert await coll.find_one({"_id": 1}) == {"_id": 1}
+    assert core.last.command == {"find": "things", "filter": {"_id": 1}, "limit": 1, "singleBatch": True}
+    assert core.last.deadline is NO_DEADLINE
+    assert core.last.operation.selector == ReadPreference.PRIMARY
+    assert await coll.find_one() is None
+    assert core.last.command["filter"] == {}
+
+
+async def test_find_one_by_id(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([]), batch([]))
+    await coll.find_one(5)
+    assert core.last.command["filter"] == {"_id": 5}
+    await coll.find_one("x", {"a": 0})
+    assert (core.last.command["filter"], core.last.command["projection"]) == ({"_id": "x"}, {"a": 0})
+
+
+async def test_find_one_with_options(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([{"_id": 1}]))
+    session = coll.database.client.start_session()
+    found = await coll.find_one(
+        {"a": 1}, ["b"], sort={"c": -1}, skip=2, limit=9, max_time_ms=7, session=session, timeoutMS=50
+    )
+    assert found == {"_id": 1}
+    assert core.last.command == {
+        "find": "things",
+        "filter": {"a": 1},
+        "sort": {"c": -1},
+        "projection": {"b": 1},
+        "skip": 2,
+        "limit": 1,
+        "singleBatch": True,
+    }
+    assert core.last.session is session._state
+    assert core.last.deadline.expires_at == 1000.05
+
+
+@pytest.mark.parametrize("empty", [[], {}, ""])
+async def test_an_empty_sort_is_none(things: Things, empty: Any) -> None:
+    """As in PyMongo; object mappers pass what they have collected."""
+    coll, core = things
+    core.reply(batch([]), batch([]))
+    await coll.find_one({}, sort=empty)
+    await coll.find({}, sort=empty).to_list()
+    assert ["sort" in sent.command for sent in core.executor.sent] == [False, False]
+
+
+async def test_find_one_refuses_what_find_refuses(things: Things) -> None:
+    with pytest.raises(TypeError, match=r"find_one\(\) has no option sorted=1; did you mean sort\?"):
+        await things[0].find_one({}, sorted=1)  # type: ignore[call-arg]  # what is tested
+
+
+async def test_settings_reach_the_operation(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([]), {"ok": 1, "n": 3})
+    other = coll.with_options(
+        read_preference=ReadPreference.SECONDARY, read_concern=ReadConcern("majority"), timeoutMS=900
+    )
+    await other.find_one({})
+    assert core.last.operation.selector == ReadPreference.SECONDARY
+    assert core.last.operation.read_preference == ReadPreference.SECONDARY
+    assert core.last.command["readConcern"] == {"level": "majority"}
+    assert core.last.deadline.timeout == 0.9
+    await other.estimated_document_count()
+    assert core.last.command["readConcern"] == {"level": "majority"}
+
+
+async def test_counts(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([{"n": 4}]), batch([]), {"ok": 1, "n": 9})
+    assert await coll.count_documents({"a": 1}, skip=1, limit=5, hint="a_1", collation={"locale": "de"}) == 4
+    assert core.last.command == {
+        "aggregate": "things",
+        "pipeline": [
+            {"$match": {"a": 1}},
+            {"$skip": 1},
+            {"$limit": 5},
+            {"$group": {"_id": 1, "n": {"$sum": 1}}},
+        ],
+        "collation": {"locale": "de"},
+        "hint": "a_1",
+        "cursor": {},
+    }
+    assert await coll.count_documents({}, maxTimeMS=4, comment="c") == 0
+    assert (core.last.command["maxTimeMS"], core.last.command["comment"]) == (4, "c")
+    assert await coll.estimated_document_count(comment="c", maxTimeMS=4) == 9
+    assert core.last.command == {"count": "things", "comment": "c", "maxTimeMS": 4}
+
+
+async def test_distinct(things: Things) -> None:
+    coll, core = things
+    core.reply({"ok": 1, "values": [1]})
+    assert await coll.distinct("a", {"b": 1}, comment="c", hint="a_1", maxTimeMS=4, collation={"locale": "de"}) == [1]
+    assert core.last.command == {
+        "distinct": "things",
+        "key": "a",
+        "query": {"b": 1},
+        "collation": {"locale": "de"},
+        "hint": "a_1",
+        "comment": "c",
+        "maxTimeMS": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "options", "message"),
+    [
+        ("count_documents", [3], {}, "filter must be .*, not 3"),
+        ("count_documents", [{}], {"limit": -1}, "limit must be .*, not -1"),
+        ("count_documents", [{}], {"limits": 1}, "did you mean limit"),
+        ("estimated_document_count", [], {"filter": {}}, r"no option filter=\{\}"),
+        ("distinct", [3], {}, "key must be .*, not 3"),
+        ("distinct", ["a", 3], {}, "filter must be .*, not 3"),
+        ("distinct", ["a"], {"maxTimeMS": "x"}, "maxTimeMS must be .*, not 'x'"),
+    ],
+)
+async def test_wrong_arguments(
+    things: Things, method: str, arguments: list[Any], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        await getattr(things[0], method)(*arguments, **options)
+    assert things[1].executor.sent == []
+
+
+class TestAggregate:
+    async def test_a_pipeline(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([{"a": 1}], 7), next_batch([{"a": 2}]))
+        cursor = coll.aggregate(
+            [{"$match": {}}],
+            let={"v": 1},
+            comment="c",
+            allowDiskUse=True,
+            batchSize=1,
+            collation={"locale": "de"},
+            hint={"a": 1},
+            maxTimeMS=5,
+        )
+        assert core.executor.sent == []
+        assert await cursor.to_list() == [{"a": 1}, {"a": 2}]
+        assert core.executor.sent[0].command == {
+            "aggregate": "things",
+            "pipeline": [{"$match": {}}],
+            "allowDiskUse": True,
+            "collation": {"locale": "de"},
+            "hint": {"a": 1},
+            "let": {"v": 1},
+            "comment": "c",
+            "maxTimeMS": 5,
+            "cursor": {"batchSize": 1},
+        }
+        assert core.last.command == {
+            "getMore": 7,
+            "collection": "things",
+            "batchSize": 1,
+            "comment": "c",
+        }
+
+    async def test_a_timeout_replaces_the_users_limit(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([]))
+        await coll.aggregate([], maxTimeMS=5, timeoutMS=100)
+        assert "maxTimeMS" not in core.last.command
+        assert core.last.deadline.timeout == 0.1
+
+    async def test_explain(self, things: Things) -> None:
+        coll, core = things
+        core.reply({"ok": 1, "queryPlanner": {}})
+        assert await coll.aggregate([], explain=True).to_list() == [{"ok": 1, "queryPlanner": {}}]
+        assert "cursor" not in core.last.command
+
+    @pytest.mark.parametrize("stage", [{"$out": "x"}, {"$merge": {"into": "x"}}])
+    async def test_a_writing_pipeline_follows_the_preference_where_it_may(self, things: Things, stage: Any) -> None:
+        coll, core = things
+        core.reply(batch([]), batch([]))
+        coll = coll.with_options(read_preference=ReadPreference.SECONDARY)
+        await coll.aggregate([stage])
+        assert core.last.operation.kind is Kind.WRITE
+        # What it means is decided when the server is selected.
+        assert core.last.operation.selector == WritesByPreference(ReadPreference.SECONDARY)
+
+    async def test_a_writing_pipeline_has_no_iterations(self, things: Things) -> None:
+        with pytest.raises(ConfigurationError, match=r"\$out or \$merge"):
+            things[0].aggregate([{"$out": "x"}], timeoutMS=5, timeoutMode="iteration")
+
+    async def test_the_await_time(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), next_batch([2]))
+        await coll.aggregate([], maxAwaitTimeMS=40).to_list()
+        assert core.last.command["maxTimeMS"] == 40
+        with pytest.raises(ConfigurationError, match=r"maxAwaitTimeMS must be .*, not 40"):
+            await coll.aggregate([], maxAwaitTimeMS=40, timeoutMS=40)
+
+    @pytest.mark.parametrize(
+        ("pipeline", "options", "message"),
+        [
+            ({}, {}, "pipeline must be .*, not {}"),
+            ([3], {}, r"pipeline must be .*, not \[3\]"),
+            ([], {"allowDisk": True}, r"did you mean allowDiskUse\?"),
+            ([], {"let": 3}, "let must be .*, not 3"),
+            ([], {"batchSize": -1}, "batchSize must be .*, not -1"),
+        ],
+    )
+    async def test_wrong_arguments(self, things: Things, pipeline: Any, options: dict[str, Any], message: str) -> None:
+        with pytest.raises((TypeError, ValueError), match=message):
+            things[0].aggregate(pipeline, **options)
+
+
+class TestCommandCursor:
+    async def test_try_next_asks_once(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([], 7), next_batch([], 7), next_batch([5, 6], 7))
+        cursor = coll.aggregate([])
+        assert await cursor.try_next() is None
+        assert core.names == ["aggregate"]
+        assert await cursor.try_next() is None
+        assert await cursor.try_next() == 5
+        assert await cursor.try_next() == 6
+        assert core.names == ["aggregate", "getMore", "getMore"]
+        await cursor.close()
+        assert await cursor.try_next() is None
+
+    async def test_batch_size(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), next_batch([]))
+        await coll.aggregate([]).batch_size(9).to_list()
+        assert core.last.command["batchSize"] == 9
+        with pytest.raises(ValueError, match=r"batch_size must be .*, not -1"):
+            coll.aggregate([]).batch_size(-1)
+
+    async def test_errors_are_raised(self, things: Things) -> None:
+        coll, core = things
+        core.reply({"ok": 0, "code": 26, "errmsg": "x"})
+        with pytest.raises(OperationFailure):
+            await coll.aggregate([])

@@ -1,0 +1,678 @@
+"""Queries: their command, their batches, their setters and their end."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from bson.code import Code
+
+import motorlite
+from motorlite import CursorType, ReadPreference
+from motorlite.errors import (
+    ConfigurationError,
+    CursorNotFound,
+    ExecutionTimeout,
+    InvalidOperation,
+    NetworkTimeout,
+    OperationFailure,
+    ServerSelectionTimeoutError,
+)
+from tests.support.fake_core import ADDRESS, FakeCore, batch, fake_client, next_batch
+
+if TYPE_CHECKING:
+    from motorlite import AsyncCollection
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def things() -> tuple[AsyncCollection[Any], FakeCore]:
+    client, core = fake_client()
+    return client.app.things, core
+
+
+Things = tuple["AsyncCollection[Any]", FakeCore]
+
+
+async def test_iterating_reads_all_batches(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([{"a": 1}, {"a": 2}], 7), next_batch([], 7), next_batch([{"a": 3}]))
+    cursor = coll.find({"x": 1})
+    assert core.names == []
+    assert [found async for found in cursor] == [{"a": 1}, {"a": 2}, {"a": 3}]
+    assert core.names == ["find", "getMore", "getMore"]
+    assert core.executor.sent[0].command == {"find": "things", "filter": {"x": 1}}
+    assert core.last.command == {"getMore": 7, "collection": "things"}
+    assert core.last.operation.selector == ADDRESS
+    assert (cursor.alive, cursor.cursor_id, cursor.retrieved, cursor.address) == (False, 0, 3, ADDRESS)
+    assert [found async for found in cursor] == []
+
+
+async def test_awaiting_opens_and_returns_the_cursor(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([{"a": 1}], 7))
+    cursor = coll.find()
+    assert (cursor.alive, cursor.cursor_id, cursor.address, cursor.retrieved) == (True, None, None, 0)
+    assert await cursor is cursor
+    assert await cursor is cursor
+    assert core.names == ["find"]
+    assert cursor.cursor_id == 7
+    assert await cursor.next() == {"a": 1}
+    await cursor.close()
+
+
+async def test_the_implicit_session_lives_as_long_as_the_cursor(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([{"a": 1}], 7), next_batch([{"a": 2}], 7), next_batch([]))
+    await coll.find().to_list()
+    sessions = {sent.session for sent in core.executor.sent[1:]}
+    assert core.executor.released == list(sessions)
+
+
+async def test_to_list_with_a_length(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([1, 2, 3], 7), next_batch([4, 5]))
+    cursor = coll.find()
+    assert await cursor.to_list(2) == [1, 2]
+    assert core.names == ["find"]
+    assert await cursor.to_list(2) == [3, 4]
+    assert await cursor.to_list() == [5]
+    with pytest.raises(ValueError, match=r"length must be .*, not 0"):
+        await cursor.to_list(0)
+
+
+async def test_next_at_the_end(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([]))
+    with pytest.raises(StopAsyncIteration):
+        await coll.find().next()
+
+
+async def test_all_options_reach_the_command(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([]))
+    cursor = coll.find(
+        {"x": 1},
+        ["a"],
+        3,
+        10,
+        batch_size=5,
+        sort="a",
+        hint=[("a", 1)],
+        comment="c",
+        max_time_ms=100,
+        collation={"locale": "de"},
+        let={"v": 1},
+        min=[("a", 1)],
+        max=[("a", 9)],
+        return_key=True,
+        show_record_id=True,
+        no_cursor_timeout=True,
+        allow_disk_use=True,
+        allow_partial_results=True,
+        oplog_replay=True,
+        max_scan=5,
+    )
+    await cursor
+    assert core.last.command == {
+        "find": "things",
+        "filter": {"x": 1},
+        "sort": {"a": 1},
+        "projection": {"a": 1},
+        "hint": {"a": 1},
+        "skip": 3,
+        "limit": 10,
+        "batchSize": 5,
+        "maxTimeMS": 100,
+        "comment": "c",
+        "collation": {"locale": "de"},
+        "let": {"v": 1},
+        "min": {"a": 1},
+        "max": {"a": 9},
+        "maxScan": 5,
+        "returnKey": True,
+        "showRecordId": True,
+        "allowDiskUse": True,
+        "noCursorTimeout": True,
+        "allowPartialResults": True,
+        "oplogReplay": True,
+    }
+
+
+async def test_setters_chain_and_say_the_same(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([]))
+    cursor = (
+        coll.find()
+        .sort([("a", -1), "b"])
+        .limit(10)
+        .skip(3)
+        .batch_size(5)
+        .hint("a_1")
+        .comment("c")
+        .max_time_ms(100)
+        .collation({"locale": "de"})
+        .min([("a", 1)])
+        .max({"a": 9})
+        .max_scan(4)
+        .allow_disk_use(True)
+        .where("this.a > 1")
+    )
+    await cursor
+    assert core.last.command == {
+        "find": "things",
+        "filter": {"$where": Code("this.a > 1")},
+        "sort": {"a": -1, "b": 1},
+        "limit": 10,
+        "skip": 3,
+        "batchSize": 5,
+        "hint": "a_1",
+        "comment": "c",
+        "maxTimeMS": 100,
+        "collation": {"locale": "de"},
+        "min": {"a": 1},
+        "max": {"a": 9},
+        "maxScan": 4,
+        "allowDiskUse": True,
+    }
+    with pytest.raises(InvalidOperation, match="clone"):
+        cursor.limit(1)
+
+
+async def test_setters_take_back(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([]))
+    await coll.find().hint("a_1").hint(None).max_time_ms(5).max_time_ms(None).sort("a", -1)
+    assert core.last.command == {"find": "things", "filter": {}, "sort": {"a": -1}}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"limitt": 5}, TypeError, r"limitt=5; did you mean limit\? \(allowed: allow_disk_use, .*"),
+        ({"batch_size": -1}, ValueError, "batch_size must be an integer of at least 0, not -1"),
+        ({"skip": "1"}, TypeError, "skip must be an integer, not '1'"),
+        ({"sort": 5}, TypeError, "sort must be .*, not 5"),
+        ({"cursor_type": 64}, ValueError, "cursor_type must be CursorType.*, not 64"),
+        ({"max_time_ms": "x"}, TypeError, r"max_time_ms must be .*, not 'x'"),
+        ({"allow_disk_use": 1}, TypeError, "allow_disk_use must be True or False, not 1"),
+        ({"timeoutMS": -1}, ValueError, r"timeoutMS must be .*, not -1"),
+        ({"timeoutMS": 5, "timeoutMode": "x"}, ValueError, r"timeoutMode must be .*, not 'x'"),
+    ],
+)
+async def test_wrong_options_are_explained(
+    things: Things, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        things[0].find({}, **options)
+
+
+async def test_a_wrong_filter_is_explained(things: Things) -> None:
+    with pytest.raises(TypeError, match=r"filter must be .*, not 3"):
+        things[0].find(3)  # type: ignore[arg-type]  # what is tested
+
+
+async def test_slices(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([]), batch([]))
+    await coll.find()[2:5]
+    assert (core.last.command["skip"], core.last.command["limit"]) == (2, 3)
+    await coll.find()[2:]
+    assert core.last.command == {"find": "things", "filter": {}, "skip": 2}
+    assert await coll.find()[5:5].to_list() == []
+    assert core.names == ["find", "find"]
+    for wrong in (slice(1, 9, 2), slice(-1, None), slice(5, 2)):
+        with pytest.raises(IndexError):
+            coll.find()[wrong]
+    with pytest.raises(TypeError, match="skip"):
+        coll.find()[3]  # type: ignore[index]  # what is tested
+
+
+async def test_clone_and_rewind(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([1], 7), {"ok": 1}, batch([1]), batch([2]))
+    cursor = coll.find({"a": 1}, limit=9, comment="c", timeoutMS=5000, timeoutMode="iteration").sort("a")
+    assert await cursor.next() == 1
+    assert await (await cursor.rewind()).to_list() == [1]
+    assert core.names == ["find", "killCursors", "find"]
+    copy = cursor.clone()
+    assert copy.collection is coll
+    assert await copy.to_list() == [2]
+    assert core.last.command == core.executor.sent[0].command
+    assert not core.last.is_time_limited
+
+
+async def test_find_reads_as_the_collection_says(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([], 7), next_batch([]))
+    await coll.with_options(read_preference=ReadPreference.NEAREST).find().to_list()
+    assert core.executor.sent[0].operation.selector == ReadPreference.NEAREST
+    assert core.last.operation.read_preference == ReadPreference.NEAREST
+
+
+async def test_getmore_asks_for_no_more_than_the_limit(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([1, 2], 7), next_batch([3], 7))
+    cursor = coll.find(limit=3, batch_size=2, comment="c")
+    assert await cursor.to_list() == [1, 2, 3]
+    assert core.names == ["find", "getMore", "killCursors"]
+    assert core.executor.sent[1].command == {
+        "getMore": 7,
+        "collection": "things",
+        "batchSize": 1,
+        "comment": "c",
+    }
+    assert not cursor.alive
+
+
+async def test_a_first_batch_that_is_all_ends_the_cursor(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([1], 7))
+    cursor = await coll.find(limit=1).max_await_time_ms(None)
+    assert core.names == ["find", "killCursors"]
+    assert cursor.alive
+    assert await cursor.to_list() == [1]
+    assert not cursor.alive
+
+
+class TestTheEnd:
+    async def test_close_kills_the_cursor_with_its_session(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1, 2], 7))
+        cursor = coll.find()
+        async with cursor:
+            async for _ in cursor:
+                break
+        assert core.last.command == {"killCursors": "things", "cursors": [7]}
+        assert core.last.session is not None
+        assert core.executor.released == [core.last.session]
+        assert not cursor.alive
+        await cursor.close()
+        assert core.names == ["find", "killCursors"]
+        assert await cursor.to_list() == []
+
+    async def test_aclosing(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1, 2], 7))
+        async with aclosing(coll.find()) as cursor:
+            await cursor.next()
+        assert core.names == ["find", "killCursors"]
+
+    async def test_errors_of_killcursors_are_not_raised(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), NetworkTimeout("gone"))
+        cursor = await coll.find()
+        await cursor.close()
+        assert len(core.executor.released) == 1
+
+    async def test_a_cursor_that_was_never_opened(self, things: Things) -> None:
+        coll, core = things
+        cursor = coll.find()
+        await cursor.close()
+        assert core.names == []
+        assert not cursor.alive
+        with pytest.raises(InvalidOperation, match="closed"):
+            await cursor
+
+    async def test_close_while_cancelled_goes_on_in_the_background(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7))
+        cursor = await coll.find()
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await cursor.close()
+        await core.run_spawned()
+        assert core.last.command == {"killCursors": "things", "cursors": [7]}
+        assert len(core.executor.released) == 1
+
+    async def test_a_dropped_cursor_is_killed_in_the_background(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7))
+        await coll.find()
+        gc.collect()
+        await core.run_spawned()
+        assert core.names == ["find", "killCursors"]
+        assert len(core.executor.released) == 1
+
+    async def test_a_dropped_exhausted_cursor_is_not(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1]))
+        await coll.find()
+        gc.collect()
+        assert core.spawned == []
+
+    async def test_an_explicit_session_is_used_and_kept(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), next_batch([2], 7))
+        session = coll.database.client.start_session()
+        cursor = coll.find(session=session)
+        assert cursor.session is session
+        await cursor.next()
+        await cursor.next()
+        await cursor.close()
+        assert [sent.session for sent in core.executor.sent] == [session._state] * 3
+        assert core.executor.released == []
+
+    async def test_closing_after_the_session_has_ended(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7))
+        session = coll.database.client.start_session()
+        cursor = await coll.find(session=session)
+        await session.end_session()
+        await cursor.close()
+        assert core.last.session is None
+
+
+class TestFailures:
+    async def test_a_cursor_that_is_gone_is_not_killed(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), CursorNotFound("gone", 43, {"ok": 0, "code": 43}))
+        cursor = coll.find()
+        with pytest.raises(CursorNotFound):
+            await cursor.to_list()
+        assert not cursor.alive
+        await cursor.close()
+        assert core.names == ["find", "getMore"]
+        assert len(core.executor.released) == 1
+
+    async def test_an_unknown_position_is_not_read_past(self, things: Things) -> None:
+        coll, core = things
+        lost = NetworkTimeout("lost")
+        lost.reached_server = True
+        core.reply(batch([1], 7), lost)
+        cursor = coll.find()
+        with pytest.raises(NetworkTimeout):
+            await cursor.to_list()
+        assert not cursor.alive
+        with pytest.raises(InvalidOperation, match="documents may be missing"):
+            await cursor.next()
+        await cursor.close()
+        assert core.names == ["find", "getMore", "killCursors"]
+
+    async def test_a_cancelled_getmore_is_not_continued(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7))
+        cursor = coll.find()
+        await cursor.next()
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await cursor.next()
+        with pytest.raises(InvalidOperation, match="documents may be missing"):
+            await cursor.next()
+        await cursor.close()
+
+    async def test_a_getmore_that_was_shed_or_never_sent_can_be_repeated(self, things: Things) -> None:
+        coll, core = things
+        overloaded = OperationFailure("busy", 462, {"ok": 0, "errorLabels": ["SystemOverloadedError"]})
+        core.reply(batch([1], 7), overloaded, ServerSelectionTimeoutError("none"), next_batch([2]))
+        cursor = coll.find()
+        await cursor.next()
+        with pytest.raises(OperationFailure):
+            await cursor.next()
+        with pytest.raises(ServerSelectionTimeoutError):
+            await cursor.next()
+        assert cursor.alive
+        assert await cursor.next() == 2
+
+    async def test_a_failed_query_can_be_repeated(self, things: Things) -> None:
+        coll, core = things
+        core.reply(OperationFailure("no"), batch([1]))
+        cursor = coll.find()
+        with pytest.raises(OperationFailure):
+            await cursor
+        assert await cursor.to_list() == [1]
+
+    @pytest.mark.parametrize("is_open", [False, True])
+    async def test_two_readers_at_once_are_told(self, things: Things, is_open: bool) -> None:
+        coll, core = things
+        results: list[Any] = []
+
+        async def read() -> None:
+            try:
+                results.append(await cursor.next())
+            except InvalidOperation as error:
+                results.append(str(error))
+
+        core.reply(*([batch([], 7), next_batch([1])] if is_open else [batch([1])]))
+        cursor = coll.find()
+        if is_open:
+            await cursor
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            tasks.start_soon(read)
+        assert len(results) == 2
+        assert 1 in results
+        assert any("two tasks" in str(result) for result in results)
+
+    async def test_closing_during_a_getmore(self, things: Things) -> None:
+        coll, core = things
+
+        def answer(sent: Any) -> Any:
+            return {"ok": 1} if sent.name == "killCursors" else next_batch([1], 7)
+
+        core.reply(batch([], 7), *[answer] * 50)
+        cursor = await coll.find()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cursor.to_list)
+            while "getMore" not in core.names:
+                await anyio.lowlevel.checkpoint()
+            await cursor.close()
+        assert not cursor.alive
+        assert cursor.cursor_id == 0
+        assert core.names.count("killCursors") == 1
+        assert len(core.executor.released) == 1
+
+    async def test_closing_during_the_query(self, things: Things) -> None:
+        coll, core = things
+        cursor = coll.find()
+        found: list[Any] = []
+
+        def answer(_: Any) -> Any:
+            cursor._is_closed = True
+            return batch([1], 7)
+
+        core.reply(answer)
+        found += await cursor.to_list()
+        assert found == []
+        assert core.names == ["find", "killCursors"]
+
+
+class TestTailable:
+    async def test_iterating_stops_at_an_empty_batch_but_not_for_ever(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), next_batch([], 7), next_batch([2], 7), next_batch([], 7))
+        cursor = coll.find(cursor_type=CursorType.TAILABLE)
+        assert [found async for found in cursor] == [1]
+        assert cursor.alive
+        assert [found async for found in cursor] == [2]
+        assert core.executor.sent[0].command["tailable"] is True
+        await cursor.close()
+
+    async def test_an_empty_first_batch(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([], 7))
+        cursor = coll.find(cursor_type=CursorType.TAILABLE)
+        assert await cursor.to_list() == []
+        assert core.names == ["find"]
+        await cursor.close()
+
+    async def test_the_await_time_is_that_of_getmore(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), next_batch([2], 7), next_batch([3], 7))
+        cursor = coll.find(cursor_type=CursorType.TAILABLE_AWAIT, timeoutMS=2000).max_await_time_ms(500)
+        await cursor.next()
+        assert core.last.is_time_limited
+        assert core.last.command["awaitData"] is True
+        await cursor.next()
+        assert core.last.command["maxTimeMS"] == 500
+        assert core.last.operation.is_await_data
+        core.time += 1.75
+        await cursor.next()
+        assert core.last.command["maxTimeMS"] == 500, "each step has the whole time"
+        await cursor.close()
+
+    async def test_a_rolled_over_cursor_just_ends(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), CursorNotFound("gone", 43, {"ok": 0, "code": 43}))
+        cursor = coll.find(cursor_type=CursorType.TAILABLE)
+        assert await cursor.to_list() == [1]
+        assert not cursor.alive
+
+    async def test_other_errors_of_a_tailable_cursor_are_raised(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), OperationFailure("no", 13, {"ok": 0, "code": 13}))
+        cursor = coll.find(cursor_type=CursorType.TAILABLE)
+        with pytest.raises(OperationFailure):
+            await cursor.to_list()
+        await cursor.close()
+
+    async def test_flags(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([]))
+        cursor = await coll.find().add_option(2 | 16 | 32 | 128)
+        cursor.remove_option(128)
+        await cursor
+        command = core.last.command
+        assert command["tailable"] is command["awaitData"] is command["noCursorTimeout"] is True
+        assert "allowPartialResults" not in command
+        assert (await coll.find().add_option(2)).remove_option(2)._query == {"cursor_type": 0}
+
+    async def test_its_lifetime_cannot_be_limited(self, things: Things) -> None:
+        with pytest.raises(ConfigurationError, match="tailable"):
+            things[0].find(cursor_type=CursorType.TAILABLE, timeoutMS=5, timeoutMode="cursorLifetime")
+
+    @pytest.mark.parametrize("await_ms", [200, 201])
+    async def test_waiting_longer_than_the_timeout_is_refused(self, things: Things, await_ms: int) -> None:
+        coll, core = things
+        cursor = coll.find(cursor_type=CursorType.TAILABLE_AWAIT, timeoutMS=200, max_await_time_ms=await_ms)
+        with pytest.raises(ConfigurationError, match=f"maxAwaitTimeMS must be .*, not {await_ms}"):
+            await cursor
+        assert core.names == []
+
+
+class TestTimeouts:
+    async def test_a_lifetime(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), next_batch([2], 7))
+        cursor = coll.find(timeoutMS=2000, max_time_ms=50)
+        await cursor.next()
+        core.time += 1
+        await cursor.next()
+        find, get_more = core.executor.sent
+        assert find.deadline.expires_at == get_more.deadline.expires_at == 1002.0
+        assert find.is_time_limited
+        assert not get_more.is_time_limited
+        assert "maxTimeMS" not in find.command, "a timeout replaces the user's limit"
+        await cursor.close()
+        assert core.last.deadline.expires_at == 1003.0, "close has the whole time again"
+
+    async def test_an_iteration(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1], 7), next_batch([2], 7))
+        cursor = coll.find(timeoutMS=2000, timeoutMode="iteration")
+        await cursor.next()
+        core.time += 5
+        await cursor.next()
+        find, get_more = core.executor.sent
+        assert (find.deadline.expires_at, get_more.deadline.expires_at) == (1002.0, 1007.0)
+        assert not find.is_time_limited
+        await cursor.close(timeoutMS=300)
+        assert core.last.deadline.expires_at == 1005.3
+
+    async def test_documents_at_hand_are_returned_after_the_deadline(self, things: Things) -> None:
+        coll, core = things
+        core.reply(batch([1, 2], 7), ExecutionTimeout("late"))
+        cursor = coll.find(timeoutMS=100)
+        await cursor.next()
+        core.time += 1
+        assert await cursor.next() == 2
+        with pytest.raises(ExecutionTimeout):
+            await cursor.next()
+        await cursor.close()
+
+    async def test_one_step_has_one_deadline(self, things: Things) -> None:
+        coll, core = things
+
+        def later(sent: Any) -> Any:
+            core.time += 0.5
+            return next_batch([], 7)
+
+        core.reply(batch([], 7), later, later, next_batch([1]))
+        cursor = coll.find(timeoutMS=2000, timeoutMode="iteration")
+        await cursor.next()
+        assert {sent.deadline.expires_at for sent in core.executor.sent[1:]} == {1002.0}
+
+    async def test_inherited(self) -> None:
+        client, core = fake_client("mongodb://h/?timeoutMS=5000")
+        core.reply(batch([]), batch([]))
+        await client.a.b.find()
+        assert core.last.deadline.expires_at == 1005.0
+        await client.get_database("a", timeoutMS=3000).b.find()
+        assert core.last.deadline.expires_at == 1003.0
+
+    async def test_a_mode_needs_a_timeout(self, things: Things) -> None:
+        coll, core = things
+        with pytest.raises(ConfigurationError, match="timeoutMS is not set"):
+            coll.find(timeoutMode="iteration")
+        core.reply(batch([]))
+        with motorlite.timeout(5):
+            await coll.find(timeoutMode="iteration")
+
+
+async def test_explain(things: Things) -> None:
+    coll, core = things
+    core.reply({"ok": 1, "queryPlanner": {}})
+    assert await coll.find({"a": 1}).sort("a").explain() == {"ok": 1, "queryPlanner": {}}
+    assert core.last.command == {"explain": {"find": "things", "filter": {"a": 1}, "sort": {"a": 1}}}
+
+
+async def test_max_time_limits_explain(things: Things) -> None:
+    """At the top, where the server heeds it; in the query, where it has no effect, it is not repeated."""
+    coll, core = things
+    explained = {"find": "things", "filter": {}}
+    await coll.find().max_time_ms(2000).explain()
+    assert core.last.command == {"explain": explained, "maxTimeMS": 2000}
+    await coll.find(max_time_ms=0).explain()
+    assert core.last.command == {"explain": explained, "maxTimeMS": 0}
+    await coll.find(max_time_ms=2000).explain(timeoutMS=50)
+    assert core.last.command == {"explain": explained}
+    assert core.last.deadline.expires_at == 1000.05
+
+
+async def test_distinct(things: Things) -> None:
+    coll, core = things
+    core.reply({"ok": 1, "values": [1, 2]})
+    assert await coll.find({"a": 1}).sort("a").hint("a_1").limit(3).distinct("b", timeoutMS=50) == [1, 2]
+    assert core.last.command == {"distinct": "things", "key": "b", "query": {"a": 1}, "hint": "a_1"}
+    assert core.last.deadline.expires_at == 1000.05
+
+
+async def test_a_copy_is_another_query(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([{"a": 1}]), batch([]), batch([]))
+    cursor = coll.find({"a": {"$in": [1]}}, sort=[("a", 1)])
+    await cursor.next()
+    shallow = copy.copy(cursor).limit(5)
+    deep = copy.deepcopy(cursor)
+    cursor._filter["a"]["$in"].append(2)
+    assert await shallow.to_list() == await deep.to_list() == []
+    first, second, third = (sent.command for sent in core.executor.sent)
+    assert "limit" not in first
+    assert second["limit"] == 5
+    assert third == {"find": "things", "filter": {"a": {"$in": [1]}}, "sort": {"a": 1}}
+
+
+async def test_cursors_cannot_be_pickled_and_those_of_commands_not_be_copied(things: Things) -> None:
+    coll, _ = things
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="AsyncCommandCursor cannot be"):
+            duplicate(coll.aggregate([]))
+    with pytest.raises(TypeError, match="AsyncCursor cannot be"):
+        pickle.dumps(coll.find())

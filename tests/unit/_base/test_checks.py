@@ -1,0 +1,77 @@
+"""Checks of arguments."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from motorlite._base import arguments
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "error"),
+    [
+        (arguments.integer, True, TypeError),
+        (arguments.integer, 1.5, TypeError),
+        (arguments.count, -1, ValueError),
+        (arguments.positive, 0, ValueError),
+        (arguments.milliseconds, "1", TypeError),
+        (arguments.milliseconds, float("nan"), ValueError),
+        (arguments.milliseconds, -1, ValueError),
+        (arguments.server_milliseconds, float("inf"), ValueError),
+        (arguments.server_milliseconds, 2**63, ValueError),
+        (arguments.boolean, 1, TypeError),
+        (arguments.text, b"x", TypeError),
+        (arguments.mapping, [], TypeError),
+        (arguments.mappings, {}, TypeError),
+        (arguments.mappings, [1], TypeError),
+    ],
+)
+def test_wrong_values(check: arguments.Check, value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=f"^x must be .*, not {re.escape(repr(value))}$"):
+        arguments.converted("x", value, check)
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "result"),
+    [
+        (arguments.anything, None, None),
+        (arguments.integer, -3, -3),
+        (arguments.count, 0, 0),
+        (arguments.positive, 1, 1),
+        (arguments.milliseconds, 1.5, 1.5),
+        (arguments.server_milliseconds, 1.5, 1),
+        (arguments.boolean, False, False),
+        (arguments.text, "x", "x"),
+        (arguments.mapping, {"a": 1}, {"a": 1}),
+        (arguments.mappings, ({"a": 1},), [{"a": 1}]),
+    ],
+)
+def test_right_values(check: arguments.Check, value: Any, result: Any) -> None:
+    assert arguments.converted("x", value, check) == result
+
+
+def test_unknown_options_name_value_and_what_is_allowed() -> None:
+    checks = {"limit": arguments.count, "skip": arguments.count}
+    with pytest.raises(
+        TypeError, match=r"find\(\) has no option limi=3; did you mean limit\? \(allowed: limit, skip\)"
+    ):
+        arguments.checked("find", {"limi": 3}, checks)
+    with pytest.raises(TypeError, match=r"no option zzz=3 \(allowed"):
+        arguments.checked("find", {"zzz": 3}, checks)
+
+
+def test_none_is_not_given() -> None:
+    assert arguments.checked(
+        "find", {"limit": None, "skip": 0}, {"limit": arguments.count, "skip": arguments.count}
+    ) == {"skip": 0}
+
+
+def test_instances() -> None:
+    arguments.instance("x", 3, int)
+    with pytest.raises(TypeError, match=r"x must be an instance of int, not '3'"):
+        arguments.instance("x", "3", int)
+    with pytest.raises(TypeError, match="x must be a number, not '3'"):
+        arguments.instance("x", "3", int, "a number")

@@ -1,0 +1,288 @@
+"""Objects of PyMongo's classes are accepted wherever motorlite has a class of the same name."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pymongo
+import pymongo.auth_oidc
+import pymongo.event_loggers
+import pymongo.monitoring
+import pytest
+from pymongo.collation import Collation
+from pymongo.driver_info import DriverInfo
+from pymongo.operations import SearchIndexModel
+from pymongo.read_concern import ReadConcern
+from pymongo.server_api import ServerApi, ServerApiVersion
+
+import motorlite
+from motorlite import monitoring, read_preferences
+from motorlite import operations as requests
+from motorlite._base.pymongo_objects import is_like
+from motorlite._connection.auth.oidc import check_result
+from motorlite._observe.publishing import make_publishers
+from motorlite._operations.writes.statements import statement_of
+from motorlite._options.options import client_options
+from motorlite.auth_oidc import OIDCCallbackResult
+from motorlite.errors import ConfigurationError
+from motorlite.write_concern import WriteConcern
+from tests.support.fake_core import batch, fake_client
+
+FILTER = {"_id": 1}
+SET = {"$set": {"x": 1}}
+MORE: dict[str, Any] = {"collation": {"locale": "en"}, "hint": [("x", pymongo.DESCENDING)], "namespace": "d.c"}
+
+
+def both(name: str, *args: Any, **kwargs: Any) -> Any:
+    """A request of PyMongo, and motorlite's with the same arguments."""
+    made = [getattr(lib, name)(*args, **kwargs) for lib in (pymongo, requests)]
+    return pytest.param(*made, id=f"{name}-{len(kwargs)}")
+
+
+REQUESTS = [
+    both("InsertOne", {"x": 1}),
+    both("InsertOne", {"x": 1}, namespace="d.c"),
+    both("UpdateOne", FILTER, SET),
+    both("UpdateOne", FILTER, SET, True, array_filters=[{"e.x": 1}], sort={"x": 1}, **MORE),
+    both("UpdateMany", FILTER, [{"$set": {"x": 1}}]),
+    both("UpdateMany", FILTER, SET, True, array_filters=[{"e.x": 1}], **MORE),
+    both("ReplaceOne", FILTER, {"x": 1}),
+    both("ReplaceOne", FILTER, {"x": 1}, True, sort={"x": 1}, **MORE),
+    both("DeleteOne", FILTER),
+    both("DeleteOne", FILTER, **MORE),
+    both("DeleteMany", FILTER),
+    both("DeleteMany", FILTER, **MORE),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours"), REQUESTS)
+def test_write_requests(theirs: Any, ours: Any) -> None:
+    found = requests.as_request(theirs)
+    assert found == ours
+    assert type(found) is type(ours)
+    assert statement_of(theirs) == statement_of(ours)
+
+
+def test_every_kind_of_request() -> None:
+    assert {type(case.values[1]) for case in REQUESTS} == set(requests._KINDS)
+
+
+def test_a_collation_object_in_a_request() -> None:
+    request = pymongo.UpdateOne(FILTER, SET, collation=Collation("en", strength=2))
+    assert statement_of(request)[1]["collation"] == {"locale": "en", "strength": 2}
+
+
+def test_what_is_wrong_in_a_request_of_pymongo() -> None:
+    with pytest.raises(TypeError, match="collation"):
+        statement_of(pymongo.UpdateOne(FILTER, SET, collation=3))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="update operator"):
+        statement_of(pymongo.UpdateOne(FILTER, {"x": 1}))
+
+
+@pytest.mark.anyio
+async def test_bulk_write_gives_documents_an_id() -> None:
+    client, core = fake_client()
+    core.reply({"ok": 1, "n": 1}, {"ok": 1, "n": 1, "nModified": 1})
+    document: dict[str, Any] = {"x": 1}
+    result = await client.d.c.bulk_write([pymongo.InsertOne(document), pymongo.UpdateOne(FILTER, SET)])  # type: ignore[list-item]
+    assert (result.inserted_count, result.modified_count) == (1, 1)
+    assert "_id" in document
+    assert [sent.name for sent in core.executor.sent] == ["insert", "update"]
+
+
+@pytest.mark.anyio
+async def test_index_models() -> None:
+    client, core = fake_client()
+    collection: Any = client.d.c
+    theirs = pymongo.IndexModel([("x", pymongo.ASCENDING), ("y", pymongo.TEXT)], collation=Collation("en"))
+    ours = motorlite.IndexModel([("x", 1), ("y", "text")], collation={"locale": "en"})
+    assert await collection.create_indexes([theirs]) == await collection.create_indexes([ours])
+    first, second = (sent.command["indexes"] for sent in core.executor.sent)
+    assert first == second
+
+
+@pytest.mark.anyio
+async def test_search_index_models() -> None:
+    reply = {"ok": 1, "indexesCreated": [{"id": "1", "name": "n"}]}
+    client, core = fake_client()
+    core.reply(reply, reply, reply)
+    collection: Any = client.d.c
+    theirs = SearchIndexModel({"mappings": {"dynamic": True}}, "n", "search")
+    await collection.create_search_index(theirs)
+    await collection.create_search_indexes([theirs])
+    await collection.create_search_indexes([motorlite.SearchIndexModel({"mappings": {"dynamic": True}}, "n", "search")])
+    one, several, ours = (sent.command["indexes"] for sent in core.executor.sent)
+    assert one == several == ours
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (pymongo.ReadPreference.PRIMARY, read_preferences.Primary()),
+        (pymongo.ReadPreference.PRIMARY_PREFERRED, read_preferences.PrimaryPreferred()),
+        (pymongo.ReadPreference.SECONDARY, read_preferences.Secondary()),
+        (pymongo.ReadPreference.SECONDARY_PREFERRED, read_preferences.SecondaryPreferred()),
+        (
+            pymongo.read_preferences.Nearest([{"dc": "ny"}, {}], max_staleness=120),
+            read_preferences.Nearest([{"dc": "ny"}, {}], max_staleness=120),
+        ),
+    ],
+    ids=lambda value: type(value).__module__.partition(".")[0] + "." + type(value).__name__,
+)
+def test_read_preferences(theirs: Any, ours: Any) -> None:
+    client, _ = fake_client()
+    database = client.get_database("d", read_preference=theirs)
+    assert database.read_preference == ours
+    assert type(database.read_preference) is type(ours)
+    assert database.c.with_options(read_preference=theirs).read_preference == ours
+    assert client_options(read_preference=theirs).read_preference == ours
+
+
+def test_a_hedge_warns_only_once() -> None:
+    with pytest.warns(DeprecationWarning, match="hedge"):
+        theirs: Any = pymongo.read_preferences.Nearest(hedge={"enabled": True})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_preferences.as_read_preference(theirs).document == theirs.document
+
+
+@pytest.mark.anyio
+async def test_read_preferences_of_commands() -> None:
+    client, core = fake_client()
+    core.reply({"ok": 1}, batch([]))
+    database: Any = client.d
+    await database.command("ping", read_preference=pymongo.ReadPreference.NEAREST)
+    await database.cursor_command("find", "c", read_preference=pymongo.ReadPreference.NEAREST).to_list()
+    for sent in core.executor.sent:
+        assert sent.operation.read_preference == read_preferences.Nearest()
+
+
+def test_concerns() -> None:
+    client, _ = fake_client()
+    theirs: Any = {
+        "read_concern": ReadConcern("majority"),
+        "write_concern": pymongo.WriteConcern(2, wtimeout=10, j=True),
+    }
+    for found in (client.get_database("d", **theirs), client.d.c.with_options(**theirs)):
+        assert found.read_concern == motorlite.ReadConcern("majority")
+        assert found.write_concern == WriteConcern(2, wtimeout=10, j=True)
+    unacknowledged: Any = pymongo.WriteConcern(0)
+    assert not client.d.with_options(write_concern=unacknowledged).write_concern.acknowledged
+    defaults: Any = {"read_concern": ReadConcern(), "write_concern": pymongo.WriteConcern()}
+    assert client.d.with_options(**defaults).write_concern.is_server_default
+
+
+@pytest.mark.parametrize("name", ["read_concern", "write_concern", "read_preference"])
+@pytest.mark.parametrize("value", [3, "majority", pymongo.IndexModel("x")], ids=repr)
+def test_what_is_none_of_them(name: str, value: Any) -> None:
+    client, _ = fake_client()
+    with pytest.raises(TypeError, match=f"^{name} must be a .*, not "):
+        client.d.with_options(**{name: value})
+
+
+def test_objects_among_the_client_options() -> None:
+    options = client_options(
+        driver=DriverInfo("odm", "1.0", None), server_api=ServerApi(ServerApiVersion.V1, strict=True)
+    )
+    assert options.driver_info == motorlite.DriverInfo("odm", "1.0")
+    assert options.server_api == motorlite.ServerApi("1", strict=True)
+
+
+def test_append_metadata() -> None:
+    client, core = fake_client()
+    theirs: Any = DriverInfo("odm", "1.0")
+    client.append_metadata(theirs)
+    assert core.driver_infos == [motorlite.DriverInfo("odm", "1.0")]
+    wrong: Any = ("odm", "1.0", None)
+    with pytest.raises(TypeError, match=r"driver_info must be a DriverInfo, not .*"):
+        client.append_metadata(wrong)
+
+
+# --- listeners ---
+
+LOGGERS = [
+    kind for name, kind in vars(pymongo.event_loggers).items() if isinstance(kind, type) and name.endswith("Logger")
+]
+
+
+@pytest.mark.parametrize("kind", LOGGERS)
+def test_a_listener_is_called_for_its_events_alone(kind: type[Any], caplog: pytest.LogCaptureFixture) -> None:
+    (base,) = (each for each in kind.__mro__ if each.__module__ == "pymongo.monitoring" and each.__name__[0] != "_")
+    (listener,) = client_options(event_listeners=[kind()]).event_listeners
+    publishers = make_publishers([listener], logging_enabled=lambda _: False)
+    expected = {"CommandListener": "command", "ConnectionPoolListener": "pool"}.get(base.__name__, "topology")
+    assert [name for name in ("command", "pool", "topology") if getattr(publishers, name)] == [expected]
+
+
+def test_one_object_may_be_several_listeners() -> None:
+    class Several(pymongo.monitoring.CommandListener, monitoring.RetryListener):
+        def started(self, event: Any) -> None: ...
+
+        def succeeded(self, event: Any) -> None: ...
+
+        def failed(self, event: Any) -> None: ...
+
+    publishers = make_publishers([Several()], logging_enabled=lambda _: False)
+    assert publishers.command is not None
+    assert publishers.retry is not None
+    assert publishers.topology is None
+
+
+def test_what_is_no_listener() -> None:
+    for wrong in (object(), pymongo.IndexModel("x"), pymongo.monitoring.CommandListener):
+        with pytest.raises(ConfigurationError, match="event_listeners"):
+            client_options(event_listeners=[wrong])
+
+
+def test_reasons_are_equal() -> None:
+    for name in ("ConnectionClosedReason", "ConnectionCheckOutFailedReason"):
+        ours, theirs = getattr(monitoring, name), getattr(pymongo.monitoring, name)
+        for reason, value in vars(theirs).items():
+            if not reason.startswith("_"):
+                assert getattr(ours, reason) == value, reason
+
+
+# --- MONGODB-OIDC ---
+
+
+class Callback(pymongo.auth_oidc.OIDCCallback):
+    def fetch(self, context: Any) -> pymongo.auth_oidc.OIDCCallbackResult:
+        return pymongo.auth_oidc.OIDCCallbackResult("token", 10, "refresh")
+
+
+def test_oidc_callback() -> None:
+    callback = Callback()
+    options = client_options(authMechanism="MONGODB-OIDC", authMechanismProperties={"OIDC_CALLBACK": callback})
+    assert options.credentials is not None
+    assert options.credentials.mechanism_properties["OIDC_CALLBACK"] is callback
+    result = check_result(callback.fetch(None))
+    assert result == OIDCCallbackResult("token", 10, "refresh")
+    assert "token" not in repr(result).partition("(")[2]
+
+
+# --- how they are recognised ---
+
+
+def test_is_like() -> None:
+    class Mine(pymongo.IndexModel):
+        pass
+
+    class UpdateOne:
+        pass
+
+    assert is_like(Mine("x"), requests.IndexModel)
+    assert is_like(requests.IndexModel("x"), requests.IndexModel)
+    assert not is_like(pymongo.UpdateMany(FILTER, SET), requests.UpdateOne)
+    assert not is_like(UpdateOne(), requests.UpdateOne)
+    assert not is_like(pymongo.UpdateOne, requests.UpdateOne)
+
+
+def test_constants_and_enumerations() -> None:
+    client, _ = fake_client()
+    collection: Any = client.d.c
+    cursor = collection.find(
+        sort=[("x", pymongo.DESCENDING)], cursor_type=pymongo.CursorType.TAILABLE_AWAIT, collation=Collation("en")
+    )
+    assert cursor._query["cursor_type"] == motorlite.CursorType.TAILABLE_AWAIT
+    assert cursor._query["collation"] == {"locale": "en"}

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from motorlite._connection.auth.conversation import RunCommand
+from motorlite._connection.auth.mechanisms import Authentication, start
+from motorlite._connection.auth.oidc import TokenCache
+from motorlite._connection.auth.scram import KeyCache
+from motorlite._connection.handshake import Handshake, parse_hello
+from motorlite._options.credentials import Credentials
+from motorlite.errors import ConfigurationError
+from tests.support.scram_server import ScramServer, drive
+
+NONCE = b"12345678901234567890123456789012"
+SHA_1_USER_PENCIL = b"1c33006ec1ffd90f9cadcbcc0e118200"
+
+
+def credentials(
+    mechanism: str | None = None,
+    *,
+    username: str | None = "user",
+    password: str | None = "pencil",
+    source: str = "admin",
+    **properties: str,
+) -> Credentials:
+    return Credentials(username, password, source, mechanism, properties)
+
+
+def begin(mechanism: str | None = None, **fields: Any) -> Authentication:
+    return start(credentials(mechanism, **fields), ("a", 1), NONCE, KeyCache(), TokenCache())
+
+
+def handshake(**fields: Any) -> Handshake:
+    return parse_hello(("a", 1), {"ok": 1, "maxWireVersion": 17, **fields}, False)
+
+
+def first_command(authentication: Authentication, answer: Handshake) -> dict[str, Any]:
+    conversation = authentication.conversation(answer)
+    assert conversation is not None
+    request = next(conversation)
+    assert isinstance(request, RunCommand)
+    return request.document
+
+
+@pytest.mark.parametrize(
+    ("listed", "chosen"),
+    [
+        (["SCRAM-SHA-1", "SCRAM-SHA-256"], "SCRAM-SHA-256"),
+        (["SCRAM-SHA-256"], "SCRAM-SHA-256"),
+        (["SCRAM-SHA-1"], "SCRAM-SHA-1"),
+        # Never anything else by default, and unknown names are no error (handshake prose test 2).
+        (["PLAIN", "ArBiTrArY"], "SCRAM-SHA-1"),
+        ([], "SCRAM-SHA-1"),
+        (None, "SCRAM-SHA-1"),
+        ("SCRAM-SHA-256", "SCRAM-SHA-1"),
+        ([7, None], "SCRAM-SHA-1"),
+    ],
+)
+def test_negotiation(listed: Any, chosen: str) -> None:
+    authentication = begin(source="db")
+    assert authentication.sasl_supported_mechs() == "db.user"
+    speculative = authentication.speculative_document()
+    assert speculative is not None
+    assert (speculative["mechanism"], speculative["db"]) == ("SCRAM-SHA-256", "db")
+    command = first_command(authentication, handshake(saslSupportedMechs=listed))
+    assert command["mechanism"] == chosen
+    assert "db" not in command
+
+
+def test_the_name_is_asked_for_as_it_was_given() -> None:
+    assert begin(username="\u2168,=").sasl_supported_mechs() == "admin.\u2168,="
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-1", "SCRAM-SHA-256"])
+def test_a_configured_mechanism_is_honoured(mechanism: str) -> None:
+    authentication = begin(mechanism)
+    assert authentication.sasl_supported_mechs() is None
+    speculative = authentication.speculative_document()
+    assert speculative is not None
+    assert speculative["mechanism"] == mechanism
+    command = first_command(authentication, handshake(saslSupportedMechs=["SCRAM-SHA-1", "SCRAM-SHA-256"]))
+    assert command["mechanism"] == mechanism
+
+
+@pytest.mark.parametrize(
+    ("configured", "mechanism", "password"),
+    [
+        (None, "SCRAM-SHA-256", b"pencil"),
+        ("SCRAM-SHA-256", "SCRAM-SHA-256", b"pencil"),
+        ("SCRAM-SHA-1", "SCRAM-SHA-1", SHA_1_USER_PENCIL),
+    ],
+)
+def test_a_speculative_answer_is_continued(configured: str | None, mechanism: str, password: bytes) -> None:
+    authentication = begin(configured)
+    server = ScramServer(mechanism, password)
+    speculative = authentication.speculative_document()
+    assert speculative is not None
+    reply = server.answer(speculative)
+    del reply["ok"]  # as in a real hello
+    conversation = authentication.conversation(handshake(speculativeAuthenticate=reply))
+    assert conversation is not None
+    drive(conversation, server.answer)
+    assert server.is_authenticated
+    assert [next(iter(command)) for command in server.commands] == ["saslStart", "saslContinue"]
+
+
+def test_x509() -> None:
+    authentication = begin("MONGODB-X509", username=None, password=None, source="$external")
+    assert authentication.sasl_supported_mechs() is None
+    assert authentication.speculative_document() == {"authenticate": 1, "mechanism": "MONGODB-X509"}
+    assert first_command(authentication, handshake()) == {"authenticate": 1, "mechanism": "MONGODB-X509"}
+    done = authentication.conversation(handshake(speculativeAuthenticate={"user": "CN=client"}))
+    assert done is not None
+    assert list(done) == []
+
+
+def test_plain_has_no_speculative_message() -> None:
+    authentication = begin("PLAIN", source="$external")
+    assert authentication.speculative_document() is None
+    assert authentication.sasl_supported_mechs() is None
+    assert first_command(authentication, handshake())["payload"] == b"\0user\0pencil"
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-1", "SCRAM-SHA-256"])
+def test_another_conversation_has_another_nonce(mechanism: str) -> None:
+    authentication = begin(mechanism)
+    first = first_command(authentication, handshake())["payload"]
+    assert first.endswith(b64encode(NONCE))
+    request = next(authentication.again(NONCE[::-1]))
+    assert isinstance(request, RunCommand)
+    assert request.document["payload"].endswith(b64encode(NONCE[::-1]))
+    assert request.document["mechanism"] == mechanism
+
+
+def test_aws_has_no_speculative_message() -> None:
+    authentication = begin("MONGODB-AWS", username=None, password=None, source="$external")
+    assert authentication.speculative_document() is None
+    assert authentication.sasl_supported_mechs() is None
+
+
+@pytest.mark.parametrize("mechanism", [None, "PLAIN", "MONGODB-X509"])
+def test_arbiters_know_no_users(mechanism: str | None) -> None:
+    authentication = begin(mechanism)
+    authentication.speculative_document()
+    answer = handshake(setName="rs", arbiterOnly=True, speculativeAuthenticate={"done": True})
+    with pytest.raises(ConfigurationError, match="a:1 is an arbiter and cannot authenticate"):
+        authentication.conversation(answer)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"msg": "isdbgrid"},
+        {"setName": "rs", "isWritablePrimary": True},
+        {"setName": "rs", "secondary": True},
+        {"setName": "rs", "hidden": True},
+        {"isreplicaset": True},
+    ],
+    ids=str,
+)
+def test_a_server_that_only_calls_itself_an_arbiter_is_authenticated_to(fields: dict[str, Any]) -> None:
+    assert first_command(begin(), handshake(**fields, arbiterOnly=True))["saslStart"] == 1
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "command"),
+    [("PLAIN", "saslStart"), ("MONGODB-OIDC", None), ("MONGODB-AWS", None)],
+)
+def test_an_answer_to_a_message_that_was_not_sent_counts_for_nothing(mechanism: str, command: str | None) -> None:
+    authentication = begin(mechanism)
+    assert authentication.speculative_document() is None
+    answer = handshake(speculativeAuthenticate={"conversationId": 1, "done": True, "payload": b"", "ok": 1})
+    request = next(authentication.conversation(answer))
+    assert (next(iter(request.document)) if isinstance(request, RunCommand) else None) == command
+
+
+def test_the_listed_mechanisms_do_not_weaken_one_that_was_configured() -> None:
+    # The list is not authenticated. Without a configured mechanism, the specification wants it to be believed.
+    for listed in (["PLAIN"], ["SCRAM-SHA-1"], [], None, "SCRAM-SHA-1", 7, {"SCRAM-SHA-1": 1}):
+        for configured in ("SCRAM-SHA-256", "SCRAM-SHA-1"):
+            command = first_command(begin(configured), handshake(saslSupportedMechs=listed))
+            assert command["mechanism"] == configured
+        command = first_command(begin(), handshake(saslSupportedMechs=listed))
+        assert command["mechanism"] == "SCRAM-SHA-1", "never PLAIN, which shows the password"
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "MONGODB-CR"])
+def test_unsupported_mechanisms_name_the_supported(mechanism: str) -> None:
+    supported = "SCRAM-SHA-256, SCRAM-SHA-1, MONGODB-X509, PLAIN, MONGODB-AWS, MONGODB-OIDC"
+    with pytest.raises(ConfigurationError, match=f"'{mechanism}'.*{supported}"):
+        begin(mechanism)
+
+
+@pytest.mark.parametrize("mechanism", [None, "SCRAM-SHA-1", "SCRAM-SHA-256", "PLAIN"])
+@pytest.mark.parametrize("lacking", [{"username": None}, {"username": ""}, {"password": None}])
+def test_incomplete_credentials(mechanism: str | None, lacking: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="needs a username and a password"):
+        begin(mechanism, **lacking)
+
+
+@pytest.mark.parametrize("length", [31, 33])
+def test_nonces_have_their_length(length: int) -> None:
+    with pytest.raises(ValueError, match=f"32 bytes, not {length}"):
+        start(credentials(), ("a", 1), b"x" * length, KeyCache(), TokenCache())
+
+
+def test_an_empty_password_is_a_password() -> None:
+    assert begin(password="").speculative_document()
+
+
+@pytest.mark.parametrize(("mechanism", "shown"), [(None, "by negotiation"), ("PLAIN", "PLAIN")])
+def test_the_repr_is_redacted(mechanism: str | None, shown: str) -> None:
+    assert repr(begin(mechanism)) == f"<Authentication {shown}>"

@@ -1,0 +1,374 @@
+"""One connection: commands and their replies, exhaust replies, and what spoils it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
+from bson.errors import InvalidDocument
+
+from motorlite._base.progress import Progress
+from motorlite._connection.connection import Connection
+from motorlite._connection.handshake import parse_hello
+from motorlite._connection.messages import encode_command, next_request_id
+from motorlite._net.current import current_runtime
+from motorlite._net.memory import MemoryStream
+from motorlite._wire import op_msg
+from motorlite._wire.documents import decode_reply
+from motorlite._wire.frames import FrameReader
+from motorlite.errors import AutoReconnect, DocumentTooLarge, NetworkTimeout, PoolClearedError, ProtocolError
+from motorlite.testing.scripted import encode_reply
+from tests.support.pools import settle
+
+if TYPE_CHECKING:
+    from motorlite._base.values import ServerFacts
+
+ADDRESS = ("a", 1)
+
+
+def facts(**fields: Any) -> ServerFacts:
+    return parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, **fields}, False).facts
+
+
+class Peer:
+    """Keeps what arrives; the test answers by hand."""
+
+    def __init__(self) -> None:
+        runtime = current_runtime()
+        self.framer = FrameReader()
+        self.stream = MemoryStream(runtime, ADDRESS, self.framer, self)
+        self.connection = Connection(ADDRESS, 7, 3, self.stream, self.framer)
+        self.now = runtime.now
+        self.messages: list[op_msg.Message] = []
+        self.raw: list[bytes] = []
+        self.was_closed = False
+
+    def data_received(self, stream: MemoryStream, data: bytes) -> None:
+        self.raw.append(data)
+        self.messages += [op_msg.parse(frame) for frame in FrameReader().feed(data)]
+
+    def client_closed(self, stream: MemoryStream) -> None:
+        self.was_closed = True
+
+    def answer(self, document: dict[str, Any], *, flags: int = 0, reply_id: int = 1, to: int | None = None) -> None:
+        to = self.messages[-1].request_id if to is None else to
+        self.stream.deliver(encode_reply(reply_id, to, document, flags))
+
+
+async def background(peer: Peer, group: anyio.abc.TaskGroup, function: Any, *args: Any) -> list[Any]:
+    """Run until it waits; the list gets the outcome."""
+    outcome: list[Any] = []
+
+    async def run() -> None:
+        try:
+            outcome.append(await function(*args))
+        except Exception as error:
+            outcome.append(error)
+
+    group.start_soon(run)
+    await settle()
+    return outcome
+
+
+# --- messages ---
+
+
+def test_request_ids_differ_and_fit() -> None:
+    one, two = next_request_id(), next_request_id()
+    assert one != two
+    assert 0 <= one < 2**31
+
+
+def test_a_command_as_a_message() -> None:
+    sequences = [("documents", [b"\x05\0\0\0\0"])]
+    message = encode_command(
+        {"insert": "c", "$db": "d"}, DEFAULT_CODEC_OPTIONS, sequences, 42, facts(), is_acknowledged=True
+    )
+    parsed = op_msg.parse(message)
+    assert parsed.request_id == 42
+    assert not parsed.more_to_come
+    assert decode_reply(parsed.body) == {"insert": "c", "$db": "d"}
+    assert parsed.sequences is not None
+    assert [bytes(item) for item in parsed.sequences["documents"]] == [b"\x05\0\0\0\0"]
+    unacknowledged = encode_command(
+        {"insert": "c"}, DEFAULT_CODEC_OPTIONS, sequences, 1, facts(), is_acknowledged=False
+    )
+    assert op_msg.parse(unacknowledged).more_to_come
+
+
+def test_too_large_a_command() -> None:
+    server = facts(maxBsonObjectSize=1000, maxMessageSizeBytes=40_000)
+
+    def size(length: int, sequences: Any = ()) -> int:
+        document = {"find": "c", "x": "y" * length}
+        return len(encode_command(document, DEFAULT_CODEC_OPTIONS, sequences, 1, server, is_acknowledged=True))
+
+    assert size(1000 + 16 * 1024 - 40) > 1000, "a document of the largest size has a command around it"
+    with pytest.raises(DocumentTooLarge, match=r"the command has \d+ bytes, more than the 17384 that the server"):
+        size(1000 + 16 * 1024)
+    sequences = [("documents", [b"\x05\0\0\0\0"] * 7900)]
+    assert size(10, sequences) < 40_000
+    with pytest.raises(DocumentTooLarge, match=r"the message has \d+ bytes, more than the 40000 that"):
+        size(500, sequences)
+
+
+def test_a_value_that_cannot_be_bson() -> None:
+    with pytest.raises(InvalidDocument):
+        encode_command({"find": object()}, DEFAULT_CODEC_OPTIONS, (), 1, facts(), is_acknowledged=True)
+
+
+# --- one request, one reply ---
+
+
+@pytest.mark.anyio
+async def test_a_command_and_its_reply() -> None:
+    peer = Peer()
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
+        assert decode_reply(peer.messages[0].body) == {"ping": 1, "$db": "db"}
+        peer.answer({"ok": 1, "n": 3})
+        await settle()
+        assert outcome == [{"ok": 1, "n": 3}]
+        # An error in a reply is the caller's business, and says nothing about the connection.
+        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
+        peer.answer({"ok": 0, "code": 2})
+        await settle()
+        assert outcome == [{"ok": 0, "code": 2}]
+        assert not peer.stream.is_closed
+
+
+@pytest.mark.anyio
+async def test_nothing_is_awaited_after_an_unacknowledged_command() -> None:
+    peer = Peer()
+    await peer.connection.send_only(op_msg.encode(9, b"\x05\0\0\0\0", (), op_msg.MORE_TO_COME), peer.now() + 5)
+    assert peer.messages[0].request_id == 9
+    peer.stream.close()
+    with pytest.raises(AutoReconnect, match=r"the server closed the connection"):
+        await peer.connection.send_only(b"", peer.now() + 5)
+
+
+@pytest.mark.anyio
+async def test_half_a_message_sent() -> None:
+    peer = Peer()
+    peer.stream.is_stalled = True
+    with pytest.raises(NetworkTimeout):
+        await peer.connection.send_only(op_msg.encode(9, b"\x05\0\0\0\0"), peer.now() + 5)
+    assert peer.was_closed
+
+
+@pytest.mark.anyio
+async def test_no_reply_in_time() -> None:
+    peer = Peer()
+    begun = peer.now()
+    with pytest.raises(NetworkTimeout, match="a:1: no reply in time"):
+        await peer.connection.command("db", {"ping": 1}, begun + 5)
+    assert peer.now() == begun + 5
+    assert peer.connection.progress is Progress.IN_FLIGHT
+    assert peer.was_closed, "its reply would be somebody else's"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (encode_reply(1, 999_999_999, {"ok": 1}), r"expected the reply to request \d+, got the reply to 999999999"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "a message announces 1347703880 bytes"),
+        (b"\x10\0\0\0" + bytes(12), "a message of 16 bytes is too short for OP_MSG"),
+        (b"\x15\0\0\0" + bytes(8) + b"\x01\0\0\0" + bytes(5), "got a message with opcode 1"),
+        (op_msg.encode(1, b"\xff\0\0\0\x10a\0"), "announces 255 bytes, more than the message has"),
+    ],
+    ids=["another reply", "http", "header only", "another opcode", "cut off"],
+)
+async def test_a_reply_that_is_none(data: bytes, message: str) -> None:
+    peer = Peer()
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
+        peer.stream.deliver(data)
+    (error,) = outcome
+    assert isinstance(error, ProtocolError)
+    assert re.search(message, str(error))
+    assert peer.stream.is_closed
+
+
+@pytest.mark.anyio
+async def test_a_reply_that_is_no_bson() -> None:
+    peer = Peer()
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
+        reply = bytearray(op_msg.encode(1, b"\x0b\0\0\0\x7ba\0xxx\0"))
+        reply[8:12] = peer.messages[0].request_id.to_bytes(4, "little")
+        peer.stream.deliver(bytes(reply))
+    assert isinstance(outcome[0], ProtocolError)
+    assert "the server sent a reply that is not valid BSON" in str(outcome[0])
+    assert peer.was_closed
+
+
+@pytest.mark.anyio
+async def test_closed_in_the_middle_of_a_reply() -> None:
+    peer = Peer()
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
+        peer.stream.deliver(encode_reply(1, peer.messages[0].request_id, {"ok": 1})[:25])
+        await settle()
+        assert outcome == [], "it may still go on"
+        peer.stream.close()
+    assert str(outcome[0]) == "a:1: the server closed the connection"
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_request_spoils_the_connection() -> None:
+    peer = Peer()
+    with anyio.move_on_after(1):
+        await peer.connection.command("db", {"ping": 1}, peer.now() + 5)
+    assert peer.was_closed
+
+
+@pytest.mark.anyio
+async def test_the_limit_of_the_server_is_learned() -> None:
+    peer = Peer()
+    peer.connection.learn(parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": 1000}, False))
+    peer.connection.expect_replies()
+    assert peer.framer.max_message_size == 1000
+    assert peer.connection.facts.max_message_size == 1000
+    assert peer.connection.handshake.facts is peer.connection.facts
+
+
+@pytest.mark.anyio
+async def test_no_server_sets_a_limit_above_that_of_the_protocol() -> None:
+    peer = Peer()
+    peer.connection.learn(
+        parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": 2**31 - 1}, False)
+    )
+    peer.connection.expect_replies()
+    assert peer.framer.max_message_size == 48_000_000
+    assert peer.connection.facts.max_message_size == 2**31 - 1, "what it takes is for it to say"
+
+
+# --- exhaust ---
+
+
+@pytest.mark.anyio
+async def test_replies_that_come_by_themselves() -> None:
+    peer = Peer()
+    connection = peer.connection
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, connection.exhaust_command, "admin", {"hello": 1}, peer.now() + 5)
+        assert int.from_bytes(peer.raw[0][16:20], "little") == op_msg.EXHAUST_ALLOWED
+        peer.answer({"n": 1}, flags=op_msg.MORE_TO_COME, reply_id=500)
+        await settle()
+        first = outcome[0]
+        assert (first.document["n"], first.more_to_come, first.request_id) == (1, True, 500)
+        outcome = await background(peer, group, connection.receive_more, first, peer.now() + 5)
+        peer.answer({"n": 2}, reply_id=501, to=500)
+        await settle()
+        assert (outcome[0].document["n"], outcome[0].more_to_come) == (2, False)
+        assert len(peer.raw) == 1, "only asked once"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_last", [True, False])
+async def test_what_follows_the_last_of_these_replies_closes_the_connection(is_last: bool) -> None:
+    peer = Peer()
+    connection = peer.connection
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, connection.exhaust_command, "admin", {"hello": 1}, peer.now() + 5)
+        peer.answer({"n": 1}, flags=0 if is_last else op_msg.MORE_TO_COME, reply_id=500)
+        peer.answer({"n": 2}, reply_id=501, to=500)
+        await settle()
+        assert outcome[0].document["n"] == 1
+        assert peer.was_closed == is_last
+
+
+@pytest.mark.anyio
+async def test_more_will_come_says_the_reply_to_an_ordinary_command() -> None:
+    peer = Peer()
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
+        peer.answer({"n": 1}, flags=op_msg.MORE_TO_COME)
+        await settle()
+        assert outcome[0]["n"] == 1, "the reply is in order"
+        assert peer.was_closed, "what follows it must not reach the next caller"
+
+
+@pytest.mark.anyio
+async def test_a_reply_that_does_not_follow_the_last_one() -> None:
+    peer = Peer()
+    connection = peer.connection
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, connection.exhaust_command, "admin", {"hello": 1}, peer.now() + 5)
+        peer.answer({}, flags=op_msg.MORE_TO_COME, reply_id=500)
+        await settle()
+        second = await background(peer, group, connection.receive_more, outcome[0], peer.now() + 5)
+        peer.answer({}, to=77)
+    assert isinstance(second[0], ProtocolError)
+    assert str(second[0]) == "expected the reply to request 500, got the reply to 77"
+    assert peer.was_closed
+
+
+# --- interruption ---
+
+
+@pytest.mark.anyio
+async def test_the_reason_of_an_interruption_is_the_error() -> None:
+    peer = Peer()
+    async with anyio.create_task_group() as group:
+        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
+        reason = PoolClearedError("interrupted")
+        peer.connection.interrupt(reason)
+    (error,) = outcome
+    assert (type(error), str(error)) == (type(reason), str(reason))
+    assert isinstance(error.__cause__, AutoReconnect)
+    assert reason.__traceback__ is None, "the connection keeps it, and no frame with it"
+    assert peer.was_closed
+
+
+@pytest.mark.anyio
+async def test_an_interruption_does_not_replace_a_cancellation() -> None:
+    peer = Peer()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        peer.connection.interruption = PoolClearedError("interrupted")
+        await peer.connection.command("db", {"ping": 1}, peer.now() + 5)
+    assert scope.cancelled_caught
+
+
+@pytest.mark.anyio
+async def test_close() -> None:
+    peer = Peer()
+    peer.connection.close()
+    peer.connection.close()
+    assert peer.was_closed
+    with pytest.raises(AutoReconnect, match="closed by this client"):
+        await peer.connection.command("db", {"ping": 1}, peer.now() + 5)
+
+
+@pytest.mark.anyio
+async def test_waiting_for_an_owed_reply_can_go_on() -> None:
+    peer = Peer()
+    connection = peer.connection
+    connection.learn(parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17}, False))
+    request_id = next_request_id()
+    message = op_msg.encode(request_id, b"\x05\0\0\0\0", (), 0)
+    with pytest.raises(NetworkTimeout):
+        await connection.round_trip(message, request_id, peer.now() + 0.01)
+    assert connection.owed == request_id
+    connection.owed_until = peer.now() + 60
+    assert await connection.receive_owed(peer.now() + 0.01) is None
+    assert connection.owed == request_id
+    assert not peer.was_closed
+    peer.answer({"ok": 1, "late": True}, to=request_id)
+    assert await connection.receive_owed() == {"ok": 1, "late": True}
+    assert connection.owed is None
+
+
+@pytest.mark.anyio
+async def test_an_owed_reply_that_does_not_come_closes_the_connection() -> None:
+    peer = Peer()
+    connection = peer.connection
+    connection.owed, connection.owed_until = 7, peer.now() + 0.01
+    with pytest.raises(NetworkTimeout):
+        await connection.receive_owed(connection.owed_until)
+    assert peer.was_closed

@@ -1,0 +1,278 @@
+"""What only the asyncio stream does, on a transport without a socket and in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from motorlite._net.on_asyncio.stream import AsyncioStream, enable_keepalive
+from motorlite._wire.frames import FrameReader
+from motorlite.errors import AutoReconnect, NetworkTimeout
+from tests.support import virtual_time
+from tests.support.peers import message
+from tests.support.virtual_time import START
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = message(40, 1)
+REPLY = message(50, 2)
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return virtual_time.backend("asyncio")
+
+
+class Transport(asyncio.Transport):
+    """Takes everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.is_aborted = False
+        self.unsent = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+
+def new_stream() -> AsyncioStream:
+    stream = AsyncioStream(("a", 1), FrameReader(), asyncio.get_running_loop())
+    stream.connection_made(Transport())
+    return stream
+
+
+def deliver(stream: AsyncioStream, data: bytes) -> None:
+    stream.get_buffer(-1)[: len(data)] = data
+    stream.buffer_updated(len(data))
+
+
+def later(seconds: float, function: Any, *args: Any) -> None:
+    asyncio.get_running_loop().call_later(seconds, function, *args)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def fails_at(moment: float, waiting: Coroutine[Any, Any, Any]) -> None:
+    with pytest.raises(NetworkTimeout, match=r"^a:1: no reply in time$"):
+        await waiting
+    assert now() == moment
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When each timer that the stream made would fire."""
+    made: list[float] = []
+    call_at = virtual_time.VirtualTimeLoop.call_at
+
+    def counting(loop: Any, when: float, callback: Any, *args: Any, **options: Any) -> asyncio.TimerHandle:
+        if isinstance(getattr(callback, "__self__", None), AsyncioStream):
+            made.append(when)
+        return call_at(loop, when, callback, *args, **options)
+
+    monkeypatch.setattr(virtual_time.VirtualTimeLoop, "call_at", counting)
+    return made
+
+
+async def test_limits_are_exact_with_one_timer(timers: list[float]) -> None:
+    stream = new_stream()
+    for _ in range(100):
+        later(1 / 128, deliver, stream, REPLY)
+        assert await stream.exchange(REQUEST, now() + 30) == REPLY
+    assert timers == [START + 30]
+    await fails_at(now() + 29.5, stream.exchange(REQUEST, now() + 29.5))  # past the moment that the timer is for
+    assert timers == [START + 30, START + 100 / 128 + 29.5]
+
+
+async def test_an_earlier_limit_replaces_the_timer(timers: list[float]) -> None:
+    stream = new_stream()
+    later(1, deliver, stream, REPLY)
+    await stream.exchange(REQUEST, START + 100)
+    later(1, deliver, stream, REPLY)
+    await stream.exchange(REQUEST, START + 10)
+    await fails_at(START + 50, stream.receive(START + 50))
+    assert timers == [START + 100, START + 10, START + 50]
+    await fails_at(START + 51, stream.receive(START + 51))
+
+
+async def test_no_limit_needs_no_timer(timers: list[float]) -> None:
+    stream = new_stream()
+    later(1, deliver, stream, REPLY)
+    await stream.exchange(REQUEST, inf)
+    assert timers == []
+    later(1, deliver, stream, REPLY)
+    await stream.exchange(REQUEST, START + 10)
+    later(20, deliver, stream, REPLY)
+    assert await stream.exchange(REQUEST, inf) == REPLY
+    assert now() == START + 22
+    assert timers == [START + 10]
+    await fails_at(START + 30, stream.exchange(REQUEST, START + 30))
+
+
+async def test_an_idle_stream_lets_its_timer_pass(timers: list[float]) -> None:
+    stream = new_stream()
+    later(1, deliver, stream, REPLY)
+    await stream.exchange(REQUEST, START + 10)
+    await asyncio.sleep(20)
+    assert timers == [START + 10]
+    await fails_at(START + 25, stream.exchange(REQUEST, START + 25))
+
+
+async def test_a_closed_stream_keeps_no_timer() -> None:
+    stream = new_stream()
+    later(1, deliver, stream, REPLY)
+    await stream.exchange(REQUEST, START + 10_000)
+    stream.abort()
+    timers: list[asyncio.TimerHandle] = vars(asyncio.get_running_loop())["_scheduled"]
+    assert all(timer.cancelled() for timer in timers)
+
+
+@pytest.mark.parametrize("reply_first", [True, False])
+async def test_the_reply_comes_in_the_moment_of_the_timeout(reply_first: bool) -> None:
+    stream = new_stream()
+    # A stand-in for the timer, to have both callbacks in one turn and in a known order.
+    loop = asyncio.get_running_loop()
+
+    def both() -> None:
+        actions = [lambda: deliver(stream, REPLY), stream._check_limit]
+        for action in actions if reply_first else reversed(actions):
+            action()
+
+    loop.call_at(START + 5 - 1e-9, both)
+    if reply_first:
+        assert await stream.exchange(REQUEST, START + 5) == REPLY
+    else:
+        with pytest.raises(NetworkTimeout):
+            await stream.exchange(REQUEST, START + 5)
+        assert await stream.receive(inf) == REPLY
+    assert stream.is_healthy()
+
+
+@pytest.mark.parametrize("is_resumed_between", [True, False])
+@pytest.mark.parametrize("end", ["timeout", "cancellation"])
+async def test_send_after_a_send_that_gave_up(end: str, is_resumed_between: bool) -> None:
+    stream = new_stream()
+    stream.pause_writing()
+    if end == "timeout":
+        await fails_at(START + 5, stream.send(REQUEST, START + 5))
+    else:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5):
+                await stream.send(REQUEST, inf)
+    if is_resumed_between:
+        stream.resume_writing()
+        await stream.send(REQUEST, START + 60)
+        assert now() == START + 5
+        stream.pause_writing()
+    later(2, stream.resume_writing)
+    await stream.send(REQUEST, START + 60)
+    assert now() == START + 7
+    await stream.send(REQUEST, START + 60)
+    assert now() == START + 7
+
+
+async def test_send_waits_for_a_transport_that_is_full() -> None:
+    stream = new_stream()
+    stream.pause_writing()
+    later(2, stream.resume_writing)
+    await stream.send(REQUEST, inf)
+    assert now() == START + 2
+
+
+@pytest.mark.parametrize("how", ["lost", "eof", "abort", "cancelled in the same turn", "resumed"])
+async def test_the_loop_has_nothing_to_complain_of(how: str) -> None:
+    complaints: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+    stream = new_stream()
+    task = loop.create_task(stream.exchange(REQUEST, START + 5))
+    await asyncio.sleep(1)
+    stream.pause_writing()  # the request is large, and nobody waits for this
+    if how == "lost":
+        stream.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
+    elif how == "eof":
+        assert not stream.eof_received()
+        stream.connection_lost(None)
+    elif how == "abort":
+        stream.abort()
+        stream.connection_lost(None)
+    elif how == "resumed":
+        stream.resume_writing()
+        stream.abort()
+    else:
+        stream.abort()
+        task.cancel()
+    await asyncio.wait([task])
+    if how == "cancelled in the same turn":
+        assert task.cancelled()
+    else:
+        assert isinstance(task.exception(), AutoReconnect)
+    del task, stream
+    gc.collect()
+    await asyncio.sleep(1)
+    assert complaints == []
+
+
+async def test_the_first_reason_is_the_one_that_is_told() -> None:
+    stream = new_stream()
+    stream.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
+    stream.abort()
+    errors = []
+    for _ in range(2):
+        with pytest.raises(AutoReconnect, match=r"a:1: .*Connection reset by peer") as caught:
+            await stream.receive(inf)
+        errors.append(caught.value)
+    assert errors[0] is not errors[1]
+    stream = new_stream()
+    stream.connection_lost(None)
+    with pytest.raises(AutoReconnect, match="a:1: the connection is closed"):
+        await stream.receive(inf)
+
+
+async def test_a_closing_transport_is_unhealthy() -> None:
+    stream = new_stream()
+    assert stream.is_healthy()
+    assert not stream.has_unsent
+    stream._transport.abort()
+    assert not stream.is_healthy()
+
+
+async def test_a_closed_stream_will_send_no_more() -> None:
+    stream = new_stream()
+    transport = stream._transport
+    assert isinstance(transport, Transport)
+    transport.unsent = 5
+    assert stream.has_unsent
+    stream.abort()
+    assert not stream.has_unsent
+
+
+def test_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as sock:
+        enable_keepalive(sock)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 120
+    monkeypatch.delattr(socket, "TCP_KEEPIDLE", raising=False)
+    with socket.socket() as sock:
+        enable_keepalive(sock)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

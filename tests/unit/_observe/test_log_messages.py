@@ -1,0 +1,238 @@
+"""What is logged about an event: the sentences, and fields that agree with the public suites."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from motorlite import monitoring as events
+from motorlite._observe.log_messages import log_message
+from tests.support import specifications
+from tests.unit._api.event_samples import ADDRESS, BARE, FULL, TOPOLOGY, kinds
+
+SUITES = (
+    "command-logging-and-monitoring/tests/logging",
+    "connection-monitoring-and-pooling/tests/logging",
+    "server-discovery-and-monitoring/tests/unified",
+    "server-selection/tests/logging",
+)
+# Options of other drivers' wait queues.
+UNSUPPORTED = {"waitQueueSize", "waitQueueMultiple"}
+SILENT = events.ServerDescriptionChangedEvent
+TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "int": (int,),
+    "long": (int,),
+    "double": (float,),
+    "object": (dict,),
+}
+
+
+def fields(event: object) -> dict[str, Any]:
+    message = log_message(event, topology_id=TOPOLOGY if isinstance(event, events.ServerHeartbeatEvent) else None)
+    assert message is not None
+    return message.fields
+
+
+def sentence(event: object) -> str:
+    return str(log_message(event, topology_id=TOPOLOGY))
+
+
+def expected_messages() -> list[tuple[str, dict[str, Any]]]:
+    """Every log message that a public suite expects, as pairs of the test's name and the message."""
+    return [
+        (f"{name}: {test['description']}", message)
+        for suite in SUITES
+        for name, content in specifications.load(suite)
+        for test in content["tests"]
+        for client in test.get("expectLogMessages", ())
+        for message in client["messages"]
+        if not message["data"].keys() & UNSUPPORTED
+    ]
+
+
+def disagreement(expected: dict[str, Any], actual: dict[str, Any]) -> str | None:
+    """Which expectation `actual` does not meet, as far as it concerns keys and types."""
+    for key, value in expected.items():
+        if value == {"$$exists": False}:
+            continue
+        if key not in actual:
+            return f"{key} is missing"
+        wanted = value.get("$$type", ()) if isinstance(value, dict) else ()
+        names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+        allowed = tuple(kind for name in names for kind in TYPES[name])
+        if allowed and (not isinstance(actual[key], allowed) or isinstance(actual[key], bool)):
+            return f"{key} is {actual[key]!r}"
+        if isinstance(value, dict) and "$$matchAsDocument" in value and not isinstance(json.loads(actual[key]), dict):
+            return f"{key} is no document"
+    return None
+
+
+def test_the_fields_are_those_of_the_public_suites() -> None:
+    if reason := specifications.not_run():
+        pytest.skip(reason)
+    samples = {fields(event)["message"]: fields(event) for event in FULL if type(event) is not SILENT}
+    samples["Connection pool created"].update(maxConnecting=1, waitQueueTimeoutMS=1)
+    expected = expected_messages()
+    wrong = [
+        f"{test}: {message['data']['message']}: {found}"
+        for test, message in expected
+        if (found := disagreement(message["data"], samples[message["data"]["message"]]))
+    ]
+    assert not wrong, "\n".join(wrong)
+    # All that there is, but the messages that no suite expects.
+    seen = {message["data"]["message"] for _, message in expected}
+    ours = {"Retry permitted", "Pending reply started", "Pending reply succeeded", "Pending reply failed"}
+    assert samples.keys() - seen == ours
+
+
+def test_no_public_suite_expects_less_than_the_disagreement_finds() -> None:
+    assert disagreement({"serverHost": {"$$type": "string"}}, {}) == "serverHost is missing"
+    assert disagreement({"serverPort": {"$$type": ["int", "long"]}}, {"serverPort": "1"}) == "serverPort is '1'"
+    assert disagreement({"reply": {"$$matchAsDocument": {}}}, {"reply": "[]"}) == "reply is no document"
+
+
+def test_reasons_are_those_of_the_public_suites() -> None:
+    if reason := specifications.not_run():
+        pytest.skip(reason)
+    reasons = {m["data"]["reason"] for _, m in expected_messages() if isinstance(m["data"].get("reason"), str)}
+    ours = {
+        fields(event)["reason"]
+        for event in (
+            events.ConnectionClosedEvent(ADDRESS, 1, "error"),
+            events.ConnectionClosedEvent(ADDRESS, 1, "poolClosed"),
+            events.ConnectionCheckOutFailedEvent(ADDRESS, "connectionError", 0.0),
+        )
+    }
+    assert reasons == ours
+
+
+def test_there_is_a_message_for_every_event() -> None:
+    assert {type(event) for event in FULL} == kinds()
+    assert [type(event) for event in FULL if log_message(event) is None] == [SILENT]
+
+
+TAIL = (
+    "using a connection with driver-generated ID 10 and server-generated ID 9 to db.example:27018 "
+    "with service ID 00000000000000000000000b. The requestID is 7 and the operation ID is 8."
+)
+IN_TOPOLOGY = "in topology with ID 00000000000000000000000a"
+HEARTBEAT = "for db.example:27018 on connection with driver-generated ID 0"
+SENTENCES = (
+    f'Command "insert" started on database "shop" {TAIL} Command: {{"insert": "goods", "documents": [{{"_id": 1}}]}}',
+    f'Command "insert" succeeded on database "shop" in 1.5 ms {TAIL} Command reply: {{"ok": 1.0}}',
+    f'Command "insert" failed on database "shop" in 1.5 ms {TAIL} Error: {{"ok": 0.0, "code": 1}}',
+    'Attempt 1 of "find" with operation ID 8 on db.example:27018 failed (overload): retrying in 120.0 ms. '
+    "Tokens left: 999.0. Error: OperationFailure: code 462, RetryableError",
+    "Server selection started for operation insert with ID 8. Selector: a write, topology description: 'before'",
+    "Waiting for server to become available for operation insert with ID 8. Remaining time: 2500 ms. "
+    "Selector: a write, topology description: 'before'",
+    "Server selection succeeded for operation insert with ID 8. Selected server: db.example:27018. "
+    "Selector: a write, topology description: 'before'",
+    "Server selection failed for operation insert with ID 8. Failure: ServerSelectionTimeoutError: No server: none. "
+    "Selector: a write, topology description: 'before'",
+    "Connection pool created for db.example:27018 using options maxIdleTimeMS=10000, minPoolSize=1, maxPoolSize=5",
+    "Connection pool ready for db.example:27018",
+    "Connection pool for db.example:27018 cleared for serviceId 00000000000000000000000b",
+    "Connection pool closed for db.example:27018",
+    "Connection created: address=db.example:27018, driver-generated ID=3",
+    "Connection ready: address=db.example:27018, driver-generated ID=3, established in=250.0 ms",
+    "Connection closed: address=db.example:27018, driver-generated ID=3. Reason: An error occurred while "
+    "using the connection. Error: NetworkTimeout: late",
+    "Checkout started for connection to db.example:27018",
+    "Checkout failed for connection to db.example:27018. Reason: An error occurred while trying to "
+    "establish a new connection. Error: NetworkTimeout: late. Duration: 500.0 ms",
+    "Connection checked out: address=db.example:27018, driver-generated ID=3, duration=0.0 ms",
+    "Connection checked in: address=db.example:27018, driver-generated ID=3",
+    "Request 17 was abandoned, its reply is pending: address=db.example:27018, driver-generated ID=3",
+    "Reply to abandoned request 17 arrived: address=db.example:27018, driver-generated ID=3, duration=250.0 ms",
+    "Gave up on the reply to abandoned request 17: address=db.example:27018, driver-generated ID=3, duration=250.0 ms. "
+    "Error: NetworkTimeout: late",
+    "Starting monitoring for topology with ID 00000000000000000000000a",
+    "Description changed for topology with ID 00000000000000000000000a. Previous description: 'before'. New "
+    "description: 'after'",
+    "Stopped monitoring for topology with ID 00000000000000000000000a",
+    f"Starting monitoring for server db.example:27018 {IN_TOPOLOGY}",
+    "None",
+    f"Stopped monitoring for server db.example:27018 {IN_TOPOLOGY}",
+    f"Heartbeat started {HEARTBEAT} {IN_TOPOLOGY}. Awaited: False",
+    f"Heartbeat succeeded in 10.0 ms {HEARTBEAT} and server-generated ID 4 {IN_TOPOLOGY}. Awaited: True. "
+    'Reply: {"ok": 1, "connectionId": 4}',
+    f"Heartbeat failed in 10.0 ms {HEARTBEAT} {IN_TOPOLOGY}. Awaited: True. Failure: NetworkTimeout: late",
+)
+BARE_SENTENCES = (
+    'Command "ping" started on database "admin" to /tmp/mongodb.sock. The requestID is 1 and the operation '
+    "ID is 2. Command: {}",
+    "Connection pool created for /tmp/mongodb.sock",
+    "Connection pool for /tmp/mongodb.sock cleared",
+    "Connection closed: address=/tmp/mongodb.sock, driver-generated ID=1. Reason: Connection has been "
+    "available but unused for longer than the configured max idle time",
+    "Checkout failed for connection to /tmp/mongodb.sock. Reason: Wait queue timeout elapsed "
+    "without a connection becoming available. Duration: 500.0 ms",
+    "Gave up on the reply to abandoned request 17: address=/tmp/mongodb.sock, driver-generated ID=1, duration=250.0 ms",
+    "Heartbeat succeeded in 10.0 ms for /tmp/mongodb.sock on connection with driver-generated ID 0 "
+    f'{IN_TOPOLOGY}. Awaited: False. Reply: {{"ok": 1}}',
+    'Attempt 1 of "find" with operation ID 8 failed (none): not retried (not retryable). '
+    "Error: OperationFailure: code 462, RetryableError",
+)
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"), [*zip(FULL, SENTENCES, strict=True), *zip(BARE, BARE_SENTENCES, strict=True)]
+)
+def test_the_sentence(event: object, expected: str) -> None:
+    assert sentence(event) == expected
+
+
+@pytest.mark.parametrize("event", BARE, ids=lambda event: type(event).__name__)
+def test_fields_without_a_value_are_left_out(event: object) -> None:
+    found = fields(event)
+    assert None not in found.values()
+    assert not found.keys() & {"serverPort", "serviceId", "serverConnectionId", "tokens"}
+
+
+def test_fields_are_plain_values() -> None:
+    # A record may cross processes, and structured handlers write JSON.
+    for event in FULL:
+        if type(event) is not SILENT:
+            assert json.loads(json.dumps(fields(event), allow_nan=False)) == fields(event)
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (
+            events.ConnectionClosedEvent(ADDRESS, 1, "stale"),
+            "Connection became stale because the pool was cleared",
+        ),
+        (events.ConnectionClosedEvent(ADDRESS, 1, "poolClosed"), "Connection pool was closed"),
+        (events.ConnectionCheckOutFailedEvent(ADDRESS, "poolClosed", 0.0), "Connection pool was closed"),
+    ],
+)
+def test_the_reason(event: object, expected: str) -> None:
+    assert fields(event)["reason"] == expected
+
+
+def test_documents_are_cut() -> None:
+    started = events.CommandStartedEvent({"insert": "x" * 5000}, "insert", "db", 1, 2, ADDRESS)
+    message, default = log_message(started, 20), log_message(started)
+    assert message is not None
+    assert message.fields["command"] == '{"insert": "xxxxxxxx...'
+    assert default is not None
+    assert len(default.fields["command"]) == 1003
+
+
+def test_values_are_not_read_as_templates() -> None:
+    started = events.CommandStartedEvent({"find": "{commandName}"}, "{databaseName}", "{requestId}", 1, 2, ADDRESS)
+    assert sentence(started).startswith('Command "{databaseName}" started on database "{requestId}" to db.')
+
+
+def test_ipv6_hosts_are_put_in_brackets() -> None:
+    assert sentence(events.PoolReadyEvent(("::1", 27017))) == "Connection pool ready for [::1]:27017"
+
+
+def test_the_repr_shows_the_fields() -> None:
+    expected = "LogMessage({'message': 'Connection pool ready', 'serverHost': 'h', 'serverPort': 1})"
+    assert repr(log_message(events.PoolReadyEvent(("h", 1)))) == expected

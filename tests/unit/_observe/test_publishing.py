@@ -1,0 +1,292 @@
+"""Who is told of an event, and what happens when a listener or a handler fails."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from motorlite import monitoring as events
+from motorlite._observe.publishing import HANDLERS, Publishers, make_publishers
+from motorlite._options.options import client_options
+from tests.unit._api.event_samples import ADDRESS, FULL, TOPOLOGY, kinds, retry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LISTENERS = {kind for handlers in HANDLERS.values() for kind, _ in handlers.values()}
+# What a publisher is called, and its logger.
+KINDS = {
+    "command": "command",
+    "pool": "connection",
+    "topology": "topology",
+    "retry": "retry",
+    "selection": "serverSelection",
+}
+
+
+def quiet(name: str) -> bool:
+    return False
+
+
+def publisher_of(publishers: Publishers, event: object) -> Any:
+    for attribute, logger in KINDS.items():
+        if type(event) in HANDLERS[f"motorlite.{logger}"]:
+            return getattr(publishers, attribute)
+    raise AssertionError(f"{event!r} is published by nobody")
+
+
+def recorder(kind: type, calls: list[tuple[str, object]]) -> object:
+    """A listener of one kind that overrides everything."""
+
+    def method(name: str) -> Any:
+        return lambda self, event: calls.append((name, event))
+
+    names = [name for name in vars(kind) if not name.startswith("_")]
+    return type("Recorder", (kind,), {name: method(name) for name in names})()
+
+
+class Everything(events.CommandListener, events.RetryListener, events.TopologyListener, events.ConnectionPoolListener):
+    """Some kinds in one object."""
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    def started(self, event: events.CommandStartedEvent) -> None:
+        self.seen.append(event)
+
+    def retry(self, event: events.RetryEvent) -> None:
+        self.seen.append(event)
+
+    def opened(self, event: events.TopologyOpenedEvent) -> None:
+        self.seen.append(event)
+
+    def pool_ready(self, event: events.PoolReadyEvent) -> None:
+        self.seen.append(event)
+
+
+class Broken(events.RetryListener):
+    def retry(self, event: events.RetryEvent) -> None:
+        raise ValueError("listener bug")
+
+
+class Records(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.fixture
+def records() -> Iterator[list[logging.LogRecord]]:
+    """What motorlite logs at DEBUG."""
+    handler, logger = Records(), logging.getLogger("motorlite")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    yield handler.records
+    logger.setLevel(level)
+    logger.removeHandler(handler)
+
+
+# --- who is told ---
+
+
+def test_every_event_is_published_by_one_publisher() -> None:
+    published = [event for handlers in HANDLERS.values() for event in handlers]
+    assert len(published) == len(set(published))
+    assert set(published) == kinds()
+
+
+def test_every_method_of_every_listener_is_used() -> None:
+    used = {handler for handlers in HANDLERS.values() for handler in handlers.values()}
+    assert used == {(kind, name) for kind in LISTENERS for name in vars(kind) if not name.startswith("_")}
+    assert {kind for name, kind in vars(events).items() if name.endswith("Listener")} == LISTENERS
+
+
+@pytest.mark.parametrize("event", FULL, ids=lambda event: type(event).__name__)
+def test_a_listener_is_told(event: Any) -> None:
+    kind, name = next(handlers[type(event)] for handlers in HANDLERS.values() if type(event) in handlers)
+    calls: list[tuple[str, object]] = []
+    publish = publisher_of(make_publishers([recorder(kind, calls)], logging_enabled=quiet), event)
+    publish(event)
+    assert calls == [(name, event)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute"),
+    [
+        (events.CommandListener, "command"),
+        (events.ConnectionPoolListener, "pool"),
+        (events.TopologyListener, "topology"),
+        (events.ServerListener, "topology"),
+        (events.ServerHeartbeatListener, "topology"),
+        (events.RetryListener, "retry"),
+    ],
+)
+def test_only_what_somebody_hears_is_published(kind: type, attribute: str) -> None:
+    publishers = make_publishers([kind()], logging_enabled=quiet)
+    assert [name for name in KINDS if getattr(publishers, name) is not None] == [attribute]
+
+
+def test_nothing_is_published_to_nobody() -> None:
+    assert make_publishers([], logging_enabled=quiet) == Publishers(None, None, None, None, None)
+
+
+@pytest.mark.parametrize(("attribute", "logger"), KINDS.items())
+def test_a_logger_alone_is_heard(attribute: str, logger: str) -> None:
+    publishers = make_publishers([], logging_enabled=lambda name: name == f"motorlite.{logger}")
+    assert [name for name in KINDS if getattr(publishers, name) is not None] == [attribute]
+
+
+def test_the_loggers_are_asked(records: Sequence[logging.LogRecord]) -> None:
+    logging.getLogger("motorlite").setLevel(logging.INFO)
+    assert make_publishers([]).command is None
+    logging.getLogger("motorlite").setLevel(logging.DEBUG)
+    assert make_publishers([]).command is not None
+
+
+def test_one_object_may_be_several_kinds_of_listener() -> None:
+    listener = Everything()
+    publishers = make_publishers([listener], logging_enabled=quiet)
+    heard = [
+        events.CommandStartedEvent({}, "ping", "admin", 1, 2, ADDRESS),
+        retry(),
+        events.TopologyOpenedEvent(TOPOLOGY),
+        events.PoolReadyEvent(ADDRESS),
+    ]
+    for event in heard:
+        publisher_of(publishers, event)(event)
+    # Nobody listens to servers.
+    publisher_of(publishers, FULL[-1])(events.ServerOpeningEvent(TOPOLOGY, ADDRESS))
+    assert listener.seen == heard
+
+
+def test_listeners_are_told_in_their_order() -> None:
+    first: list[tuple[str, object]] = []
+    second: list[tuple[str, object]] = []
+    shared: list[tuple[str, object]] = []
+    listeners = [recorder(events.RetryListener, calls) for calls in (first, shared, second, shared)]
+    publish = make_publishers(listeners, logging_enabled=quiet).retry
+    assert publish is not None
+    publish(retry())
+    assert (len(first), len(shared), len(second)) == (1, 2, 1)
+
+
+# --- who is allowed ---
+
+
+def test_the_options_allow_every_listener() -> None:
+    listeners = [kind() for kind in LISTENERS]
+    assert list(client_options(event_listeners=listeners).event_listeners) == listeners
+
+
+@pytest.mark.parametrize("listener", [object(), events.CommandListener, None, "listener"])
+def test_the_options_allow_nothing_else(listener: object) -> None:
+    with pytest.raises(TypeError) as caught:
+        client_options(event_listeners=[events.RetryListener(), listener])
+    assert all(kind.__name__ in str(caught.value) for kind in LISTENERS)
+
+
+def test_listeners_cannot_await() -> None:
+    async def method(self: object, event: object) -> None:
+        raise AssertionError
+
+    listener = type("Waiting", (events.RetryListener,), {"retry": method})()
+    with pytest.raises(TypeError, match=r"Waiting\.retry must be a plain function"):
+        make_publishers([listener])
+
+
+# --- failures ---
+
+
+def test_a_listener_that_fails_is_logged_and_ignored(records: Sequence[logging.LogRecord]) -> None:
+    calls: list[tuple[str, object]] = []
+    listeners = [Broken(), recorder(events.RetryListener, calls)]
+    publish = make_publishers(listeners).retry
+    assert publish is not None
+    publish(retry())
+    assert len(calls) == 1
+    (record,) = [record for record in records if record.name == "motorlite.client"]
+    assert record.levelno == logging.ERROR
+    assert record.getMessage() == "a listener failed on RetryEvent; ignored"
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "listener bug"
+
+
+def test_what_ends_the_program_is_not_ignored() -> None:
+    class Interrupted(events.RetryListener):
+        def retry(self, event: events.RetryEvent) -> None:
+            raise KeyboardInterrupt
+
+    publish = make_publishers([Interrupted()], logging_enabled=quiet).retry
+    assert publish is not None
+    with pytest.raises(KeyboardInterrupt):
+        publish(retry())
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def test_an_event_that_cannot_be_logged_is_ignored(records: Sequence[logging.LogRecord]) -> None:
+    publish = make_publishers([]).command
+    assert publish is not None
+    publish(events.CommandStartedEvent({"x": Unprintable()}, "ping", "admin", 1, 2, ADDRESS))
+    (record,) = records
+    assert record.name == "motorlite.client"
+    assert record.getMessage() == "CommandStartedEvent could not be logged; ignored"
+    assert record.exc_info is not None
+
+
+# --- logging ---
+
+
+@pytest.mark.parametrize("event", FULL, ids=lambda event: type(event).__name__)
+def test_an_event_is_logged(event: Any, records: Sequence[logging.LogRecord]) -> None:
+    publishers = make_publishers([])
+    publisher_of(publishers, event)(event)
+    if type(event) is events.ServerDescriptionChangedEvent:
+        assert not records
+        return
+    (record,) = records
+    assert type(event) in HANDLERS[record.name]
+    is_waiting = isinstance(event, events.ServerSelectionWaitingEvent)
+    assert record.levelno == (logging.INFO if is_waiting else logging.DEBUG)
+    assert isinstance(record.args, tuple)
+    (message,) = record.args
+    assert record.getMessage() == str(message)
+    assert vars(record)["motorlite"] == getattr(message, "fields", None)
+
+
+def test_heartbeats_are_logged_with_the_topology(records: Sequence[logging.LogRecord]) -> None:
+    publish = make_publishers([]).topology
+    assert publish is not None
+    publish(events.ServerHeartbeatStartedEvent(ADDRESS, False))
+    publish(events.TopologyOpenedEvent(TOPOLOGY))
+    publish(events.ServerHeartbeatStartedEvent(ADDRESS, False))
+    before, _, after = (vars(record)["motorlite"] for record in records)
+    assert "topologyId" not in before
+    assert after["topologyId"] == str(TOPOLOGY)
+
+
+def test_the_level_is_asked_at_every_event(records: Sequence[logging.LogRecord]) -> None:
+    publish = make_publishers([]).retry
+    assert publish is not None
+    logging.getLogger("motorlite").setLevel(logging.INFO)
+    publish(retry())
+    assert not records
+    logging.getLogger("motorlite").setLevel(logging.DEBUG)
+    publish(retry())
+    assert len(records) == 1
+
+
+def test_documents_are_cut(records: Sequence[logging.LogRecord]) -> None:
+    publish = make_publishers([], max_document_length=5).command
+    assert publish is not None
+    publish(events.CommandStartedEvent({"ping": 1}, "ping", "admin", 1, 2, ADDRESS))
+    assert vars(records[0])["motorlite"]["command"] == '{"pin...'

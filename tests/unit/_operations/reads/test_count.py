@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from motorlite._execution.operation import Kind
+from motorlite._operations.reads.count import Count
+from motorlite.read_concern import ReadConcern
+from tests.unit._operations.servers import sent
+
+
+def test_the_command() -> None:
+    assert sent(Count("db", "coll")) == {"count": "coll"}
+    operation = Count(
+        "db", "coll", comment="c", max_time_ms=5, read_concern=ReadConcern("local"), options={"hint": "x_1"}
+    )
+    assert sent(operation) == {
+        "count": "coll",
+        "comment": "c",
+        "maxTimeMS": 5,
+        "hint": "x_1",
+        "readConcern": {"level": "local"},
+    }
+
+
+def test_facts_and_reply() -> None:
+    operation = Count("db", "coll")
+    assert operation.kind is Kind.READ
+    assert operation.is_retryable
+    assert operation.is_idempotent
+    assert operation.supports_after_cluster_time
+    assert not operation.creates_cursor
+    assert operation.parse({"n": 3.0, "ok": 1}) == 3

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from motorlite._execution.operation import Kind
+from motorlite._operations.schema.drop import Drop
+from motorlite.errors import WTimeoutError
+from motorlite.write_concern import WriteConcern
+from tests.unit._operations.servers import sent
+
+
+def test_the_command() -> None:
+    assert sent(Drop("db", "coll")) == {"drop": "coll"}
+    assert sent(Drop("db", "coll", comment="c", write_concern=WriteConcern(2))) == {
+        "drop": "coll",
+        "comment": "c",
+        "writeConcern": {"w": 2},
+    }
+
+
+def test_facts_and_reply() -> None:
+    operation = Drop("db", "coll")
+    assert operation.name == "drop"
+    assert operation.kind is Kind.WRITE
+    assert not operation.is_retryable
+    assert operation.is_idempotent
+    with pytest.raises(WTimeoutError):
+        operation.parse({"writeConcernError": {"code": 64, "errmsg": "slow", "errInfo": {"wtimeout": True}}, "ok": 1})

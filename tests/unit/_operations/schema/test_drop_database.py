@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from motorlite._execution.operation import Kind
+from motorlite._operations.schema.drop_database import DropDatabase
+from motorlite.write_concern import WriteConcern
+from tests.unit._operations.servers import sent
+
+
+def test_the_command() -> None:
+    operation = DropDatabase("db")
+    assert operation.database == "db"
+    assert sent(operation) == {"dropDatabase": 1}
+    assert sent(DropDatabase("db", comment="c", write_concern=WriteConcern("majority"))) == {
+        "dropDatabase": 1,
+        "comment": "c",
+        "writeConcern": {"w": "majority"},
+    }
+
+
+def test_facts() -> None:
+    operation = DropDatabase("db")
+    assert operation.name == "dropDatabase"
+    assert operation.kind is Kind.WRITE
+    assert not operation.is_retryable
+    assert operation.is_idempotent

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from motorlite._execution.operation import Kind
+from motorlite._operations.schema.find_collection import FindCollection
+from motorlite.errors import ProtocolError
+from tests.unit._operations.servers import sent
+
+
+def test_the_command() -> None:
+    assert sent(FindCollection("db", "coll", name_only=True, comment="c")) == {
+        "listCollections": 1,
+        "cursor": {},
+        "filter": {"name": "coll"},
+        "nameOnly": True,
+        "comment": "c",
+    }
+
+
+def test_facts_and_reply() -> None:
+    operation = FindCollection("db", "coll")
+    assert operation.kind is Kind.READ
+    assert operation.is_retryable
+    assert not operation.creates_cursor, "one name, one document"
+    found: list[dict[str, Any]] = [{"name": "coll", "options": {"capped": True}}]
+    assert operation.parse({"cursor": {"id": 0, "ns": "db.$cmd", "firstBatch": found}}) == found[0]
+    assert operation.parse({"cursor": {"id": 0, "ns": "db.$cmd", "firstBatch": []}}) is None
+    found[0]["options"] = 5
+    with pytest.raises(ProtocolError, match="options is of type int"):
+        operation.parse({"cursor": {"id": 0, "ns": "db.$cmd", "firstBatch": found}})

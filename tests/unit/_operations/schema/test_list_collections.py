@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from motorlite._execution.operation import Kind, TimeLimit
+from motorlite._operations.schema.list_collections import ListCollections
+from motorlite.read_preferences import ReadPreference
+from tests.unit._operations.servers import sent
+
+
+def test_the_command() -> None:
+    assert sent(ListCollections("db")) == {"listCollections": 1, "cursor": {}}
+    operation = ListCollections(
+        "db",
+        filter={"name": "x"},
+        name_only=True,
+        authorized_collections=False,
+        batch_size=5,
+        comment="c",
+        max_time_ms=9,
+        options={"serverOption": 1},
+        time_limit=TimeLimit.OMIT,
+        selector=ReadPreference.PRIMARY,
+    )
+    assert sent(operation) == {
+        "listCollections": 1,
+        "cursor": {"batchSize": 5},
+        "filter": {"name": "x"},
+        "nameOnly": True,
+        "authorizedCollections": False,
+        "comment": "c",
+        "maxTimeMS": 9,
+        "serverOption": 1,
+    }
+    assert operation.time_limit is TimeLimit.OMIT
+    assert operation.selector is ReadPreference.PRIMARY
+
+
+def test_facts_and_reply() -> None:
+    operation = ListCollections("db")
+    assert operation.name == "listCollections"
+    assert operation.kind is Kind.READ
+    assert operation.is_retryable
+    assert operation.is_idempotent
+    assert operation.creates_cursor
+    assert not operation.supports_after_cluster_time
+    assert operation.document_fields is None
+    reply = operation.parse({"cursor": {"id": 1, "ns": "db.$cmd.listCollections", "firstBatch": [{"name": "x"}]}})
+    assert (reply.cursor_id, reply.namespace) == (1, "db.$cmd.listCollections")
+    assert reply.documents == [{"name": "x"}]

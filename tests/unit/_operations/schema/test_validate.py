@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from motorlite._execution.operation import Kind
+from motorlite._operations.schema.validate import Validate
+from motorlite.errors import ProtocolError
+
+
+def test_facts_and_reply() -> None:
+    operation = Validate("db", {"validate": "coll"})
+    assert operation.name == "validate"
+    assert operation.kind is Kind.COMMAND
+    good = {"ok": 1, "valid": True}
+    assert operation.parse(good) == (good, None)
+    bad = {"ok": 1, "valid": False}
+    assert operation.parse(bad) == (bad, bad)
+    shards = {"ok": 1, "raw": {"a": good, "b": bad}}
+    assert operation.parse(shards) == (shards, bad)
+    for raw in (5, {"a": 5}):
+        with pytest.raises(ProtocolError):
+            operation.parse({"ok": 1, "raw": raw})

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from motorlite._execution.operation import Kind
+from motorlite._operations.search.update_search_index import UpdateSearchIndex
+from tests.unit._operations.servers import sent
+
+
+def test_the_command() -> None:
+    assert sent(UpdateSearchIndex("db", "coll", "mine", {"mappings": {}})) == {
+        "updateSearchIndex": "coll",
+        "name": "mine",
+        "definition": {"mappings": {}},
+    }
+    assert sent(UpdateSearchIndex("db", "coll", "mine", {}, comment="c", max_time_ms=9)) == {
+        "updateSearchIndex": "coll",
+        "name": "mine",
+        "definition": {},
+        "comment": "c",
+        "maxTimeMS": 9,
+    }
+
+
+def test_facts() -> None:
+    operation = UpdateSearchIndex("db", "coll", "mine", {})
+    assert operation.name == "updateSearchIndex"
+    assert operation.kind is Kind.WRITE
+    assert operation.is_acknowledged
+    assert not operation.is_retryable
+    assert operation.is_idempotent
+    assert not operation.supports_after_cluster_time

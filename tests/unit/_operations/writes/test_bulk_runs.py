@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motorlite._operations.writes.bulk_runs import Run, insert_run, ordered_runs, unordered_runs
+from motorlite._operations.writes.slices import all_at_once
+from motorlite.errors import InvalidOperation
+from motorlite.operations import DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+
+REQUESTS = [
+    InsertOne({"_id": 0}),
+    InsertOne({"_id": 1}),
+    UpdateOne({}, {"$set": {"x": 2}}),
+    ReplaceOne({}, {"x": 3}),
+    InsertOne({"_id": 4}),
+    DeleteOne({}),
+    UpdateMany({}, {"$set": {"x": 6}}),
+]
+
+
+def described(runs: list[Run]) -> list[tuple[str, list[int]]]:
+    return [(run.kind, list(run.indexes)) for run in runs]
+
+
+def test_ordered() -> None:
+    runs = all_at_once(ordered_runs(REQUESTS))
+    assert described(runs) == [
+        ("insert", [0, 1]),
+        ("update", [2, 3]),
+        ("insert", [4]),
+        ("delete", [5]),
+        ("update", [6]),
+    ]
+    assert runs[0].statements == [{"_id": 0}, {"_id": 1}]
+    assert runs[4].statements == [{"q": {}, "u": {"$set": {"x": 6}}, "multi": True}]
+
+
+def test_unordered() -> None:
+    runs = all_at_once(unordered_runs(REQUESTS))
+    assert described(runs) == [("insert", [0, 1, 4]), ("update", [2, 3, 6]), ("delete", [5])]
+    assert runs[0].statements[2] == {"_id": 4}
+
+
+def test_unordered_without_some_kinds() -> None:
+    assert described(all_at_once(unordered_runs(REQUESTS[5:6]))) == [("delete", [0])]
+
+
+def test_insert_many() -> None:
+    documents = [{"_id": 1}, {"_id": 2}]
+    run = insert_run(documents)
+    assert run.kind == "insert"
+    assert run.statements is documents
+    assert list(run.indexes) == [0, 1]
+
+
+def test_nothing_to_do() -> None:
+    with pytest.raises(InvalidOperation, match="no requests"):
+        all_at_once(ordered_runs([]))
+    with pytest.raises(InvalidOperation, match="no requests"):
+        all_at_once(unordered_runs(iter(())))
+    with pytest.raises(InvalidOperation, match="no documents"):
+        insert_run([])
+
+
+def test_what_is_not_a_request() -> None:
+    with pytest.raises(TypeError, match="not a write request"):
+        all_at_once(ordered_runs([{"insert": 1}]))
+
+
+@given(st.lists(st.sampled_from(REQUESTS)))
+def test_every_request_is_in_one_place(requests: list[Any]) -> None:
+    if not requests:
+        return
+    ordered, unordered = all_at_once(ordered_runs(requests)), all_at_once(unordered_runs(requests))
+    assert [index for run in ordered for index in run.indexes] == list(range(len(requests)))
+    assert sorted(index for run in unordered for index in run.indexes) == list(range(len(requests)))
+    assert all(one.kind != other.kind for one, other in pairwise(ordered))
+    assert len({run.kind for run in unordered}) == len(unordered)
+    for run in (*ordered, *unordered):
+        assert list(run.indexes) == sorted(run.indexes)
+        assert len(run.indexes) == len(run.statements)

@@ -1,0 +1,614 @@
+"""The configuration of a client, from a connection string and keyword arguments."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import UTC
+from typing import Any
+
+import pytest
+from bson import SON
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions, DatetimeConversion, TypeRegistry
+
+from motorlite import AsyncMongoClient
+from motorlite._options import options as options_module
+from motorlite._options.options import (
+    ClientOptions,
+    Credentials,
+    ProxyOptions,
+    TLSOptions,
+    client_options,
+    with_srv_records,
+)
+from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
+from motorlite.driver_info import DriverInfo
+from motorlite.errors import ConfigurationError, InvalidURI
+from motorlite.monitoring import CommandListener, RetryListener
+from motorlite.read_concern import ReadConcern
+from motorlite.read_preferences import Nearest, Primary, Secondary
+from motorlite.retry import OverloadRetry
+from motorlite.server_api import ServerApi
+from motorlite.write_concern import WriteConcern
+
+
+def test_defaults() -> None:
+    assert client_options() == ClientOptions(
+        seeds=(("localhost", 27017),),
+        srv=None,
+        database=None,
+        direct_connection=None,
+        load_balanced=False,
+        replica_set=None,
+        app_name=None,
+        driver_info=None,
+        max_pool_size=100,
+        min_pool_size=0,
+        max_idle_time=None,
+        max_connecting=2,
+        wait_queue_timeout=None,
+        connect_timeout=20.0,
+        socket_timeout=None,
+        server_selection_timeout=30.0,
+        heartbeat_frequency=10.0,
+        local_threshold=0.015,
+        timeout=None,
+        server_monitoring_mode="auto",
+        retry_reads=True,
+        retry_writes=True,
+        max_adaptive_retries=5,
+        adaptive_retries=True,
+        enable_overload_retargeting=True,
+        tls=None,
+        credentials=None,
+        scram_max_iterations=1_000_000,
+        compressors=(),
+        zlib_compression_level=-1,
+        read_concern=ReadConcern(),
+        write_concern=WriteConcern(),
+        read_preference=Primary(),
+        codec_options=CodecOptions(),
+        server_api=None,
+        event_listeners=(),
+        server_selector=None,
+        proxy=None,
+        connect=None,
+        overload_policy=OverloadRetry(),
+        explicit=frozenset(),
+    )
+
+
+# Text as in a connection string, the same as a keyword argument, the field and its value.
+BOTH_WAYS: list[tuple[str, str, Any, str, Any]] = [
+    ("maxPoolSize", "5", 5, "max_pool_size", 5),
+    ("maxPoolSize", "0", 0, "max_pool_size", 0),
+    ("minPoolSize", "5", 5, "min_pool_size", 5),
+    ("minPoolSize", "100", 100, "min_pool_size", 100),
+    ("maxConnecting", "5", 5, "max_connecting", 5),
+    ("maxIdleTimeMS", "500", 500, "max_idle_time", 0.5),
+    ("maxIdleTimeMS", "0", 0, "max_idle_time", None),
+    ("waitQueueTimeoutMS", "500", 500, "wait_queue_timeout", 0.5),
+    ("connectTimeoutMS", "1500", 1500, "connect_timeout", 1.5),
+    ("connectTimeoutMS", "0", 0, "connect_timeout", None),
+    ("socketTimeoutMS", "1500", 1500, "socket_timeout", 1.5),
+    ("serverSelectionTimeoutMS", "0", 0, "server_selection_timeout", 0.0),
+    ("heartbeatFrequencyMS", "500", 500, "heartbeat_frequency", 0.5),
+    ("localThresholdMS", "0", 0, "local_threshold", 0.0),
+    ("timeoutMS", "0", 0, "timeout", 0.0),
+    ("timeoutMS", "2500.5", 2500.5, "timeout", 2.5005),
+    ("serverMonitoringMode", "poll", "poll", "server_monitoring_mode", "poll"),
+    ("directConnection", "false", False, "direct_connection", False),
+    ("loadBalanced", "true", True, "load_balanced", True),
+    ("replicaSet", "rs", "rs", "replica_set", "rs"),
+    ("appname", "a", "a", "app_name", "a"),
+    ("retryReads", "false", False, "retry_reads", False),
+    ("retryWrites", "false", False, "retry_writes", False),
+    ("maxAdaptiveRetries", "0", 0, "max_adaptive_retries", 0),
+    ("adaptiveRetries", "false", False, "adaptive_retries", False),
+    ("enableOverloadRetargeting", "false", False, "enable_overload_retargeting", False),
+    ("compressors", "zlib,zstd", ["zlib", "zstd"], "compressors", ("zlib", "zstd")),
+    ("zlibCompressionLevel", "9", 9, "zlib_compression_level", 9),
+    ("readConcernLevel", "local", "local", "read_concern", ReadConcern("local")),
+    ("w", "2", 2, "write_concern", WriteConcern(2)),
+    ("wTimeoutMS", "7", 7, "write_concern", WriteConcern(wtimeout=7)),
+    ("journal", "true", True, "write_concern", WriteConcern(j=True)),
+    ("fsync", "true", True, "write_concern", WriteConcern(fsync=True)),
+    ("readPreference", "nearest", "nearest", "read_preference", Nearest()),
+    ("tz_aware", "true", True, "codec_options", CodecOptions(tz_aware=True)),
+    (
+        "uuidRepresentation",
+        "standard",
+        "standard",
+        "codec_options",
+        CodecOptions(uuid_representation=UuidRepresentation.STANDARD),
+    ),
+    (
+        "datetime_conversion",
+        "DATETIME_MS",
+        DatetimeConversion.DATETIME_MS,
+        "codec_options",
+        CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS),
+    ),
+    ("tls", "true", True, "tls", TLSOptions()),
+    ("proxyHost", "p", "p", "proxy", ProxyOptions("p", 1080)),
+    ("connect", "false", False, "connect", False),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "value", "field", "expected"), BOTH_WAYS)
+def test_both_ways(name: str, text: str, value: Any, field: str, expected: Any) -> None:
+    from_uri = client_options(f"mongodb://localhost/?{name}={text}")
+    assert getattr(from_uri, field) == expected
+    assert from_uri.explicit == {name}
+    assert client_options(**{name: value}) == from_uri
+    # PyMongo takes names in any case, and text as well.
+    assert client_options("localhost", **{name.lower(): text}) == from_uri
+
+
+def test_objects_as_keyword_arguments() -> None:
+    listener, registry, api = RetryListener(), TypeRegistry(), ServerApi("1")
+    options = client_options(
+        document_class=SON,
+        tz_aware=True,
+        tzinfo=UTC,
+        type_registry=registry,
+        unicode_decode_error_handler="ignore",
+        driver=DriverInfo("odm"),
+        server_api=api,
+        event_listeners=[listener],
+    )
+    assert options.codec_options == CodecOptions(
+        SON, True, unicode_decode_error_handler="ignore", tzinfo=UTC, type_registry=registry
+    )
+    assert options.driver_info == DriverInfo("odm")
+    assert options.server_api is api
+    assert options.event_listeners == (listener,)
+
+
+@pytest.mark.parametrize("name", ["document_class", "tz_aware", "connect", "type_registry", "tzinfo", "w"])
+def test_none_is_unset(name: str) -> None:
+    options, unset = client_options(**{name: None}), client_options()
+    assert (options.codec_options, options.write_concern, options.connect) == (
+        unset.codec_options,
+        unset.write_concern,
+        unset.connect,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "expected"),
+    [
+        ("connectTimeoutMS", "connect_timeout", None),
+        ("socketTimeoutMS", "socket_timeout", None),
+        ("timeoutMS", "timeout", None),
+        ("maxPoolSize", "max_pool_size", 0),
+    ],
+)
+def test_none_takes_a_limit_away(name: str, field: str, expected: object) -> None:
+    assert getattr(client_options(f"mongodb://a/?{name}=5", **{name: None}), field) == expected
+
+
+def test_keyword_arguments_win() -> None:
+    options = client_options("mongodb://u:p@a/?maxPoolSize=5&tls=true&w=2", maxpoolsize=6, ssl=False, password="q")
+    assert options.max_pool_size == 6
+    assert options.tls is None
+    assert options.write_concern == WriteConcern(2)
+    assert options.credentials == Credentials("u", "q", "admin")
+    assert options.explicit == {"username", "password", "maxPoolSize", "tls", "w"}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "port", "seeds"),
+    [
+        ("a", 5, [("a", 5)]),
+        ("a:1,B", 5, [("a", 1), ("b", 5)]),
+        (["a:1", "[::1]"], None, [("a", 1), ("::1", 27017)]),
+        (("a", "a"), None, [("a", 27017)]),
+        ("/tmp/mongodb.sock", None, [("/tmp/mongodb.sock", None)]),
+        ("mongodb://a,b:1", 5, [("a", 5), ("b", 1)]),
+        (["mongodb://a"], None, [("a", 27017)]),
+    ],
+)
+def test_hosts(hosts: str | list[str], port: int | None, seeds: list[tuple[str, int | None]]) -> None:
+    assert client_options(hosts, port=port).seeds == tuple(seeds)
+    assert client_options(host=hosts, port=port).seeds == tuple(seeds)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"host": 5}, TypeError, "the hosts must be .* not int"),
+        ({"host": []}, TypeError, "the hosts must be .* not list"),
+        ({"host": [b"a"]}, TypeError, "the hosts must be"),
+        ({"host": ["mongodb://a", "b"]}, ValueError, "must not contain connection strings"),
+        ({"host": "a:b"}, InvalidURI, "the port of host number 1"),
+        ({"port": "27017"}, TypeError, "port must be an integer from 1 to 65535, not '27017'"),
+        ({"port": True}, TypeError, "not True"),
+        ({"port": 0}, ValueError, "not 0"),
+    ],
+)
+def test_wrong_hosts(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text) as caught:
+        client_options(**arguments)
+    assert isinstance(caught.value, ConfigurationError)
+
+
+def test_any_minimum_is_below_an_unlimited_pool() -> None:
+    assert client_options(minPoolSize=101, maxPoolSize=0).min_pool_size == 101
+
+
+def test_hosts_given_twice() -> None:
+    with pytest.raises(ConfigurationError, match="passed twice"):
+        client_options("a", host="b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"maxPoolSise": 5}, ConfigurationError, "unknown option 'maxPoolSise'; did you mean maxPoolSize"),
+        ({"max_pool_size": 5}, ConfigurationError, "did you mean maxPoolSize"),
+        ({"zzz": 5}, ConfigurationError, "unknown option 'zzz'$"),
+        ({"maxPoolSize": 5, "maxpoolsize": 5}, ConfigurationError, "maxPoolSize is passed twice"),
+        ({"maxPoolSize": 1.5}, TypeError, "maxPoolSize must be a non-negative integer.* not 1.5"),
+        ({"maxPoolSize": True}, TypeError, "not True"),
+        ({"maxPoolSize": -1}, ValueError, "not -1"),
+        ({"maxPoolSize": "many"}, ValueError, "not 'many'"),
+        ({"minPoolSize": None}, TypeError, "minPoolSize must be a non-negative integer, not None"),
+        ({"minPoolSize": 101}, ValueError, "minPoolSize=101 must not be greater than maxPoolSize=100"),
+        ({"timeoutMS": -1}, ValueError, "timeoutMS must be"),
+        ({"timeoutMS": float("nan")}, ValueError, "not nan"),
+        ({"timeoutMS": float("inf")}, ValueError, "not inf"),
+        ({"timeoutMS": False}, TypeError, "not False"),
+        ({"heartbeatFrequencyMS": 499}, ValueError, "at least 500, not 499"),
+        ({"retryWrites": 1}, TypeError, "retryWrites must be True or False, not 1"),
+        ({"retryWrites": "1"}, ValueError, "retryWrites must be True or False, not '1'"),
+        ({"replicaSet": ""}, ValueError, "replicaSet must be a string that is not empty"),
+        ({"w": -1}, ValueError, "w must be"),
+        ({"w": 1.5}, TypeError, "w must be"),
+        ({"w": 0, "journal": True}, ConfigurationError, "w=0"),
+        ({"compressors": 5}, TypeError, "compressors must be"),
+        ({"compressors": ["lz4"]}, ValueError, "compressors must be .* 'snappy', 'zlib', 'zstd', not"),
+        ({"readPreference": 1}, TypeError, "readPreference must be"),
+        ({"readPreferenceTags": []}, ValueError, "readPreferenceTags must be"),
+        ({"readPreferenceTags": [5]}, TypeError, "readPreferenceTags must be"),
+        ({"readPreferenceTags": "a:b"}, ConfigurationError, "primary cannot be combined with tag sets"),
+        ({"maxStalenessSeconds": 0}, ValueError, "maxStalenessSeconds must be"),
+        ({"readPreference": Nearest(), "maxStalenessSeconds": 90}, ConfigurationError, "its own tag sets"),
+        ({"driver": ("a", "b", "c")}, TypeError, "driver must be a DriverInfo"),
+        ({"server_api": "1"}, TypeError, "server_api must be a ServerApi, not '1'"),
+        ({"event_listeners": CommandListener()}, TypeError, "event_listeners must be a list"),
+        ({"event_listeners": [CommandListener]}, TypeError, "event_listeners must be .*CommandListener"),
+        ({"overload_policy": "strict"}, TypeError, "overload_policy must be a motorlite.retry.OverloadRetry"),
+        ({"document_class": 5}, TypeError, "document_class"),
+        ({"tzinfo": "UTC", "tz_aware": True}, TypeError, "tzinfo"),
+        ({"tzinfo": UTC}, ValueError, "tz_aware"),
+        ({"username": ""}, ValueError, "username must be"),
+        ({"password": "p"}, ConfigurationError, "without a username"),
+        ({"authMechanismProperties": 5}, TypeError, "authMechanismProperties must be"),
+        (
+            {"tls": False, "tlsCAFile": "ca"},
+            ConfigurationError,
+            "tlsCAFile cannot be combined with tls=False",
+        ),
+        ({"proxyPort": 65536}, ValueError, "proxyPort must be an integer from 1 to 65535"),
+        ({"proxyHost": "p", "proxyUsername": "ü" * 128, "proxyPassword": "x"}, ValueError, "at most 255 bytes"),
+        ({"proxyUsername": 5}, TypeError, "proxyUsername must be a string"),
+        ({"proxyUsername": "u", "proxyPassword": "x"}, ConfigurationError, "proxyUsername needs proxyHost"),
+        ({"proxyHost": "p", "proxyPassword": "x"}, ConfigurationError, "must be set together"),
+        # An empty one counts as none.
+        ({"proxyHost": "p", "proxyUsername": "u", "proxyPassword": ""}, ConfigurationError, "must be set together"),
+        ({"srvServiceName": "x"}, ConfigurationError, "srvServiceName is only for"),
+        ({"directConnection": True, "host": "a,b"}, ConfigurationError, "exactly one host"),
+    ],
+)
+def test_wrong_keyword_arguments(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text) as caught:
+        client_options(**arguments)
+    # PyMongo's exceptions, and one that catches them all.
+    assert isinstance(caught.value, ConfigurationError)
+
+
+@pytest.mark.parametrize("name", ["password", "tlsCertificateKeyFilePassword", "proxyUsername", "proxyPassword"])
+def test_errors_do_not_show_secrets(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be a string.*not shown") as caught:
+        client_options(**{name: b"hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_repr_shows_no_secret() -> None:
+    options = client_options(
+        "mongodb+srv://u:hunter2@a.b.c/?proxyHost=h&proxyUsername=u&proxyPassword=hunter2",
+        tlsCertificateKeyFilePassword="hunter2",
+    )
+    assert options.credentials is not None
+    assert options.tls is not None
+    assert options.proxy == ProxyOptions("h", 1080, "u", "hunter2")
+    assert "hunter2" not in repr(options)
+
+
+def test_empty_proxy_credentials_are_none() -> None:
+    options = client_options(proxyHost="p", proxyUsername="", proxyPassword="")
+    assert options.proxy == ProxyOptions("p", 1080)
+    options = client_options(proxyHost="p", proxyPort=None, proxyUsername="ü" * 127, proxyPassword="x" * 255)
+    assert options.proxy == ProxyOptions("p", 1080, "ü" * 127, "x" * 255)
+
+
+def test_mechanism_properties() -> None:
+    class Callback(OIDCCallback):
+        def fetch(self, context: OIDCCallbackContext) -> OIDCCallbackResult:
+            raise NotImplementedError
+
+    callback = Callback()
+    properties = {"oidc_human_callback": callback, "ALLOWED_HOSTS": ["a", "*.b"]}
+    options = client_options(authMechanism="MONGODB-OIDC", authMechanismProperties=properties, tls=True)
+    assert options.credentials is not None
+    assert options.credentials.mechanism_properties == {
+        "OIDC_HUMAN_CALLBACK": callback,
+        "ALLOWED_HOSTS": ("a", "*.b"),
+    }
+    options = client_options(
+        username="u", authMechanism="GSSAPI", authMechanismProperties={"CANONICALIZE_HOST_NAME": False}
+    )
+    assert options.credentials == Credentials(
+        "u", None, "$external", "GSSAPI", {"CANONICALIZE_HOST_NAME": "none", "SERVICE_NAME": "mongodb"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [
+        ({"ALLOWED_HOSTS": "a"}, TypeError),
+        ({"ALLOWED_HOSTS": [""]}, ValueError),
+        ({"SERVICE_NAME": 5}, TypeError),
+        ({5: "a"}, TypeError),
+    ],
+)
+def test_wrong_mechanism_properties(properties: dict[Any, Any], error: type[Exception]) -> None:
+    with pytest.raises(error, match="authMechanismProperties must be"):
+        client_options(authMechanism="GSSAPI", username="u", authMechanismProperties=properties)
+
+
+def test_an_unknown_mechanism_property_is_named() -> None:
+    text = r"has the unknown name 'Oidc_Callbck'; did you mean OIDC_CALLBACK.*\? known are ALLOWED_HOSTS, .*ENVIRONMENT"
+    with pytest.raises(ValueError, match=text) as caught:
+        client_options(authMechanism="MONGODB-OIDC", authMechanismProperties={"Oidc_Callbck": "secret"})
+    assert isinstance(caught.value, ConfigurationError)
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ValueError, match="has the unknown name 'X'; known are"):
+        client_options(authMechanism="MONGODB-OIDC", authMechanismProperties={"X": "secret"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("username", "secret\ud800"),
+        ("password", "secret\ud800"),
+        ("authSource", "secret\ud800"),
+        ("appname", "secret\ud800"),
+        ("replicaSet", "secret\ud800"),
+        ("proxyPassword", "secret\ud800"),
+        ("w", "secret\ud800"),
+        ("readPreferenceTags", "dc:secret\ud800"),
+        ("authMechanismProperties", {"SERVICE_NAME": "secret\ud800"}),
+    ],
+)
+def test_what_no_message_can_hold(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} cannot be encoded as UTF-8") as caught:
+        client_options(**{name: value})
+    assert isinstance(caught.value, ConfigurationError)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "secret" not in repr(error)
+        error = error.__context__
+
+
+def test_warnings_are_told_when_the_rest_does_not_fit_together() -> None:
+    uri = "mongodb://a/?authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIROMENT:k8s"
+    with (
+        pytest.warns(UserWarning, match="'ENVIROMENT'; did you mean ENVIRONMENT"),
+        pytest.raises(ConfigurationError, match="needs one of the mechanism properties"),
+    ):
+        client_options(uri)
+    with (
+        pytest.warns(UserWarning, match="unknown option 'foo'"),
+        pytest.raises(ConfigurationError, match="maxPoolSise"),
+    ):
+        client_options("mongodb://a/?foo=bar", maxPoolSise=3)
+
+
+def test_warnings_point_at_the_caller_of_the_constructor() -> None:
+    def constructor(uri: str) -> ClientOptions:
+        return client_options(uri)
+
+    with pytest.warns(UserWarning, match="unknown option 'foo'") as caught:
+        constructor("mongodb://a/?foo=bar")
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert caught[0].lineno == constructor.__code__.co_firstlineno + 4
+
+
+def test_a_read_preference_replaces_that_of_the_connection_string() -> None:
+    uri = "mongodb://a/?readPreference=nearest&readPreferenceTags=a:b&maxStalenessSeconds=90"
+    assert client_options(uri).read_preference == Nearest([{"a": "b"}], 90)
+    assert client_options(uri, readPreference="secondary").read_preference == Secondary([{"a": "b"}], 90)
+    assert client_options(uri, read_preference=Secondary()).read_preference == Secondary()
+    tagged = client_options(readPreference="nearest", readPreferenceTags=[{"x": "y"}, "a:b", ""])
+    assert tagged.read_preference == Nearest([{"x": "y"}, {"a": "b"}, {}])
+
+
+def test_overload_policy() -> None:
+    preset = OverloadRetry.revision_2026_07()
+    options = client_options(overload_policy=preset)
+    assert options.overload_policy == preset
+    assert (options.max_adaptive_retries, options.adaptive_retries) == (2, False)
+    assert options.enable_overload_retargeting is False
+    # What is set counts more than the preset.
+    options = client_options("mongodb://a/?maxAdaptiveRetries=1&adaptiveRetries=true", overload_policy=preset)
+    assert options.overload_policy == preset.with_options(1, True)
+    assert (options.max_adaptive_retries, options.adaptive_retries) == (1, True)
+    assert client_options(
+        max_adaptive_retries=3, adaptive_retries=False, enable_overload_retargeting=False
+    ).overload_policy == OverloadRetry(max_retries=3, is_budgeted=False, retargets=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"tlsCAFile": "ca"}, TLSOptions(ca_file="ca")),
+        (
+            {"tlsCertificateKeyFile": "c", "tlsCertificateKeyFilePassword": "p"},
+            TLSOptions(certificate_key_file="c", certificate_key_file_password="p"),
+        ),
+        ({"tlsCRLFile": "crl"}, TLSOptions(crl_file="crl")),
+        ({"tlsAllowInvalidHostnames": False}, TLSOptions()),
+        # As in PyMongo: to relax something does not turn TLS on.
+        ({"tlsAllowInvalidHostnames": True}, None),
+        ({"tlsInsecure": True}, None),
+        ({"tls": True, "tlsAllowInvalidHostnames": True}, TLSOptions(allow_invalid_hostnames=True)),
+        (
+            {"tls": True, "tlsInsecure": True},
+            TLSOptions(
+                allow_invalid_certificates=True,
+                allow_invalid_hostnames=True,
+                disable_ocsp_endpoint_check=True,
+                disable_certificate_revocation_check=True,
+            ),
+        ),
+    ],
+)
+def test_tls(arguments: dict[str, Any], expected: TLSOptions | None) -> None:
+    assert client_options(**arguments).tls == expected
+
+
+def test_tls_options_that_exclude_each_other_from_both_sources() -> None:
+    with pytest.raises(ConfigurationError, match="tlsInsecure and tlsAllowInvalidCertificates"):
+        client_options("mongodb://a/?tlsInsecure=true", tlsAllowInvalidCertificates=True)
+
+
+def test_srv() -> None:
+    options = client_options("mongodb+srv://a.b.c/db")
+    assert options.srv is not None
+    assert (options.srv.host_name, options.srv.service_name, options.srv.max_hosts) == ("a.b.c", "mongodb", 0)
+    assert options.seeds == ()
+    assert options.tls == TLSOptions()
+    options = client_options("mongodb+srv://a.b.c/?tls=false", srvServiceName="x", srvMaxHosts=2)
+    assert options.srv is not None
+    assert (options.srv.service_name, options.srv.max_hosts) == ("x", 2)
+    assert options.tls is None
+
+
+def test_srv_records() -> None:
+    hosts = [("x.b.c", 1), ("y.b.c", 2)]
+    options = client_options("mongodb+srv://u:p@a.b.c/db", maxPoolSize=7)
+    found = with_srv_records(options, hosts)
+    assert (found.seeds, found.srv, found.max_pool_size) == (tuple(hosts), options.srv, 7)
+    found = with_srv_records(options, hosts, "authSource=s&replicaSet=rs")
+    assert found.replica_set == "rs"
+    assert found.credentials == Credentials("u", "p", "s")
+    # The connection string and keyword arguments count more.
+    options = client_options("mongodb+srv://u:p@a.b.c/?authSource=mine", replicaSet="mine")
+    found = with_srv_records(options, hosts, "authSource=s&replicaSet=rs")
+    assert found.replica_set == "mine"
+    assert found.credentials == Credentials("u", "p", "mine")
+
+
+def test_wrong_values_in_a_txt_record_warn() -> None:
+    options = client_options("mongodb+srv://a.b.c/")
+    with pytest.warns(UserWarning, match="TXT record of a.b.c.*loadBalanced"):
+        found = with_srv_records(options, [("x.b.c", 1)], "loadBalanced=maybe&replicaSet=rs")
+    assert found.replica_set == "rs"
+    assert not found.load_balanced
+
+
+@pytest.mark.parametrize(
+    ("uri", "record", "text"),
+    [
+        ("mongodb+srv://a.b.c", "loadBalanced=true", "exactly one host, not 2"),
+        ("mongodb+srv://a.b.c/?srvMaxHosts=2", "replicaSet=rs", "srvMaxHosts=2 cannot be combined"),
+        ("mongodb+srv://a.b.c", "tls=false", "may only have"),
+        ("mongodb://a", None, "only a mongodb\\+srv"),
+    ],
+)
+def test_srv_records_that_do_not_fit(uri: str, record: str | None, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        with_srv_records(client_options(uri), [("x.b.c", 1), ("y.b.c", 2)], record)
+
+
+def test_nothing_warns_without_need() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        client_options("mongodb://u:p@a/db?retryWrites=true&w=majority&appName=Cluster0")
+
+
+def test_the_applications_own_selector() -> None:
+    def selector(servers: list[Any]) -> list[Any]:
+        return servers
+
+    async def waits(servers: list[Any]) -> list[Any]:
+        return servers
+
+    assert client_options(server_selector=selector).server_selector is selector
+    assert client_options(server_selector=None).server_selector is None
+    for wrong in (waits, "newest"):
+        with pytest.raises(ConfigurationError, match="server_selector must be a function of a list of server desc"):
+            client_options(server_selector=wrong)
+    with pytest.warns(UserWarning, match="server_selector"):
+        assert client_options("mongodb://a/?server_selector=x").server_selector is None
+
+
+# --- options of the connection string that a client does not go on without ---
+
+
+def with_warning(uri: str, **options: Any) -> ClientOptions:
+    with pytest.warns(UserWarning, match="a client with this connection string sends nothing") as caught:
+        found = client_options(uri, **options)
+    assert {warning.filename for warning in caught} != {options_module.__file__}
+    return found
+
+
+def test_what_is_wrong_with_the_connection_string_is_kept() -> None:
+    assert client_options("mongodb://a/?tls=true").refusals == ()
+    assert with_warning("mongodb://a/?tls=maybe").refusals == ("tls must be True or False, not 'maybe'",)
+    both = with_warning("mongodb://u:p@a/?ssl=maybe&authMechanism=x").refusals
+    assert len(both) == 2
+    assert both[1].startswith("authMechanism must be one of")
+
+
+def test_a_keyword_argument_in_its_place_is_enough() -> None:
+    assert with_warning("mongodb://a/?tls=maybe", tls=True).refusals == ()
+    assert with_warning("mongodb://a/?tls=maybe", ssl=False).refusals == ()
+    assert with_warning("mongodb://a/?tls=maybe", tlsCAFile="ca.pem").refusals == (
+        "tls must be True or False, not 'maybe'",
+    )
+
+
+@pytest.mark.parametrize("name", ["tls", "ssl", "tlsInsecure", "authMechanism", "authMechanismProperties"])
+def test_wrong_keyword_arguments_raise_at_once(name: str) -> None:
+    with pytest.raises(ConfigurationError):
+        client_options(**{name: "maybe"})
+
+
+# --- secrets that would be shown ---
+
+PLAIN: dict[str, Any] = {"username": "u", "password": "p", "authMechanism": "PLAIN"}
+OIDC: dict[str, Any] = {"authMechanism": "MONGODB-OIDC", "authMechanismProperties": {"ENVIRONMENT": "test"}}
+
+
+@pytest.mark.parametrize(("options", "secret"), [(PLAIN, "the password of PLAIN"), (OIDC, "the token of MONGODB-OIDC")])
+def test_a_secret_without_tls_warns(options: dict[str, Any], secret: str) -> None:
+    text = f"without TLS, anyone on the network path to the server can read {secret}.*: set tls=true"
+    for uri in ("mongodb://a/", "mongodb+srv://a.b.c/?tls=false", "mongodb://%2Ftmp%2Fa.sock,b/"):
+        with pytest.warns(UserWarning, match=text) as caught:
+            AsyncMongoClient(uri, **options)
+        assert {warning.filename for warning in caught} == {__file__}
+    # With TLS, and on this machine's sockets, it does not; warnings are errors here.
+    for uri in ("mongodb://a/?tls=true", "mongodb+srv://a.b.c/", "mongodb://%2Ftmp%2Fa.sock/"):
+        assert AsyncMongoClient(uri, **options).options.credentials is not None
+
+
+def test_the_number_of_iterations_is_an_option() -> None:
+    assert client_options("mongodb://a/?scramMaxIterations=4096").scram_max_iterations == 4096
+    assert client_options(scramMaxIterations=10_000_000).scram_max_iterations == 10_000_000
+    for wrong in (4095, 0, -1, "x", 1.5, True, None):
+        with pytest.raises(ConfigurationError, match="scramMaxIterations must be an integer of at least 4096"):
+            client_options(scramMaxIterations=wrong)

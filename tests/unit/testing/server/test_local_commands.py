@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import bson
+import pytest
+
+from motorlite._wire import op_msg
+from motorlite._wire.frames import FrameReader
+from motorlite.errors import OperationFailure, ProtocolError
+from motorlite.testing.server import local_commands
+from motorlite.testing.server.local_commands import Access, Credential, run_command, state, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from motorlite._base.values import Document
+
+    Answer = Callable[[Document], bytes]
+
+
+@contextmanager
+def answering(path: Path, answer: Answer) -> Iterator[None]:
+    """A server on a Unix domain socket, for one connection, that sends what `answer` makes of a command."""
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        reader = FrameReader()
+        with connection:
+            while count := connection.recv_into(reader.buffer()):
+                reader.received(count)
+                while (frame := reader.next_frame()) is not None:
+                    reply = answer(bson.decode(op_msg.parse(frame).body))
+                    if not reply:
+                        return
+                    connection.sendall(reply)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join(20)
+
+
+def reply(document: dict[str, Any]) -> bytes:
+    return op_msg.encode(1, bson.encode(document))
+
+
+def test_a_command_over_a_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "m.sock"
+    with answering(path, lambda command: reply({"ok": 1, "command": command})):
+        got = run_command((str(path), None), {"ping": 1}, "data", Access())
+    assert got == {"ok": 1, "command": {"ping": 1, "$db": "data"}}
+
+
+def test_an_error_reply_is_the_drivers_error(tmp_path: Path) -> None:
+    path = tmp_path / "m.sock"
+    answer = {"ok": 0, "code": 13, "errmsg": "not allowed", "errorLabels": ["RetryableError"]}
+    with (
+        answering(path, lambda command: reply(answer)),
+        pytest.raises(OperationFailure, match="not allowed") as caught,
+    ):
+        run_command((str(path), None), {"ping": 1}, "data", Access())
+    assert caught.value.code == 13
+    assert caught.value.error_labels == frozenset({"RetryableError"})
+
+
+def test_a_connection_that_is_closed_is_an_error_and_no_state(tmp_path: Path) -> None:
+    for name, call in (("a", run_command), ("b", None)):
+        path = tmp_path / name
+        with answering(path, lambda command: b""):
+            if call is None:
+                assert state((str(path), None), Access()) == {}
+            else:
+                with pytest.raises(ConnectionResetError, match="closed the connection"):
+                    call((str(path), None), {"ping": 1}, "data", Access())
+
+
+def test_what_is_not_the_wire_protocol_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "m.sock"
+    with answering(path, lambda command: b"HTTP/1.1 400 Bad Request\r\n\r\n"), pytest.raises(ProtocolError):
+        run_command((str(path), None), {"ping": 1}, "data", Access())
+
+
+@pytest.mark.parametrize("nonce_is_continued", [True, False])
+def test_a_server_that_does_not_know_the_password_is_not_believed(tmp_path: Path, nonce_is_continued: bool) -> None:
+    seen: list[str] = []
+
+    def answer(command: Document) -> bytes:
+        seen.append(next(iter(command)))
+        if "saslStart" in command:
+            nonce = command["payload"].decode().rpartition("r=")[2] if nonce_is_continued else "another"
+            challenge = f"r={nonce}more,s=c2FsdA==,i=4096".encode()
+            return reply({"ok": 1, "conversationId": 1, "payload": challenge, "done": False})
+        return reply({"ok": 1, "conversationId": 1, "payload": b"v=d3Jvbmc=", "done": True})
+
+    path = tmp_path / "m.sock"
+    with answering(path, answer), pytest.raises(ProtocolError, match="did not prove"):
+        run_command((str(path), None), {"ping": 1}, "data", Access(credential=Credential("u", "p")))
+    assert "ping" not in seen
+
+
+def test_waiting_in_vain_ends_with_what_was_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_commands, "MAX_LOOKS", 3)
+    monkeypatch.setattr(local_commands, "LOOK_SECONDS", 0)
+    looks = iter(range(10))
+    with pytest.raises(TimeoutError, match="waiting for godot"):
+        wait_until(lambda: next(looks) > 5, "godot")
+    assert next(looks) == 3

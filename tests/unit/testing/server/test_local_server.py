@@ -1,0 +1,176 @@
+"""Which server is used, and what is said when there is none; without real servers."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from motorlite.errors import InvalidOperation
+from motorlite.testing import LocalServer, ServerNotFound
+from motorlite.testing.server import local_commands, mongod_members
+from motorlite.testing.server.certificates import make_certificates
+from motorlite.testing.server.local_commands import Credential
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from motorlite._base.values import Address, Document
+    from motorlite.testing.server.local_commands import Access
+
+
+class Deployment:
+    """Answers commands in the place of a server."""
+
+    def __init__(self, set_name: str | None = None) -> None:
+        self.set_name = set_name
+        self.seen: list[tuple[Address, Access]] = []
+
+    def __call__(self, address: Address, document: Mapping[str, Any], database: str, access: Access) -> Document:
+        self.seen.append((address, access))
+        return {"ok": 1.0, "version": "7.0.1", **({"setName": self.set_name} if self.set_name else {})}
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    answering = Deployment()
+    monkeypatch.setattr(local_commands, "run_command", answering)
+    monkeypatch.setenv("MONGODB_URI", "mongodb://localhost:5/")
+    monkeypatch.delenv("MOTORLITE_ALLOW_REMOTE", raising=False)
+    # Starting a server of its own is seen by this error.
+    monkeypatch.setenv("MONGOD", "/nowhere/mongod")
+    return answering
+
+
+def test_a_plain_request_attaches(deployment: Deployment) -> None:
+    with LocalServer.start() as server:
+        assert server.uri == "mongodb://localhost:5/"
+        assert server.addresses == (("localhost", 5),)
+        assert (server.started, server.replica_set, server.version) == (False, None, "7.0.1")
+        assert repr(server) == "<LocalServer standalone localhost:5 version 7.0.1, attached>"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"own": True},
+        {"auth": True},
+        {"tls": True},
+        {"parameters": {"a": 1}},
+        {"topology": "replicaset"},
+        {"topology": "replicaset", "nodes": 3},
+    ],
+)
+def test_a_request_that_the_deployment_cannot_meet_starts_a_server(
+    deployment: Deployment, request_: dict[str, Any]
+) -> None:
+    with pytest.raises(ServerNotFound, match="MONGOD=/nowhere/mongod"):
+        LocalServer.start(**request_)
+
+
+def test_a_request_for_the_deployments_kind_attaches(deployment: Deployment) -> None:
+    assert not LocalServer.start("standalone").started
+    deployment.set_name = "rs"
+    server = LocalServer.start("replicaset")
+    assert (server.started, server.replica_set, server.topology) == (False, "rs", "replicaset")
+    with pytest.raises(ServerNotFound, match="MONGOD="):
+        LocalServer.start("standalone")
+
+
+def test_an_attached_deployment_is_not_stopped_killed_or_frozen(deployment: Deployment) -> None:
+    server = LocalServer.start()
+    for forbidden in (server.kill, server.restart, server.freeze, server.thaw):
+        with pytest.raises(InvalidOperation, match="own=True"):
+            forbidden()
+    server.stop()
+
+
+def test_an_address_that_is_not_this_machine_is_refused(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MONGODB_URI", "mongodb://user:secret@localhost,db.example.com:99/")
+    with pytest.raises(ServerNotFound, match="MOTORLITE_ALLOW_REMOTE=1") as caught:
+        LocalServer.start()
+    assert "db.example.com:99" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert not deployment.seen
+    monkeypatch.setenv("MOTORLITE_ALLOW_REMOTE", "1")
+    assert LocalServer.start().addresses == (("localhost", 27017), ("db.example.com", 99))
+
+
+def test_a_uri_without_addresses_is_refused(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MONGODB_URI", "mongodb+srv://cluster.example.com/")
+    with pytest.raises(ServerNotFound, match="must start with mongodb://"):
+        LocalServer.start()
+
+
+def test_credentials_and_tls_files_of_the_uri_are_used(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    files = make_certificates(tmp_path)
+    query = f"tls=true&tlsCAFile={files.ca_file}&tlsCertificateKeyFile={files.client_file}"
+    monkeypatch.setenv("MONGODB_URI", f"mongodb://u:p@localhost/?authSource=x&{query}")
+    server = LocalServer.start()
+    assert (server.username, server.password) == ("u", "p")
+    assert (server.ca_file, server.client_certificate_file) == (str(files.ca_file), str(files.client_file))
+    access = deployment.seen[0][1]
+    assert access.credential == Credential("u", "p", "x")
+    assert access.tls is not None
+    assert access.tls.check_hostname
+
+
+def test_verification_is_only_switched_off_when_the_uri_says_so(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MONGODB_URI", "mongodb://localhost/?tls=true&tlsInsecure=true")
+    LocalServer.start()
+    access = deployment.seen[0][1]
+    assert access.tls is not None
+    assert not access.tls.check_hostname
+
+
+def test_a_deployment_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MONGODB_URI", "mongodb://127.0.0.1:1/")
+    with pytest.raises(ServerNotFound, match=r"MONGODB_URI names 127\.0\.0\.1:1, which cannot be used"):
+        LocalServer.start()
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"nodes": 0}, {"nodes": 3}, {"topology": "standalone", "nodes": 2}, {"topology": "sharded"}]
+)
+def test_contradictions_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"nodes=|topology must"):
+        LocalServer.start(**arguments)
+
+
+def pretend_mongod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    program = tmp_path / "mongod"
+    program.write_text(f"#!{sys.executable} -IS\n{code}\n")
+    program.chmod(0o755)
+    monkeypatch.delenv("MONGODB_URI", raising=False)
+    monkeypatch.setenv("MONGOD", str(program))
+
+
+def test_a_server_that_ends_while_it_starts_is_an_error_with_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_mongod(tmp_path, monkeypatch, "raise SystemExit('unknown option')")
+    with pytest.raises(RuntimeError, match=r"ended while it was starting:\s*unknown option"):
+        LocalServer.start()
+
+
+def test_a_port_that_is_taken_meanwhile_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = tmp_path / "tried"
+    code = f"open({str(tried)!r}, 'a').write('x')\nraise SystemExit({mongod_members.PORT_TAKEN!r})"
+    pretend_mongod(tmp_path, monkeypatch, code)
+    with pytest.raises(RuntimeError, match=mongod_members.PORT_TAKEN):
+        LocalServer.start()
+    assert tried.read_text() == "x" * mongod_members.START_ATTEMPTS
+
+
+def test_tls_without_trustme_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trustme", None)
+    with pytest.raises(ServerNotFound, match=r"pip install 'motorlite\[testing\]'"):
+        make_certificates(tmp_path)

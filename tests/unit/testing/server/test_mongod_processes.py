@@ -1,0 +1,214 @@
+"""The supervisor, with harmless programs in the place of mongod."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from motorlite.testing.server import mongod_processes, supervisor
+from motorlite.testing.server.local_commands import wait_until
+from motorlite.testing.server.mongod_processes import Processes, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SLEEP = [sys.executable, "-I", "-S", "-c", "print('up', flush=True); import time; time.sleep(600)"]
+
+BUSY = [*SLEEP[:-1], "while True: pass"]
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    started = Processes()
+    yield started
+    started.close()
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and has not ended (a zombie, which somebody else must reap, has)."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_close_ends_everything_and_removes_the_folder(processes: Processes) -> None:
+    pids = [processes.start(key, SLEEP) for key in ("a", "b")]
+    (processes.folder / "data").mkdir()
+    assert all(map(is_running, pids))
+    processes.close()
+    assert not any(map(is_running, pids))
+    assert not processes.folder.exists()
+    processes.close()
+
+
+def test_a_process_can_be_killed_and_started_again(processes: Processes) -> None:
+    first = processes.start("a", SLEEP)
+    assert not processes.has_ended("a")
+    processes.kill("a")
+    assert processes.has_ended("a")
+    assert not is_running(first)
+    assert is_running(processes.start("a", SLEEP))
+
+
+def test_a_frozen_process_can_be_thawed_and_killed(processes: Processes) -> None:
+    pid = processes.start("a", SLEEP)
+    processes.freeze("a")
+    assert state_of(pid) == "T"
+    processes.thaw("a")
+    wait_until(lambda: state_of(pid) != "T", "the process to go on")
+    processes.freeze("a")
+    processes.kill("a")
+    assert not is_running(pid)
+
+
+def test_a_busy_process_has_stopped_when_it_is_frozen(processes: Processes) -> None:
+    """A test that freezes a server asks it something next, and must get no answer."""
+    pids = {key: processes.start(key, BUSY) for key in "abcd"}
+    for _ in range(5):
+        for key, pid in pids.items():
+            processes.freeze(key)
+            assert state_of(pid) == "T"
+        for key in pids:
+            processes.thaw(key)
+
+
+def test_what_a_process_printed_can_be_read(processes: Processes) -> None:
+    processes.start("a", SLEEP)
+    wait_until(lambda: processes.log_tail("a") == "up\n", "the output")
+
+
+def test_a_program_that_is_not_there_is_an_error_and_the_supervisor_goes_on(processes: Processes) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        processes.start("a", ["/nowhere/mongod"])
+    assert is_running(processes.start("a", SLEEP))
+
+
+def test_without_a_supervisor_every_order_fails(processes: Processes) -> None:
+    processes.start("a", SLEEP)
+    processes.close()
+    with pytest.raises((RuntimeError, ValueError)):
+        processes.kill("a")
+
+
+def test_a_killed_supervisor_takes_its_processes_along(processes: Processes) -> None:
+    pid = processes.start("a", SLEEP)
+    processes._supervisor.kill()
+    wait_until(lambda: not is_running(pid), "the kernel to end the process")
+    with pytest.raises((RuntimeError, BrokenPipeError)):
+        processes.kill("a")
+    for left in sorted(processes.folder.rglob("*")):
+        left.unlink()
+    processes.folder.rmdir()
+
+
+def test_a_terminated_supervisor_cleans_up(processes: Processes) -> None:
+    pid = processes.start("a", SLEEP)
+    processes._supervisor.terminate()
+    assert processes._supervisor.wait(20) == 0
+    assert not is_running(pid)
+    assert not processes.folder.exists()
+
+
+OWNER = """
+import os, sys
+from motorlite.testing.server.mongod_processes import Processes
+processes = Processes()
+pid = processes.start("a", {command!r})
+if {forks}:
+    child = os.fork()  # keeps the supervisor's pipe open after its owner's death
+    if child == 0:
+        os.close(1)
+        os.close(2)
+        import time
+        time.sleep(600)
+else:
+    child = 0
+print(pid, processes._supervisor.pid, child, processes.folder, flush=True)
+{end}
+"""
+
+
+@pytest.mark.parametrize("forks", [False, True], ids=["alone", "with a fork that lives on"])
+def test_nothing_is_left_behind_by_a_killed_owner(forks: bool) -> None:
+    code = OWNER.format(command=SLEEP, forks=forks, end="sys.stdin.read()")
+    owner = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=repository(),
+    )
+    with owner:
+        assert owner.stdout is not None
+        pid, supervisor_pid, child, folder = owner.stdout.readline().split()
+        assert is_running(int(pid))
+        owner.kill()
+    wait_until(lambda: not is_running(int(supervisor_pid)), "the supervisor to notice")
+    assert not is_running(int(pid))
+    assert not Path(folder).exists()
+    if forks:
+        os.kill(int(child), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "del processes"])
+def test_nothing_is_left_behind_by_an_owner_that_forgets_to_close(end: str) -> None:
+    code = OWNER.format(command=SLEEP, forks=False, end=end)
+    owner = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=repository(), check=False)
+    pid, supervisor_pid, _, folder = owner.stdout.split()
+    assert not is_running(int(pid))
+    assert not is_running(int(supervisor_pid))
+    assert not Path(folder).exists()
+
+
+def repository() -> Path:
+    return Path(__file__).resolve().parents[3]
+
+
+def test_only_the_owner_ends_what_it_started(processes: Processes) -> None:
+    pid = processes.start("a", SLEEP)
+    mongod_processes._close(processes._supervisor, owner=os.getpid() + 1)
+    assert is_running(pid)
+
+
+def test_free_ports_differ_and_can_be_bound() -> None:
+    ports = {free_port() for _ in range(20)}
+    assert len(ports) == 20
+    for port in ports:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+
+
+def test_a_taken_port_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", free_port()))
+        listener.listen()
+        taken: int = listener.getsockname()[1]
+        monkeypatch.setattr(mongod_processes, "PORTS", range(taken, taken + 1))
+        with pytest.raises(OSError, match="no free port"):
+            free_port()
+
+
+def test_the_supervisor_is_quick_to_start() -> None:
+    """It imports the standard library only, whatever the package around it costs."""
+    names = "import sys; sys.argv = ['x', '0']; import runpy; runpy.run_path({!r}); print(sorted(sys.modules))"
+    found = subprocess.run(
+        [sys.executable, "-I", "-c", names.format(supervisor.__file__)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "subprocess" in found.stdout
+    assert not {"motorlite", "bson", "anyio", "asyncio"} & set(eval(found.stdout))
