@@ -94,16 +94,24 @@ def valid() -> dict[str, Any]:
     find = {"name": "find", "object": "collection", "arguments": {"filter": {}}}
     event = {"operationRetryEvent": {"willRetry": True, "tokens": {"$$exists": False}}}
     client = {"id": "client", "observeEvents": ["operationRetryEvent"], "overloadRetry": {"jitter": 0}}
+    later = {
+        "client": "client",
+        "event": {"commandFailedEvent": {}},
+        "failPoint": {"configureFailPoint": "failCommand", "mode": "off"},
+    }
     deadline = {"deadlineMS": 100, "operations": [find], "expectExceeded": False}
     return {
         "description": "own",
         "schemaVersion": "1.10",
-        "extensions": ["retryEvents", "overloadRetry", "deadlines"],
+        "extensions": ["retryEvents", "overloadRetry", "deadlines", "eventFailPoints"],
         "createEntities": [{"client": client}],
         "tests": [
             {
                 "description": "one",
-                "operations": [{"name": "withDeadline", "object": "testRunner", "arguments": deadline}],
+                "operations": [
+                    {"name": "withDeadline", "object": "testRunner", "arguments": deadline},
+                    {"name": "failPointOnEvent", "object": "testRunner", "arguments": later},
+                ],
                 "expectEvents": [{"client": "client", "eventType": "retry", "events": [event]}],
             }
         ],
@@ -116,6 +124,10 @@ def client_of(content: dict[str, Any]) -> Any:
 
 def deadline_of(content: dict[str, Any]) -> Any:
     return content["tests"][0]["operations"][0]
+
+
+def later_of(content: dict[str, Any]) -> Any:
+    return content["tests"][0]["operations"][1]
 
 
 def event_of(content: dict[str, Any]) -> Any:
@@ -142,6 +154,10 @@ WRONG: dict[str, Change] = {
     "no deadline": lambda content: deadline_of(content)["arguments"].pop("deadlineMS"),
     "a deadline in the past": lambda content: deadline_of(content)["arguments"].update(deadlineMS=0),
     "no operations": lambda content: deadline_of(content)["arguments"].update(operations=[]),
+    "an unknown argument of a later fail point": lambda content: later_of(content)["arguments"].update(count=1),
+    "a later fail point without an event": lambda content: later_of(content)["arguments"].pop("event"),
+    "two events": lambda content: later_of(content)["arguments"]["event"].update(commandStartedEvent={}),
+    "a later fail point without a mode": lambda content: later_of(content)["arguments"]["failPoint"].pop("mode"),
     "an operation without an object": lambda content: deadline_of(content)["arguments"]["operations"][0].pop("object"),
 }
 # Refused by the public schema, with or without the extensions.
@@ -308,6 +324,7 @@ OVERLOADED = {
 PING = {"name": "runCommand", "object": "database", "arguments": {"commandName": "ping", "command": {"ping": 1}}}
 # Much longer than any deadline below.
 WAIT = {"name": "wait", "object": "testRunner", "arguments": {"ms": 20_000}}
+ONCE = {**OVERLOADED, "mode": {"times": 1}}
 FAIL_POINT = {
     "name": "failPoint",
     "object": "testRunner",
@@ -377,3 +394,29 @@ def test_deadlines(operations: list[dict[str, Any]], status: int, backend: str, 
 def test_the_numbers_reach_the_client(events: list[dict[str, Any]], status: int, backend: str, tmp_path: Path) -> None:
     operations = [FAIL_POINT, {**PING, "expectError": {"errorCode": 462}}]
     assert run(tmp_path, operations, [{"operationRetryEvent": fields} for fields in events], backend) == status
+
+
+def later(event: dict[str, Any], **fail_point: Any) -> dict[str, Any]:
+    arguments = {"client": "client", "event": {"operationRetryEvent": event}, "failPoint": {**OVERLOADED, **fail_point}}
+    return {"name": "failPointOnEvent", "object": "testRunner", "arguments": arguments}
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize(
+    ("operation", "status"),
+    [
+        (later({"attempt": 1}, data={"failCommands": ["ping"], "errorCode": 8}), 0),
+        (later({"attempt": 2}, data={"failCommands": ["ping"], "errorCode": 8}), 1),
+        (later({"attempt": 1}, mode="sometimes"), 1),
+    ],
+    ids=["set before the retry", "the event is not published", "the server refuses"],
+)
+def test_fail_points_on_events(operation: dict[str, Any], status: int, backend: str, tmp_path: Path) -> None:
+    operations = [{**FAIL_POINT, "arguments": {"client": "client", "failPoint": ONCE}}, operation]
+    expected = [{"willRetry": True, "reason": "overload"}, {"willRetry": False, "reason": "none"}]
+    if status:
+        # Without the second fail point the operation succeeds.
+        operations, expected = [*operations, PING], expected[:1]
+    else:
+        operations.append({**PING, "expectError": {"errorCode": 8}})
+    assert run(tmp_path, operations, [{"operationRetryEvent": fields} for fields in expected], backend) == status

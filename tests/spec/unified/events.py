@@ -84,6 +84,8 @@ class EventRecord:
         self.connections_checked_out: int = 0
         # Events before this is set are not for the test (`awaitMinPoolSizeMS`), nor those after it is over.
         self.is_recording: bool = True
+        # Called with each recorded event, before the driver goes on.
+        self.reactions: list[Callable[[Any], None]] = []
         self._observed = tuple(kinds[name] for kinds in KINDS.values() for name in observed if name in kinds)
         self._ignored = {"configureFailPoint", *ignored_commands}
         self._with_sensitive = with_sensitive
@@ -103,6 +105,8 @@ class EventRecord:
     def _record(self, event: Any) -> None:
         if self.is_recording and isinstance(event, self._observed):
             self.events.append(event)
+            for react in self.reactions:
+                react(event)
 
     def _pool_event(self, event: Any) -> None:
         if isinstance(event, monitoring.ConnectionCheckedOutEvent):

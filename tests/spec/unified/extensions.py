@@ -94,6 +94,8 @@ def _uses(data: Any) -> Iterator[tuple[str, Any, str | None]]:
         return
     if data.get("name") == "withDeadline" and data.get("object") == "testRunner":
         yield "deadlines", data.get("arguments"), "withDeadlineArguments"
+    if data.get("name") == "failPointOnEvent" and data.get("object") == "testRunner":
+        yield "eventFailPoints", data.get("arguments"), "failPointOnEventArguments"
     if data.get("eventType") == "retry":
         for event in _list(data.get("events")):
             yield "retryEvents", event, "expectedRetryEvent"

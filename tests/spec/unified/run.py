@@ -87,6 +87,8 @@ class Run:
         self.matcher = Matcher(self.entities)
         # The names of the fail points that were set.
         self.fail_points: list[str] = []
+        # Those that wait for an event.
+        self.pending_fail_points: list[special.PendingFailPoint] = []
         self._tasks = tasks
 
     async def run(self) -> None:
@@ -101,6 +103,8 @@ class Run:
             for thread in self.entities.all(Thread):
                 if thread.failure is not None:
                     raise thread.failure
+            for pending in self.pending_fail_points:
+                pending.check()
             self._stop_recording()
             self._disable_fail_points()
             self._check_observations()

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anyio import move_on_after, sleep
 
+from motorlite.errors import PyMongoError
 from tests.spec.unified.events import matches
 from tests.spec.unified.outcomes import BadTest, Failed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from tests.spec.unified.environment import Environment
     from tests.spec.unified.run import Run
 
 # Seconds that the format gives to whatever is waited for.
@@ -21,10 +23,57 @@ _PATIENCE: Final = 10.0
 _LOOP_ROUNDS: Final = 20
 
 
+class PendingFailPoint:
+    """Sets a fail point when an event is published, from inside the listener: the driver waits meanwhile."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        fail_point: Mapping[str, Any],
+        is_awaited: Callable[[Any], bool],
+        event: Mapping[str, Any],
+    ) -> None:
+        self._environment = environment
+        self._fail_point = fail_point
+        self._is_awaited = is_awaited
+        self._event = event
+        self._has_reacted = False
+        self._failure: Exception | None = None
+
+    def react(self, event: Any) -> None:
+        """Set the fail point if this is the event; the driver would log and drop what a listener raises."""
+        if self._has_reacted or not self._is_awaited(event):
+            return
+        self._has_reacted = True
+        try:
+            self._environment.command(self._fail_point)
+        except (PyMongoError, OSError) as error:
+            self._failure = error
+
+    def check(self) -> None:
+        """Check that the fail point was set.
+
+        Raises:
+            Failed: it was not.
+        """
+        if self._failure is not None:
+            raise Failed(f"the fail point could not be set: {self._failure}") from self._failure
+        if not self._has_reacted:
+            raise Failed(f"waited in vain for the event {self._event!r} to set a fail point")
+
+
 async def _fail_point(run: Run, client: str, failPoint: Mapping[str, Any]) -> None:
     # Before it is set: nobody knows whether a command that failed was executed.
     run.fail_points.append(failPoint["configureFailPoint"])
     await run.entities.client(client).client.admin.command(dict(failPoint))
+
+
+async def _fail_point_on_event(run: Run, client: str, event: Mapping[str, Any], failPoint: Mapping[str, Any]) -> None:
+    """An extension (spec-tests/EXTENSIONS.md): sets a fail point between a failed attempt and its retry."""
+    pending = PendingFailPoint(run.environment, failPoint, lambda found: matches(event, found, run.matcher), event)
+    run.fail_points.append(failPoint["configureFailPoint"])
+    run.pending_fail_points.append(pending)
+    run.entities.client(client).events.reactions.append(pending.react)
 
 
 async def _wait(run: Run, ms: int) -> None:
@@ -212,6 +261,7 @@ _OPERATIONS: Final[Mapping[str, Callable[..., Awaitable[None]]]] = {
     "assertTopologyType": _assert_topology_type,
     "createEntities": _create_entities,
     "failPoint": _fail_point,
+    "failPointOnEvent": _fail_point_on_event,
     "loop": _loop,
     "recordTopologyDescription": _record_topology,
     "runOnThread": _run_on_thread,
