@@ -120,9 +120,12 @@ class Suites:
     def suite_of(self, file: Path) -> Suite:
         """The suite that a file belongs to, or one of its own for its folder."""
         path = relative(file)
-        found = [suite for suite in self.suites if path is not None and path.is_relative_to(suite.path)]
-        if found:
-            return max(found, key=lambda suite: len(suite.path))
+        if path is not None:
+            # Compared as text: pathlib takes a second for all files.
+            name = f"{path.as_posix()}/"
+            found = [suite for suite in self.suites if name.startswith(f"{suite.path}/")]
+            if found:
+                return max(found, key=lambda suite: len(suite.path))
         return Suite(file.parent.name, str(file.parent), format=None)
 
     def excluded_by(self, file: Path) -> Excluded | None:
@@ -146,9 +149,16 @@ def _is(file: str, listed: str) -> bool:
 
 def relative(file: Path) -> Path | None:
     """The path of a test file below the public suites or below spec-tests, or None for other files."""
-    bases = [base for base in (specifications.root(), FOLDER) if base is not None]
     path = file.resolve()
-    return next((path.relative_to(base.resolve()) for base in bases if path.is_relative_to(base.resolve())), None)
+    for base in (specifications.root(), FOLDER):
+        if base is not None and path.is_relative_to(resolved := _resolved(base)):
+            return path.relative_to(resolved)
+    return None
+
+
+@cache
+def _resolved(base: Path) -> Path:
+    return base.resolve()
 
 
 @cache

@@ -44,7 +44,7 @@ class Case:
         return suites.load().deviation_of(self.file.name, self.description)
 
     def prepared(self, slower: int = 1) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Copies of the file and of the test, as they are run.
+        """Copies of the file without its tests, and of the test, as they are run.
 
         Args:
             slower: How many times as long all times in them are.
@@ -54,7 +54,8 @@ class Case:
         """
         deviation = self.deviation
         test = self.test if deviation is None else changes.replaced(self.test, deviation.replace)
-        return changes.slowed(self.content, slower), changes.slowed(test, slower)
+        shared = {name: value for name, value in self.content.items() if name != "tests"}
+        return changes.slowed(shared, slower), changes.slowed(test, slower)
 
     @property
     def client_options(self) -> Mapping[str, Any]:
