@@ -13,7 +13,7 @@ from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
 from motorlite._client.background import Background
 from motorlite._client.lost_cursors import LostCursors
-from motorlite._client.settings import initial_description, overload_policy, pool_options
+from motorlite._client.settings import initial_description, pool_options
 from motorlite._client.statistics import server_stats
 from motorlite._client.world import REAL, World
 from motorlite._connection.auth.mechanisms import check_mechanism
@@ -87,7 +87,7 @@ class Core:
         self._runtime: Runtime | None = None
         # Includes the options of the TXT record after the first operation.
         self.options = options
-        self.policy: OverloadRetry = overload_policy(options)
+        self.policy: OverloadRetry = options.overload_policy
         # None: retries have no budget.
         self._bucket = TokenBucket(self.policy.token_capacity) if self.policy.is_budgeted else None
         if options.credentials is not None:
