@@ -33,7 +33,8 @@ from motorlite._net.tls import make_context
 from motorlite._observe.log_documents import LENGTH_VARIABLES, max_document_length
 from motorlite._observe.publishing import Publishers, make_publishers
 from motorlite._operations.sessions.end_sessions import EndSessions, session_batches
-from motorlite._options.options import DEFAULT_CONNECT_TIMEOUT, shown_secret
+from motorlite._options.options import shown_secret
+from motorlite._options.table import default_setting
 from motorlite._overload.token_bucket import TokenBucket
 from motorlite._pool.pool import Pool
 from motorlite._sessions.session import SessionPool
@@ -186,7 +187,8 @@ class Core:
         """Create the placeholder for the topology, used until the SRV lookup finishes."""
         options, below, host = self.options, self._world.below, background.host
         resolver = self._world.resolver(runtime)
-        timeout = options.connect_timeout or DEFAULT_CONNECT_TIMEOUT
+        # No limit is for connections; a lookup always has one.
+        timeout: float = options.connect_timeout or default_setting("connectTimeoutMS")
         reference = ref(self)
 
         def found(complete: ClientOptions, time_to_live: float) -> Topology:

@@ -10,15 +10,9 @@ from urllib.parse import unquote
 
 from motorlite._base.hosts import DEFAULT_PORT, ipv6_host, is_ip_address, is_name, parse_port
 from motorlite._base.values import is_encodable
+from motorlite._options.option import WrongOptionType, WrongOptionValue
 from motorlite._options.rules import check_combination, check_tls_names
-from motorlite._options.table import (
-    ALIASES,
-    BY_NAME,
-    DEPRECATED,
-    WrongOptionType,
-    WrongOptionValue,
-    did_you_mean,
-)
+from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, did_you_mean
 from motorlite._options.values import COMPRESSORS
 from motorlite.errors import ConfigurationError, InvalidURI
 

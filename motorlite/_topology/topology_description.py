@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from motorlite import topology_description
 from motorlite._base.values import format_address
 from motorlite._connection.handshake import incompatibility
+from motorlite._options.table import default_setting
 from motorlite._topology.eligibility import Preference, servers_for_read, servers_for_write
 from motorlite._topology.server_description import (
     MAX_MEMBERS,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite.errors import PyMongoError
 
-HEARTBEAT_FREQUENCY: Final = 10.0
+_HEARTBEAT_FREQUENCY: Final[float] = default_setting("heartbeatFrequencyMS")
 
 
 class TopologyDescription(topology_description.TopologyDescription):
@@ -112,19 +113,16 @@ class TopologyDescription(topology_description.TopologyDescription):
         """The servers that are available."""
         return [server for server in self._servers.values() if server.is_server_type_known]
 
-    def has_readable_server(
-        self, read_preference: Preference | None = None, heartbeat_frequency: float = HEARTBEAT_FREQUENCY
-    ) -> bool:
+    def has_readable_server(self, read_preference: Preference | None = None) -> bool:
         """Whether a server is currently suitable for a read with `read_preference` (default: primary).
 
         Args:
             read_preference: Mode, tags and staleness.
-            heartbeat_frequency: Seconds between checks, part of the staleness estimate.
         """
         everyone = list(self._servers.values())
         if read_preference is None:
             return bool(servers_for_write(self.topology_type, everyone))
-        return bool(servers_for_read(self.topology_type, everyone, everyone, read_preference, heartbeat_frequency))
+        return bool(servers_for_read(self.topology_type, everyone, everyone, read_preference, _HEARTBEAT_FREQUENCY))
 
     def is_stale(self, news: ServerDescription) -> bool:
         """Whether `news` is outdated: its server was removed, or its topologyVersion is lower."""
