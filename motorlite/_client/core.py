@@ -334,11 +334,6 @@ class Core:
     # --- use ---
 
     @property
-    def is_bound(self) -> bool:
-        """Whether the client has executed an operation."""
-        return self._runtime is not None
-
-    @property
     def topology_description(self) -> TopologyDescription:
         """The current description of the deployment."""
         return self.topology.description if self._runtime is not None else initial_description(self.options)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from bson.objectid import ObjectId
 
     from motorlite._base.values import Address
-    from motorlite.errors import PyMongoError
 
 _HEARTBEAT_FREQUENCY: Final[float] = default_setting("heartbeatFrequencyMS")
 
@@ -164,15 +163,6 @@ class TopologyDescription(topology_description.TopologyDescription):
         )
         update(draft, news)
         return draft
-
-    def reset_server(
-        self,
-        address: Address,
-        error: PyMongoError | None = None,
-        topology_version: Mapping[str, object] | None = None,
-    ) -> TopologyDescription:
-        """Return the deployment with the server at `address` reset to Unknown."""
-        return self.apply(ServerDescription.unknown(address, error=error, topology_version=topology_version))
 
     def with_hosts(self, addresses: Iterable[Address]) -> TopologyDescription:
         """Return the deployment with exactly these servers after its SRV records changed (sharded or unknown)."""
