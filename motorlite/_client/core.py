@@ -187,7 +187,7 @@ class Core:
         """Create the placeholder for the topology, used until the SRV lookup finishes."""
         options, below, host = self.options, self._world.below, background.host
         resolver = self._world.resolver(runtime)
-        # No limit is for connections; a lookup always has one.
+        # connectTimeoutMS=0 lifts the limit of connections only.
         timeout: float = options.connect_timeout or default_setting("connectTimeoutMS")
         reference = ref(self)
 
