@@ -154,9 +154,6 @@ class PyMongoError(Exception):
     def _add_error_label(self, label: str) -> None:
         self._labels.add(label)
 
-    def _remove_error_label(self, label: str) -> None:
-        self._labels.discard(label)
-
     @property
     def timeout(self) -> bool:
         """Whether the time limit passed, also in a later retry (client-side operations timeout, "Errors")."""

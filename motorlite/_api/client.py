@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
 from motorlite._api.arguments.names import database_name
-from motorlite._api.commands import UserCommand
 from motorlite._api.database import name_of
 from motorlite._api.lists import list_databases, names
 from motorlite._api.session import AsyncClientSession, SessionOptions
@@ -14,6 +13,7 @@ from motorlite._api.settings import Configured, Settings
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted, seconds
 from motorlite._client.core import GRACE
+from motorlite._operations.build_info import BuildInfo
 from motorlite._operations.schema.drop_database import DropDatabase
 from motorlite.driver_info import as_driver_info
 from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
@@ -160,7 +160,7 @@ class ClientBase(Configured[DocumentT]):
         Retries: overload errors only (up to 5, with backoff).
         """
         call = self._begin(session, timeoutMS)
-        return dict(await UserCommand("admin", {"buildInfo": 1}).execute(self._core, call))
+        return await self._core.executor.execute(BuildInfo(), call)
 
     def list_databases(
         self,

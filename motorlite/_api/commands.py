@@ -11,7 +11,7 @@ from motorlite._api.constants import CursorType
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.limits import CursorLimits
 from motorlite._api.cursors.server_cursor import GetMoreOptions
-from motorlite._base.arguments import converted, instance, mapping, server_milliseconds
+from motorlite._base.arguments import converted, instance, server_milliseconds
 from motorlite._operations.reads.aggregate import waits_for_data
 from motorlite._operations.run_command import RunCommand, RunCursorCommand
 from motorlite.errors import AutoReconnect, OperationFailure
@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from motorlite._client.core import Core
     from motorlite._execution.call import Call
     from motorlite.read_preferences import ServerMode
-
-
-def command_document(command: Any, value: Any, comment: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a command as a new document: its name and value, or the whole command, then `comment` and `options`."""
-    document = {command: value} if isinstance(command, str) else dict(converted("command", command, mapping))
-    if comment is not None:
-        document["comment"] = comment
-    document.update(options)
-    return document
 
 
 class UserCommand:

@@ -9,13 +9,14 @@ from bson.dbref import DBRef
 from motorlite._api.arguments import method_options
 from motorlite._api.arguments.find_options import find_arguments
 from motorlite._api.arguments.names import collection_name
-from motorlite._api.commands import UserCommand, command_document, cursor_of_command
+from motorlite._api.commands import UserCommand, cursor_of_command
 from motorlite._api.cursors.aggregation import aggregation
 from motorlite._api.lists import list_collections, names
 from motorlite._api.settings import Configured
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import boolean, checked, converted, count, instance, mapping, wrong
 from motorlite._operations.reads.find import FindOne
+from motorlite._operations.run_command import command_document
 from motorlite._operations.schema.create import Create
 from motorlite._operations.schema.find_collection import FindCollection
 from motorlite._operations.schema.validate import Validate
@@ -338,13 +339,11 @@ class DatabaseBase(Configured[DocumentT]):
         Retries: overload errors only (up to 5, with backoff).
         """
         name = name_of(name_or_collection)
-        command = {"validate": name, "scandata": scandata, "full": full}
         if background is not None:
-            command["background"] = converted("background", background, boolean)
-        if comment is not None:
-            command["comment"] = comment
+            converted("background", background, boolean)
+        operation = Validate(self._name, name, scandata=scandata, full=full, background=background, comment=comment)
         call = self._begin(session, timeoutMS)
-        report, invalid = await self._core.executor.execute(Validate(self._name, command), call)
+        report, invalid = await self._core.executor.execute(operation, call)
         if invalid is not None:
             raise CollectionInvalid(f"the collection {name!r} is not valid: {invalid!r}")
         return report

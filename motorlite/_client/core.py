@@ -13,7 +13,7 @@ from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
 from motorlite._client.background import Background
 from motorlite._client.lost_cursors import LostCursors
-from motorlite._client.settings import initial_description, overload_policy, pool_options
+from motorlite._client.settings import initial_description, pool_options
 from motorlite._client.statistics import server_stats
 from motorlite._client.world import REAL, World
 from motorlite._connection.auth.mechanisms import check_mechanism
@@ -33,7 +33,8 @@ from motorlite._net.tls import make_context
 from motorlite._observe.log_documents import LENGTH_VARIABLES, max_document_length
 from motorlite._observe.publishing import Publishers, make_publishers
 from motorlite._operations.sessions.end_sessions import EndSessions, session_batches
-from motorlite._options.options import DEFAULT_CONNECT_TIMEOUT, shown_secret
+from motorlite._options.options import shown_secret
+from motorlite._options.table import default_setting
 from motorlite._overload.token_bucket import TokenBucket
 from motorlite._pool.pool import Pool
 from motorlite._sessions.session import SessionPool
@@ -87,7 +88,7 @@ class Core:
         self._runtime: Runtime | None = None
         # Includes the options of the TXT record after the first operation.
         self.options = options
-        self.policy: OverloadRetry = overload_policy(options)
+        self.policy: OverloadRetry = options.overload_policy
         # None: retries have no budget.
         self._bucket = TokenBucket(self.policy.token_capacity) if self.policy.is_budgeted else None
         if options.credentials is not None:
@@ -186,7 +187,8 @@ class Core:
         """Create the placeholder for the topology, used until the SRV lookup finishes."""
         options, below, host = self.options, self._world.below, background.host
         resolver = self._world.resolver(runtime)
-        timeout = options.connect_timeout or DEFAULT_CONNECT_TIMEOUT
+        # connectTimeoutMS=0 lifts the limit of connections only.
+        timeout: float = options.connect_timeout or default_setting("connectTimeoutMS")
         reference = ref(self)
 
         def found(complete: ClientOptions, time_to_live: float) -> Topology:
@@ -330,11 +332,6 @@ class Core:
         )
 
     # --- use ---
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether the client has executed an operation."""
-        return self._runtime is not None
 
     @property
     def topology_description(self) -> TopologyDescription:

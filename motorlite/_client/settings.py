@@ -6,21 +6,9 @@ from typing import TYPE_CHECKING
 
 from motorlite._pool.state import PoolOptions
 from motorlite._topology.topology_description import TopologyDescription
-from motorlite.retry import OverloadRetry
 
 if TYPE_CHECKING:
     from motorlite._options.options import ClientOptions
-
-
-def overload_policy(options: ClientOptions) -> OverloadRetry:
-    """Return the preset, overridden by the options that were set individually."""
-    preset: OverloadRetry | None = options.overload_policy
-    explicit = options.explicit
-    return (OverloadRetry() if preset is None else preset).with_options(
-        options.max_adaptive_retries if "maxAdaptiveRetries" in explicit else None,
-        options.adaptive_retries if "adaptiveRetries" in explicit else None,
-        options.enable_overload_retargeting if "enableOverloadRetargeting" in explicit else None,
-    )
 
 
 def initial_description(options: ClientOptions) -> TopologyDescription:

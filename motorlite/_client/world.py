@@ -10,6 +10,7 @@ from motorlite._net import current
 from motorlite._net.dns import DNSResolver
 from motorlite._net.host import randomness
 from motorlite._net.host.files import utc_date
+from motorlite._topology.monitor import MIN_HEARTBEAT_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,7 @@ class World:
     # For authentication: plain connections to cloud metadata services, and the UTC time.
     http: Callable[[Runtime], Connector] = _plain_connector
     date: Callable[[], str] = utc_date
-    min_heartbeat_interval: float = 0.5
+    min_heartbeat_interval: float = MIN_HEARTBEAT_INTERVAL
 
 
 REAL = World()

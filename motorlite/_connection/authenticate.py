@@ -22,10 +22,8 @@ from motorlite._connection.auth.thread_work import ThreadWork
 from motorlite._connection.auth.token_source import Limits, TokenSource
 from motorlite._connection.handshake import server_api_fields
 from motorlite._net.host import aws_sdk
-from motorlite._net.host.files import utc_date
 from motorlite._net.host.platform_facts import read_environment
 from motorlite._net.runtime import WaitTimeout
-from motorlite._options.options import DEFAULT_SCRAM_MAX_ITERATIONS
 from motorlite.errors import ExecutionTimeout, PyMongoError
 
 if TYPE_CHECKING:
@@ -54,10 +52,10 @@ class Authenticator:
         runtime: Runtime,
         host: Host,
         http: Connector,
-        server_api: ServerApi | None = None,
-        connect_timeout: float = 0.0,
-        max_iterations: int = DEFAULT_SCRAM_MAX_ITERATIONS,
-        date: Callable[[], str] = utc_date,
+        server_api: ServerApi | None,
+        connect_timeout: float,
+        max_iterations: int,
+        date: Callable[[], str],
     ) -> None:
         self._credentials = credentials
         self._mechanism = credentials.mechanism or "SCRAM"

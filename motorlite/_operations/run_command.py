@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._base.arguments import converted, mapping
 from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation, R_co, TimeLimit
 from motorlite._operations.common import FIRST_BATCH
 from motorlite.errors import InvalidOperation
@@ -25,6 +26,19 @@ _AWAIT_TIMES: Final = {
     "isMaster": "maxAwaitTimeMS",
     "ismaster": "maxAwaitTimeMS",
 }
+
+
+def command_document(command: Any, value: Any, comment: Any, fields: Mapping[str, Any]) -> Document:
+    """Return a command as a new document: its name and value, or the whole command, then `comment` and `fields`.
+
+    Raises:
+        TypeError: `command` is neither a name nor a mapping.
+    """
+    document = {command: value} if isinstance(command, str) else dict(converted("command", command, mapping))
+    if comment is not None:
+        document["comment"] = comment
+    document.update(fields)
+    return document
 
 
 class UserCommand(Operation[R_co]):

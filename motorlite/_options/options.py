@@ -6,19 +6,19 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from bson.codec_options import CodecOptions
 
 from motorlite._base.hosts import DEFAULT_PORT
 from motorlite._options.credentials import Credentials, build_credentials
-from motorlite._options.rules import DEFAULT_MAX_POOL_SIZE, check_combination
-from motorlite._options.table import ALIASES, BY_NAME, WrongOptionType, WrongOptionValue, did_you_mean
+from motorlite._options.option import WrongOptionType, WrongOptionValue
+from motorlite._options.rules import check_combination
+from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, did_you_mean, value_of
 from motorlite._options.uri import parse_hosts, parse_txt_record, read_uri
 from motorlite.errors import ConfigurationError
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ServerMode, make_read_preference, read_pref_mode_from_name
-from motorlite.retry import OverloadRetry
 from motorlite.write_concern import WriteConcern
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._options.uri import Note
     from motorlite.driver_info import DriverInfo
+    from motorlite.retry import OverloadRetry
     from motorlite.server_api import ServerApi
 
 __all__ = [
@@ -39,15 +40,6 @@ __all__ = [
     "with_srv_records",
 ]
 
-DEFAULT_MAX_CONNECTING: Final = 2
-DEFAULT_CONNECT_TIMEOUT: Final = 20.0
-DEFAULT_SERVER_SELECTION_TIMEOUT: Final = 30.0
-DEFAULT_HEARTBEAT_FREQUENCY: Final = 10.0
-DEFAULT_LOCAL_THRESHOLD: Final = 0.015
-DEFAULT_PROXY_PORT: Final = 1080
-# Servers require 10,000 or 15,000 by default; a million iterations keep a thread busy for about a second.
-DEFAULT_SCRAM_MAX_ITERATIONS: Final = 1_000_000
-
 # Secrets sent unencrypted, by authentication mechanism.
 _SENT_AS_IT_IS = {"PLAIN": "the password of PLAIN authentication", "MONGODB-OIDC": "the token of MONGODB-OIDC"}
 # Setting one of the files turns TLS on; so does setting one of the switches to False (as in PyMongo).
@@ -57,6 +49,15 @@ _TLS_SWITCHES = (
     "tlsAllowInvalidHostnames",
     "tlsDisableOCSPEndpointCheck",
     "tlsDisableCertificateRevocationCheck",
+)
+# Under the same names as in CodecOptions.
+_IN_CODEC_OPTIONS = (
+    "document_class",
+    "tz_aware",
+    "unicode_decode_error_handler",
+    "tzinfo",
+    "type_registry",
+    "datetime_conversion",
 )
 
 
@@ -117,7 +118,7 @@ class ProxyOptions:
     __module__ = "motorlite.client_options"
 
     host: str
-    port: int = DEFAULT_PROXY_PORT
+    port: int = value_of("proxyPort", {})
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
 
@@ -307,70 +308,35 @@ def _without_overridden(options: Mapping[str, Any], given: Mapping[str, Any]) ->
 
 
 def _build(settings: _Settings) -> ClientOptions:
-    """Apply the defaults."""
+    """Apply the defaults. Fields of one option come from its row, the others are made here."""
     options = settings.options
     is_srv = settings.srv_host is not None
     check_combination(options, host_count=len(settings.seeds), is_srv=is_srv)
     get = options.get
-    policy = (get("overload_policy") or OverloadRetry()).with_options(
+    # The preset or the default policy, changed by the options that are set.
+    policy: OverloadRetry = value_of("overload_policy", options).with_options(
         get("maxAdaptiveRetries"), get("adaptiveRetries"), get("enableOverloadRetargeting")
     )
     return ClientOptions(
+        **{option.field: option.setting(options) for option in OPTIONS if option.field},
         seeds=settings.seeds,
         srv=_srv(settings),
         database=settings.database,
-        direct_connection=get("directConnection"),
-        load_balanced=get("loadBalanced", False),
-        replica_set=get("replicaSet"),
-        app_name=get("appname"),
-        driver_info=get("driver"),
-        max_pool_size=get("maxPoolSize", DEFAULT_MAX_POOL_SIZE) or 0,
-        min_pool_size=get("minPoolSize", 0),
-        max_idle_time=_limit(options, "maxIdleTimeMS"),
-        max_connecting=get("maxConnecting", DEFAULT_MAX_CONNECTING),
-        wait_queue_timeout=_limit(options, "waitQueueTimeoutMS"),
-        connect_timeout=_limit(options, "connectTimeoutMS", DEFAULT_CONNECT_TIMEOUT),
-        socket_timeout=_limit(options, "socketTimeoutMS"),
-        server_selection_timeout=_seconds(options, "serverSelectionTimeoutMS", DEFAULT_SERVER_SELECTION_TIMEOUT),
-        heartbeat_frequency=_seconds(options, "heartbeatFrequencyMS", DEFAULT_HEARTBEAT_FREQUENCY),
-        local_threshold=_seconds(options, "localThresholdMS", DEFAULT_LOCAL_THRESHOLD),
-        timeout=None if get("timeoutMS") is None else options["timeoutMS"] / 1000,
-        server_monitoring_mode=get("serverMonitoringMode", "auto"),
-        retry_reads=get("retryReads", True),
-        retry_writes=get("retryWrites", True),
         max_adaptive_retries=policy.max_retries,
         adaptive_retries=policy.is_budgeted,
         enable_overload_retargeting=policy.retargets,
         tls=_tls(options, is_srv=is_srv),
         credentials=build_credentials(get("username"), get("password"), settings.database, options),
-        scram_max_iterations=get("scramMaxIterations", DEFAULT_SCRAM_MAX_ITERATIONS),
-        compressors=tuple(get("compressors", ())),
-        zlib_compression_level=get("zlibCompressionLevel", -1),
+        compressors=tuple(value_of("compressors", options)),
         read_concern=ReadConcern(get("readConcernLevel")),
         write_concern=WriteConcern(get("w"), get("wTimeoutMS"), get("journal"), get("fsync")),
         read_preference=_read_preference(options),
         codec_options=_codec_options(options),
-        server_api=get("server_api"),
-        event_listeners=get("event_listeners") or (),
-        server_selector=get("server_selector"),
         proxy=_proxy(options),
-        connect=get("connect"),
         overload_policy=policy,
         explicit=frozenset(options),
         refusals=tuple(settings.refusals.values()),
     )
-
-
-def _seconds(options: Mapping[str, Any], name: str, default: float) -> float:
-    return float(options[name] / 1000) if name in options else default
-
-
-def _limit(options: Mapping[str, Any], name: str, default: float | None = None) -> float | None:
-    """Return an option in seconds; None and 0 mean no limit."""
-    if name not in options:
-        return default
-    value = options[name]
-    return float(value / 1000) if value else None
 
 
 def _srv(settings: _Settings) -> SRV | None:
@@ -378,8 +344,8 @@ def _srv(settings: _Settings) -> SRV | None:
         return None
     return SRV(
         settings.srv_host,
-        settings.options.get("srvServiceName") or "mongodb",
-        settings.options.get("srvMaxHosts", 0),
+        value_of("srvServiceName", settings.options),
+        value_of("srvMaxHosts", settings.options),
         settings,
     )
 
@@ -393,7 +359,7 @@ def _tls(options: Mapping[str, Any], *, is_srv: bool) -> TLSOptions | None:
         raise ConfigurationError(f"{' and '.join(implied)} cannot be combined with tls=False")
     if not is_on:
         return None
-    is_insecure = options.get("tlsInsecure", False)
+    is_insecure = value_of("tlsInsecure", options)
     return TLSOptions(
         ca_file=options.get("tlsCAFile"),
         certificate_key_file=options.get("tlsCertificateKeyFile"),
@@ -410,16 +376,17 @@ def _proxy(options: Mapping[str, Any]) -> ProxyOptions | None:
     host = options.get("proxyHost")
     if host is None:
         return None
-    port = options.get("proxyPort") or DEFAULT_PROXY_PORT
-    return ProxyOptions(host, port, options.get("proxyUsername"), options.get("proxyPassword"))
+    return ProxyOptions(
+        host, value_of("proxyPort", options), options.get("proxyUsername"), options.get("proxyPassword")
+    )
 
 
 def _read_preference(options: Mapping[str, Any]) -> ServerMode:
-    preference = options.get("readPreference", "primary")
-    tags, max_staleness = options.get("readPreferenceTags"), options.get("maxStalenessSeconds", -1)
+    preference = value_of("readPreference", options)
+    tags, max_staleness = options.get("readPreferenceTags"), value_of("maxStalenessSeconds", options)
     if not isinstance(preference, ServerMode):
         return make_read_preference(read_pref_mode_from_name(preference), tags, max_staleness)
-    if tags is not None or max_staleness != -1:
+    if tags is not None or max_staleness != value_of("maxStalenessSeconds", {}):
         raise ConfigurationError(
             f"readPreference={preference!r} has its own tag sets and max_staleness: it cannot be combined "
             "with readPreferenceTags or maxStalenessSeconds"
@@ -428,15 +395,8 @@ def _read_preference(options: Mapping[str, Any]) -> ServerMode:
 
 
 def _codec_options(options: Mapping[str, Any]) -> CodecOptions[Any]:
-    arguments = {
-        "document_class": options.get("document_class"),
-        "tz_aware": options.get("tz_aware"),
-        "uuid_representation": options.get("uuidRepresentation"),
-        "unicode_decode_error_handler": options.get("unicode_decode_error_handler"),
-        "tzinfo": options.get("tzinfo"),
-        "type_registry": options.get("type_registry"),
-        "datetime_conversion": options.get("datetime_conversion"),
-    }
+    arguments = {name: value_of(name, options) for name in _IN_CODEC_OPTIONS}
+    arguments["uuid_representation"] = value_of("uuidRepresentation", options)
     try:
         return CodecOptions(**{name: value for name, value in arguments.items() if value is not None})
     except TypeError as error:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from motorlite._options.table import BY_NAME, WrongOptionValue
+from motorlite._options.option import WrongOptionValue
+from motorlite._options.table import BY_NAME, value_of
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-
-DEFAULT_MAX_POOL_SIZE: Final = 100
 
 # URI options specification, "Conflicting TLS options": an error whatever their values.
 _TLS_CONFLICTS = (
@@ -48,7 +47,7 @@ def check_combination(options: Mapping[str, Any], *, host_count: int, is_srv: bo
     _check_deployment(options, host_count, is_srv=is_srv)
     _check_srv(options, is_srv=is_srv)
     _check_proxy(options)
-    most, least = options.get("maxPoolSize", DEFAULT_MAX_POOL_SIZE), options.get("minPoolSize", 0)
+    most, least = value_of("maxPoolSize", options), value_of("minPoolSize", options)
     if most and least > most:
         raise WrongOptionValue(f"minPoolSize={least} must not be greater than maxPoolSize={most}")
 

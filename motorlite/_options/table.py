@@ -1,18 +1,21 @@
-"""Pure: all client options by name, with their allowed values (URI options specification and motorlite's own)."""
+"""Pure: one row per client option (URI options specification and motorlite's own).
+
+Connection strings, keyword arguments, `ClientOptions`, layers that need a default, and docs/options.md read the rows.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 
 from motorlite import monitoring
+from motorlite._options.option import Option, Values
 from motorlite._options.values import (
     COMPRESSORS,
     MAX_APP_NAME_BYTES,
-    Unusable,
+    MAX_PROXY_CREDENTIAL_BYTES,
     any_text,
     app_name,
     boolean,
@@ -34,13 +37,12 @@ from motorlite._options.values import (
     write_concern_w,
 )
 from motorlite.driver_info import as_driver_info
-from motorlite.errors import ConfigurationError
 from motorlite.read_preferences import MODES
 from motorlite.retry import OverloadRetry
 from motorlite.server_api import as_server_api
 
 if TYPE_CHECKING:
-    from motorlite._options.values import Parser
+    from collections.abc import Iterable, Mapping
 
 MECHANISMS: Final = (
     "DEFAULT",
@@ -67,64 +69,12 @@ _LISTENERS = tuple(
 )
 
 
-class WrongOptionType(ConfigurationError, TypeError):
-    """An option's value has the wrong type; also the TypeError that PyMongo raises."""
-
-
-class WrongOptionValue(ConfigurationError, ValueError):
-    """An option's value is out of range; also the ValueError that PyMongo raises."""
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A client option: its documented name, its parser, and a description of the allowed values."""
-
-    name: str
-    parser: Parser
-    allowed: str
-    is_in_uri: bool = True
-    # Whether None is valid as a keyword argument: no limit, or not set.
-    accepts_none: bool = False
-    # Whether messages omit the value.
-    is_secret: bool = False
-
-    def parse(self, value: object) -> Any:
-        """Return the value in its normal form.
-
-        Raises:
-            ConfigurationError: The value is not allowed (`WrongOptionType` or `WrongOptionValue` where a
-                connection string only warns).
-        """
-        if value is None and self.accepts_none:
-            return None
-        try:
-            return self.parser(value)
-        except TypeError:
-            raise WrongOptionType(self._problem(value)) from None
-        except Unusable as error:
-            raise WrongOptionValue(f"{self.name} {error}") from None
-        except ValueError:
-            raise WrongOptionValue(self._problem(value)) from None
-
-    def _problem(self, value: object) -> str:
-        shown = "the given value (not shown)" if self.is_secret else repr(value)
-        return f"{self.name} must be {self.allowed}, not {shown}"
-
-
-def _words(words: tuple[str, ...]) -> str:
+def _words(words: Iterable[str]) -> str:
     return "one of " + ", ".join(repr(word) for word in words)
 
 
-def _choice(name: str, *words: str) -> Option:
-    return Option(name, one_of(*words), _words(words))
-
-
-def _boolean(name: str, *, is_in_uri: bool = True, accepts_none: bool = False) -> Option:
-    return Option(name, boolean, "True or False", is_in_uri, accepts_none)
-
-
-def _text(name: str, *, is_secret: bool = False) -> Option:
-    return Option(name, text, "a string that is not empty", accepts_none=True, is_secret=is_secret)
+def _choice(*words: str) -> Values:
+    return Values(one_of(*words), _words(words))
 
 
 def _uuid_representation(value: object) -> int:
@@ -139,152 +89,357 @@ def _datetime_conversion(value: object) -> DatetimeConversion:
     return DatetimeConversion(number)
 
 
-_TIME = "a non-negative number of milliseconds; 0 means no limit"
+_BOOLEAN = Values(boolean, "True or False")
+_TEXT = Values(text, "a string that is not empty")
+_NUMBER = Values(integer(0), "a non-negative integer")
+_MOST = Values(integer(0), "a non-negative integer; 0 means no limit")
+_TIME = Values(milliseconds(0), "a non-negative number of milliseconds")
+_LIMIT = Values(milliseconds(0), "a non-negative number of milliseconds; 0 means no limit")
+_PROXY_CREDENTIAL = Values(proxy_credential, f"a string of at most {MAX_PROXY_CREDENTIAL_BYTES} bytes")
 
-_OPTIONS = (
-    # Overload (client backpressure specification).
-    Option("maxAdaptiveRetries", integer(0), "a non-negative integer"),
-    _boolean("adaptiveRetries"),
-    _boolean("enableOverloadRetargeting"),
-    # Time.
-    Option("timeoutMS", milliseconds(0), _TIME, accepts_none=True),
-    Option("connectTimeoutMS", milliseconds(0), _TIME, accepts_none=True),
-    Option("socketTimeoutMS", milliseconds(0), _TIME, accepts_none=True),
-    Option("maxIdleTimeMS", milliseconds(0), _TIME, accepts_none=True),
-    Option("waitQueueTimeoutMS", milliseconds(0), _TIME, accepts_none=True),
-    Option(
-        "serverSelectionTimeoutMS",
-        milliseconds(0),
-        "a non-negative number of milliseconds; 0 means to use only servers already known",
-    ),
-    Option("heartbeatFrequencyMS", milliseconds(500), "a number of milliseconds, at least 500"),
-    Option("localThresholdMS", milliseconds(0), "a non-negative number of milliseconds"),
-    # Pools.
-    Option("maxPoolSize", integer(0), "a non-negative integer; 0 means no limit", accepts_none=True),
-    Option("minPoolSize", integer(0), "a non-negative integer"),
-    Option("maxConnecting", integer(1), "a positive integer"),
-    # Deployment.
-    _boolean("directConnection"),
-    _boolean("loadBalanced"),
-    _text("replicaSet"),
-    Option("srvMaxHosts", integer(0), "a non-negative integer; 0 means no limit"),
-    Option("srvServiceName", service_name, "letters, digits and single hyphens, at most 62 characters"),
-    _choice("serverMonitoringMode", "auto", "stream", "poll"),
-    # Operations.
-    _boolean("retryReads"),
-    _boolean("retryWrites"),
-    _text("readConcernLevel"),
-    Option("readPreference", read_preference, f"a read preference or {_words(MODES)}"),
-    Option(
-        "readPreferenceTags",
-        read_preference_tags,
-        "name:value pairs separated by commas, or a list of such strings or of mappings",
-    ),
-    Option("maxStalenessSeconds", max_staleness, "a positive number of seconds, or -1 for no limit"),
-    Option("w", write_concern_w, "a non-negative integer or a string", accepts_none=True),
-    Option(
-        "wTimeoutMS",
-        integer(0, _MAX_INT64),
-        "a non-negative integer; 0 means no limit",
-        accepts_none=True,
-    ),
-    _boolean("journal", accepts_none=True),
-    _boolean("fsync", accepts_none=True),
-    # Authentication.
-    Option("authMechanism", one_of(*MECHANISMS), _words(MECHANISMS)),
-    Option(
-        "authMechanismProperties",
-        mechanism_properties,
-        "NAME:value pairs separated by commas, or a mapping, with names that the mechanism supports",
-        is_secret=True,
-    ),
-    _text("authSource"),
-    Option("scramMaxIterations", integer(4096), "an integer of at least 4096"),
-    Option("username", text, "a string that is not empty", is_in_uri=False, accepts_none=True),
-    Option("password", any_text, "a string", is_in_uri=False, accepts_none=True, is_secret=True),
-    # TLS.
-    _boolean("tls"),
-    _boolean("tlsInsecure"),
-    _boolean("tlsAllowInvalidCertificates"),
-    _boolean("tlsAllowInvalidHostnames"),
-    _boolean("tlsDisableOCSPEndpointCheck"),
-    _boolean("tlsDisableCertificateRevocationCheck"),
-    _text("tlsCAFile"),
-    _text("tlsCertificateKeyFile"),
-    _text("tlsCertificateKeyFilePassword", is_secret=True),
-    _text("tlsCRLFile"),
-    # SOCKS5.
-    _text("proxyHost"),
-    Option("proxyPort", integer(1, 65535), "an integer from 1 to 65535", accepts_none=True),
-    *(
-        Option(name, proxy_credential, "a string of at most 255 bytes", accepts_none=True, is_secret=True)
-        for name in ("proxyUsername", "proxyPassword")
-    ),
-    # The wire.
-    Option("appname", app_name, f"a string of 1 to {MAX_APP_NAME_BYTES} bytes", accepts_none=True),
-    Option("compressors", compressors, f"a list of names, or names separated by commas, of {_words(COMPRESSORS)}"),
-    Option("zlibCompressionLevel", integer(-1, 9), "an integer from -1 to 9"),
-    # Documents.
-    _boolean("tz_aware", accepts_none=True),
-    _choice("unicode_decode_error_handler", "strict", "replace", "ignore"),
-    Option("uuidRepresentation", _uuid_representation, _words(tuple(UUID_REPRESENTATIONS))),
-    Option(
-        "datetime_conversion",
-        _datetime_conversion,
-        f"a bson.codec_options.DatetimeConversion or {_words(tuple(DatetimeConversion.__members__))}",
-        accepts_none=True,
-    ),
-    Option("document_class", lambda value: value, "a class", is_in_uri=False, accepts_none=True),
-    Option(
-        "type_registry",
-        instance_of(TypeRegistry),
-        "a bson.codec_options.TypeRegistry",
-        is_in_uri=False,
-        accepts_none=True,
-    ),
-    Option("tzinfo", lambda value: value, "a datetime.tzinfo", is_in_uri=False, accepts_none=True),
-    # The client.
-    _boolean("connect", accepts_none=True),
-    Option("driver", as_driver_info, "a DriverInfo", is_in_uri=False, accepts_none=True),
-    Option("server_api", as_server_api, "a ServerApi", is_in_uri=False, accepts_none=True),
-    Option(
-        "event_listeners",
-        event_listeners(_LISTENERS),
-        "a list of listeners: instances of subclasses of " + ", ".join(kind.__name__ for kind in _LISTENERS),
-        is_in_uri=False,
-        accepts_none=True,
-    ),
-    Option(
-        "server_selector",
-        function,
-        "a function of a list of server descriptions",
-        is_in_uri=False,
-        accepts_none=True,
-    ),
-    Option(
-        "overload_policy",
-        instance_of(OverloadRetry),
-        "a motorlite.retry.OverloadRetry",
-        is_in_uri=False,
-        accepts_none=True,
-    ),
-)
 
-BY_NAME: Final = {option.name.lower(): option for option in _OPTIONS}
+def _text(name: str, meaning: str, field: str = "", *, is_secret: bool = False) -> Option:
+    return Option(name, _TEXT, meaning, None, field, if_none="default", is_secret=is_secret)
+
+
+def _limit(name: str, meaning: str, default: int | None, field: str) -> Option:
+    return Option(name, _LIMIT, meaning, default, field, "ms", "no limit")
+
+
+def _keyword(
+    name: str, values: Values, meaning: str, default: object = None, field: str = "", *, is_secret: bool = False
+) -> Option:
+    """Return an option that connection strings cannot have."""
+    return Option(name, values, meaning, default, field, "", "default", is_in_uri=False, is_secret=is_secret)
+
+
+# The class has the defaults of the options that change the policy.
+_POLICY = OverloadRetry()
+
+SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
+    "Overload": (
+        Option(
+            "maxAdaptiveRetries",
+            _NUMBER,
+            "Retries of one operation after an overload error. 0 also disables the retry after a refused connection.",
+            _POLICY.max_retries,
+            aliases=("max_adaptive_retries",),
+        ),
+        Option(
+            "adaptiveRetries",
+            _BOOLEAN,
+            "Whether retries that a label permits take tokens from the client's budget.",
+            _POLICY.is_budgeted,
+            aliases=("adaptive_retries",),
+        ),
+        Option(
+            "enableOverloadRetargeting",
+            _BOOLEAN,
+            "Whether a retry avoids the overloaded server. With primaryPreferred it may then read from a secondary.",
+            _POLICY.retargets,
+            aliases=("enable_overload_retargeting",),
+        ),
+        _keyword(
+            "overload_policy",
+            Values(instance_of(OverloadRetry), "a motorlite.retry.OverloadRetry"),
+            "The preset, which the three options above change where they are set.",
+            _POLICY,
+        ),
+    ),
+    "Time limits": (
+        Option("timeoutMS", _LIMIT, "For an operation with all its retries.", None, "timeout", "ms", if_none="default"),
+        _limit("connectTimeoutMS", "For establishing a connection.", 20_000, "connect_timeout"),
+        _limit("socketTimeoutMS", "For a request and its reply.", None, "socket_timeout"),
+        Option(
+            "serverSelectionTimeoutMS",
+            Values(milliseconds(0), "a non-negative number of milliseconds; 0 means to use only servers already known"),
+            "For finding a suitable server.",
+            30_000,
+            "server_selection_timeout",
+            "ms",
+        ),
+        _limit("waitQueueTimeoutMS", "For getting a connection from the pool.", None, "wait_queue_timeout"),
+    ),
+    "Connection pools": (
+        Option("maxPoolSize", _MOST, "Connections to each server, at most.", 100, "max_pool_size", if_none="no limit"),
+        Option("minPoolSize", _NUMBER, "Connections to each server, at least.", 0, "min_pool_size"),
+        Option(
+            "maxConnecting",
+            Values(integer(1), "a positive integer"),
+            "Connections to each server that are established at the same time, at most.",
+            2,
+            "max_connecting",
+        ),
+        _limit("maxIdleTimeMS", "Connections that were idle for longer are closed.", None, "max_idle_time"),
+    ),
+    "Servers": (
+        Option(
+            "directConnection",
+            _BOOLEAN,
+            "Use the server in the connection string, whatever its type, and discover no others.",
+            None,
+            "direct_connection",
+        ),
+        Option("loadBalanced", _BOOLEAN, "The connection string names a load balancer.", False, "load_balanced"),
+        _text("replicaSet", "Use only members of this replica set.", "replica_set"),
+        Option("srvMaxHosts", _MOST, "Hosts of the SRV records to use, at most; a random choice.", 0),
+        Option(
+            "srvServiceName",
+            Values(service_name, "letters, digits and single hyphens, at most 62 characters"),
+            "The service in the lookup of SRV records.",
+            "mongodb",
+        ),
+        Option(
+            "serverMonitoringMode",
+            _choice("auto", "stream", "poll"),
+            "Whether servers report changes at once. auto: except in function-as-a-service environments.",
+            "auto",
+            "server_monitoring_mode",
+        ),
+        Option(
+            "heartbeatFrequencyMS",
+            Values(milliseconds(500), "a number of milliseconds, at least 500"),
+            "The time between two checks of a server.",
+            10_000,
+            "heartbeat_frequency",
+            "ms",
+        ),
+        Option(
+            "localThresholdMS",
+            _TIME,
+            "The latency window: how much slower than the fastest suitable server others may be to be used.",
+            15,
+            "local_threshold",
+            "ms",
+        ),
+        _keyword(
+            "server_selector",
+            Values(function, "a function of a list of server descriptions"),
+            "Takes the servers that are suitable for an operation, and returns those that it may use.",
+            None,
+            "server_selector",
+        ),
+    ),
+    "Reads and writes": (
+        Option("retryReads", _BOOLEAN, "Whether reads are retried.", True, "retry_reads"),
+        Option(
+            "retryWrites",
+            _BOOLEAN,
+            "Whether writes are retried. `command()` is retried only if both are on.",
+            True,
+            "retry_writes",
+        ),
+        _text("readConcernLevel", "The isolation level that reads ask for."),
+        Option(
+            "readPreference",
+            Values(read_preference, f"a read preference or {_words(MODES)}"),
+            "The servers to read from.",
+            "primary",
+            aliases=("read_preference",),
+        ),
+        Option(
+            "readPreferenceTags",
+            Values(
+                read_preference_tags, "name:value pairs separated by commas, or a list of such strings or of mappings"
+            ),
+            "Tag sets of the servers to read from, in order of preference; a connection string repeats the option.",
+        ),
+        Option(
+            "maxStalenessSeconds",
+            Values(max_staleness, "a positive number of seconds, or -1 for no limit"),
+            "How far a secondary may lag behind to be read from.",
+            -1,
+            unit="s",
+        ),
+        Option(
+            "w",
+            Values(write_concern_w, "a non-negative integer or a string"),
+            "How many members acknowledge a write, `majority`, or the name of a rule of the replica set.",
+            if_none="default",
+        ),
+        Option(
+            "wTimeoutMS",
+            Values(integer(0, _MAX_INT64), "a non-negative integer; 0 means no limit"),
+            "Time limit of that acknowledgement on the server.",
+            unit="ms",
+            if_none="default",
+            former=("wtimeout",),
+        ),
+        Option("journal", _BOOLEAN, "Whether writes wait for the journal on disk.", if_none="default", former=("j",)),
+        Option("fsync", _BOOLEAN, "Whether writes wait for the data files on disk.", if_none="default"),
+    ),
+    "Authentication": (
+        _keyword("username", _TEXT, "In a connection string, it precedes the hosts."),
+        _keyword(
+            "password", Values(any_text, "a string"), "In a connection string, it precedes the hosts.", is_secret=True
+        ),
+        Option("authMechanism", _choice(*MECHANISMS), "By default, client and server agree on a SCRAM mechanism."),
+        Option(
+            "authMechanismProperties",
+            Values(
+                mechanism_properties,
+                "NAME:value pairs separated by commas, or a mapping, with names that the mechanism supports",
+            ),
+            "Further settings of the mechanism.",
+            is_secret=True,
+        ),
+        _text(
+            "authSource",
+            "The database that defines the user. By default that of the connection string, or the mechanism's.",
+        ),
+        Option(
+            "scramMaxIterations",
+            Values(integer(4096), "an integer of at least 4096"),
+            "The maximum number of password hash iterations that a server may require.",
+            # Servers require 10,000 or 15,000 by default; a million iterations keep a thread busy for about a second.
+            1_000_000,
+            "scram_max_iterations",
+        ),
+    ),
+    "TLS": (
+        Option(
+            "tls",
+            _BOOLEAN,
+            "Whether to use TLS. By default with mongodb+srv:// and with options that are useless without it.",
+            aliases=("ssl",),
+        ),
+        Option("tlsInsecure", _BOOLEAN, "The default of the next four options.", False),
+        Option("tlsAllowInvalidCertificates", _BOOLEAN, "Accept any certificate."),
+        Option("tlsAllowInvalidHostnames", _BOOLEAN, "Accept a certificate of another host."),
+        Option("tlsDisableOCSPEndpointCheck", _BOOLEAN, "Without effect: no OCSP endpoint is ever asked."),
+        Option("tlsDisableCertificateRevocationCheck", _BOOLEAN, "Without effect: only tlsCRLFile is ever checked."),
+        _text("tlsCAFile", "The trusted authorities. By default the system's."),
+        _text("tlsCertificateKeyFile", "The client's certificate and private key."),
+        _text("tlsCertificateKeyFilePassword", "The password of an encrypted private key.", is_secret=True),
+        _text("tlsCRLFile", "A list of revoked certificates."),
+    ),
+    "Proxy": (
+        _text("proxyHost", "A SOCKS5 proxy for all connections. The proxy resolves the servers' names."),
+        Option(
+            "proxyPort",
+            Values(integer(1, 65535), "an integer from 1 to 65535"),
+            "The port of the proxy.",
+            1080,
+            if_none="default",
+        ),
+        Option(
+            "proxyUsername",
+            _PROXY_CREDENTIAL,
+            "For a proxy that requires credentials.",
+            if_none="default",
+            is_secret=True,
+        ),
+        Option("proxyPassword", _PROXY_CREDENTIAL, "Goes with proxyUsername.", if_none="default", is_secret=True),
+    ),
+    "Messages": (
+        Option(
+            "appname",
+            Values(app_name, f"a string of 1 to {MAX_APP_NAME_BYTES} bytes"),
+            "Shown in the server's log and profile.",
+            None,
+            "app_name",
+            if_none="default",
+        ),
+        _keyword(
+            "driver",
+            Values(as_driver_info, "a DriverInfo"),
+            "The library on top of the driver, for the server's log.",
+            None,
+            "driver_info",
+        ),
+        _keyword(
+            "server_api",
+            Values(as_server_api, "a ServerApi"),
+            "The Stable API that commands ask for.",
+            None,
+            "server_api",
+        ),
+        Option(
+            "compressors",
+            Values(compressors, f"a list of names, or names separated by commas, of {_words(COMPRESSORS)}"),
+            "In order of preference; the server makes the final choice.",
+            (),
+        ),
+        Option(
+            "zlibCompressionLevel",
+            Values(integer(-1, 9), "an integer from -1 to 9"),
+            "0 (none), or 1 (fastest) to 9 (smallest); -1 is zlib's default.",
+            -1,
+            "zlib_compression_level",
+        ),
+    ),
+    "Documents": (
+        _keyword("document_class", Values(lambda value: value, "a class"), "The class of decoded documents.", dict),
+        Option("tz_aware", _BOOLEAN, "Whether decoded times have a time zone.", False, if_none="default"),
+        _keyword(
+            "tzinfo",
+            Values(lambda value: value, "a datetime.tzinfo"),
+            "The time zone of decoded times; needs tz_aware. By default UTC.",
+        ),
+        Option(
+            "unicode_decode_error_handler",
+            _choice("strict", "replace", "ignore"),
+            "For text that is not UTF-8.",
+            "strict",
+        ),
+        Option(
+            "uuidRepresentation",
+            Values(_uuid_representation, _words(UUID_REPRESENTATIONS)),
+            "How UUIDs are encoded and decoded.",
+            "unspecified",
+        ),
+        Option(
+            "datetime_conversion",
+            Values(
+                _datetime_conversion,
+                f"a bson.codec_options.DatetimeConversion or {_words(DatetimeConversion.__members__)}",
+            ),
+            "How times are decoded.",
+            "DATETIME",
+            if_none="default",
+        ),
+        _keyword(
+            "type_registry",
+            Values(instance_of(TypeRegistry), "a bson.codec_options.TypeRegistry"),
+            "Encoders and decoders of custom types.",
+        ),
+    ),
+    "The client": (
+        Option("connect", _BOOLEAN, "Without effect: see aconnect().", None, "connect", if_none="default"),
+        _keyword(
+            "event_listeners",
+            Values(
+                event_listeners(_LISTENERS),
+                "a list of listeners: instances of subclasses of " + ", ".join(kind.__name__ for kind in _LISTENERS),
+            ),
+            "Receive the client's events.",
+            (),
+            "event_listeners",
+        ),
+    ),
+}
+"""The rows by section of the documentation."""
+
+OPTIONS: Final = tuple(option for section in SECTIONS.values() for option in section)
+
+BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 """The options by their names in lower case."""
 
-ALIASES: Final = {
-    "ssl": "tls",
-    # PyMongo accepts both spellings as keyword arguments.
-    "max_adaptive_retries": "maxadaptiveretries",
-    "adaptive_retries": "adaptiveretries",
-    "enable_overload_retargeting": "enableoverloadretargeting",
-    "read_preference": "readpreference",
-}
-"""Other names, in lower case."""
+ALIASES: Final = {alias: name for name, option in BY_NAME.items() for alias in option.aliases}
+"""Further names and the documented ones, in lower case."""
 
-DEPRECATED: Final = {"wtimeout": "wtimeoutms", "j": "journal"}
+DEPRECATED: Final = {former: name for name, option in BY_NAME.items() for former in option.former}
 """Former names in connection strings, in lower case, and their replacements."""
+
+
+def value_of(name: str, options: Mapping[str, Any]) -> Any:
+    """Return the option `name`, or its default, in its normal form and its own unit."""
+    return BY_NAME[name.lower()].value(options)
+
+
+def default_setting(name: str) -> Any:
+    """Return the field of `ClientOptions` for the option `name` where it is not set."""
+    return BY_NAME[name.lower()].setting({})
 
 
 def did_you_mean(name: str) -> str:

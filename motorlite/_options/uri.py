@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from motorlite._base.hosts import DEFAULT_PORT, ipv6_host, is_ip_address, is_name, parse_port
 from motorlite._base.values import is_encodable
-from motorlite._options.rules import check_combination, check_tls_names
-from motorlite._options.table import (
-    ALIASES,
-    BY_NAME,
-    DEPRECATED,
-    WrongOptionType,
-    WrongOptionValue,
-    did_you_mean,
-)
+from motorlite._options.option import WrongOptionType, WrongOptionValue
+from motorlite._options.rules import check_tls_names
+from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, did_you_mean
 from motorlite._options.values import COMPRESSORS
 from motorlite.errors import ConfigurationError, InvalidURI
 
@@ -26,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._base.values import Address
-
-__all__ = ["ParsedURI", "parse_uri"]
 
 _SCHEME = "mongodb://"
 _SRV_SCHEME = "mongodb+srv://"
@@ -76,13 +67,13 @@ class ParsedURI:
     refusals: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def parse_uri(uri: str, *, default_port: int = DEFAULT_PORT) -> ParsedURI:
-    """Parse a connection string without any DNS lookup or file access.
+def read_uri(uri: str, default_port: int = DEFAULT_PORT) -> tuple[ParsedURI, list[Note]]:
+    """Parse a connection string without any DNS lookup or file access, and return it with its warnings.
 
-    Unknown options and invalid values are ignored with a `UserWarning`, deprecated names with a
-    `DeprecationWarning` (connection string specification, "Keys" and "Values"). A client whose connection string has
-    an invalid value for a TLS or authentication option sends nothing (`refusals`). Percent-encoding is decoded
-    everywhere; a plus sign stays a plus sign.
+    Unknown options and invalid values are ignored with a warning, deprecated names get one (connection string
+    specification, "Keys" and "Values"). A client whose connection string has an invalid value for a TLS or
+    authentication option sends nothing (`refusals`). Percent-encoding is decoded everywhere; a plus sign stays a plus
+    sign. The options are not checked against each other and against the hosts (`check_combination`).
 
     Args:
         uri: ``mongodb://...`` or ``mongodb+srv://...``.
@@ -90,18 +81,8 @@ def parse_uri(uri: str, *, default_port: int = DEFAULT_PORT) -> ParsedURI:
 
     Raises:
         InvalidURI: The connection string is malformed.
-        ConfigurationError: Options conflict with each other or with the hosts.
+        ConfigurationError: TLS options exclude each other.
     """
-    parsed, notes = read_uri(uri, default_port)
-    for note in notes:
-        # Warn first: an ignored option may explain a later conflict.
-        warnings.warn(note.text, note.category, stacklevel=2)
-    check_combination(parsed.options, host_count=len(parsed.hosts), is_srv=parsed.srv_host is not None)
-    return parsed
-
-
-def read_uri(uri: str, default_port: int) -> tuple[ParsedURI, list[Note]]:
-    """Parse like `parse_uri`, but return the warnings and do not check the options against each other."""
     if not is_encodable(uri):
         raise InvalidURI("the connection string cannot be encoded as UTF-8")
     is_srv = uri.startswith(_SRV_SCHEME)

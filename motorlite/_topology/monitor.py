@@ -7,6 +7,7 @@ it streams, a second connection measures round-trip times.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,26 +38,16 @@ MAX_BURST: Final = 5
 _logger: Final = logging.getLogger("motorlite.client")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorSettings:
     """The settings that all monitors of a client share; times in seconds."""
 
-    __slots__ = ("connect_timeout", "heartbeat_frequency", "min_heartbeat_interval", "server_api", "streaming")
-
-    def __init__(
-        self,
-        *,
-        heartbeat_frequency: float = 10.0,
-        connect_timeout: float = 20.0,
-        streaming: bool = True,
-        server_api: ServerApi | None = None,
-        min_heartbeat_interval: float = MIN_HEARTBEAT_INTERVAL,
-    ) -> None:
-        self.heartbeat_frequency: float = heartbeat_frequency
-        # 0: no timeout.
-        self.connect_timeout: float = connect_timeout
-        self.streaming: bool = streaming
-        self.server_api: ServerApi | None = server_api
-        self.min_heartbeat_interval: float = min_heartbeat_interval
+    heartbeat_frequency: float
+    # 0: no timeout.
+    connect_timeout: float
+    streaming: bool
+    server_api: ServerApi | None
+    min_heartbeat_interval: float
 
 
 class Monitor:

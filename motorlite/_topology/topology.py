@@ -6,6 +6,7 @@ be interrupted (server discovery and monitoring specification, "Why synchronize 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from motorlite import monitoring as events
@@ -36,24 +37,15 @@ if TYPE_CHECKING:
     from motorlite.errors import PyMongoError
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopologySettings:
     """The settings of selection and discovery; times in seconds."""
 
-    __slots__ = ("load_balanced", "local_threshold", "server_selection_timeout", "server_selector")
-
-    def __init__(
-        self,
-        *,
-        server_selection_timeout: float = 30.0,
-        local_threshold: float = 0.015,
-        load_balanced: bool = False,
-        server_selector: ServerSelector | None = None,
-    ) -> None:
-        self.server_selection_timeout: float = server_selection_timeout
-        self.local_threshold: float = local_threshold
-        self.load_balanced: bool = load_balanced
-        # The application's own filter.
-        self.server_selector: ServerSelector | None = server_selector
+    server_selection_timeout: float
+    local_threshold: float
+    load_balanced: bool
+    # The application's own filter.
+    server_selector: ServerSelector | None
 
 
 class Topology:

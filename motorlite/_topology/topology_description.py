@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from motorlite import topology_description
 from motorlite._base.values import format_address
 from motorlite._connection.handshake import incompatibility
+from motorlite._options.table import default_setting
 from motorlite._topology.eligibility import Preference, servers_for_read, servers_for_write
 from motorlite._topology.server_description import (
     MAX_MEMBERS,
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     from bson.objectid import ObjectId
 
     from motorlite._base.values import Address
-    from motorlite.errors import PyMongoError
 
-HEARTBEAT_FREQUENCY: Final = 10.0
+_HEARTBEAT_FREQUENCY: Final[float] = default_setting("heartbeatFrequencyMS")
 
 
 class TopologyDescription(topology_description.TopologyDescription):
@@ -112,19 +112,16 @@ class TopologyDescription(topology_description.TopologyDescription):
         """The servers that are available."""
         return [server for server in self._servers.values() if server.is_server_type_known]
 
-    def has_readable_server(
-        self, read_preference: Preference | None = None, heartbeat_frequency: float = HEARTBEAT_FREQUENCY
-    ) -> bool:
+    def has_readable_server(self, read_preference: Preference | None = None) -> bool:
         """Whether a server is currently suitable for a read with `read_preference` (default: primary).
 
         Args:
             read_preference: Mode, tags and staleness.
-            heartbeat_frequency: Seconds between checks, part of the staleness estimate.
         """
         everyone = list(self._servers.values())
         if read_preference is None:
             return bool(servers_for_write(self.topology_type, everyone))
-        return bool(servers_for_read(self.topology_type, everyone, everyone, read_preference, heartbeat_frequency))
+        return bool(servers_for_read(self.topology_type, everyone, everyone, read_preference, _HEARTBEAT_FREQUENCY))
 
     def is_stale(self, news: ServerDescription) -> bool:
         """Whether `news` is outdated: its server was removed, or its topologyVersion is lower."""
@@ -166,15 +163,6 @@ class TopologyDescription(topology_description.TopologyDescription):
         )
         update(draft, news)
         return draft
-
-    def reset_server(
-        self,
-        address: Address,
-        error: PyMongoError | None = None,
-        topology_version: Mapping[str, object] | None = None,
-    ) -> TopologyDescription:
-        """Return the deployment with the server at `address` reset to Unknown."""
-        return self.apply(ServerDescription.unknown(address, error=error, topology_version=topology_version))
 
     def with_hosts(self, addresses: Iterable[Address]) -> TopologyDescription:
         """Return the deployment with exactly these servers after its SRV records changed (sharded or unknown)."""

@@ -72,11 +72,6 @@ def encode(
     return b"".join(parts)
 
 
-def sequences_size(sequences: Sequence[tuple[str, Sequence[bytes]]]) -> int:
-    """The number of bytes that `encode` needs for `sequences`."""
-    return sum(6 + len(name.encode()) + sum(map(len, documents)) for name, documents in sequences)
-
-
 def parse(frame: bytes | bytearray) -> Message:
     """Parse `frame`, one whole message as returned by `FrameReader`.
 

@@ -216,16 +216,18 @@ async def test_a_deprioritised_server_is_taken_only_without_another() -> None:
 
 
 async def test_an_applications_own_filter() -> None:
-    async with client(replica_set()) as driver:
+    gone: list[Any] = []
+
+    def selector(servers: list[Any]) -> list[Any]:
+        return gone or [one for one in servers if one.address[0] != "b"]
+
+    async with client(replica_set(), server_selector=selector) as driver:
         await anyio.sleep(1)
-        topology: Any = driver.core.topology
-        topology._settings.server_selector = lambda servers: [one for one in servers if one.address[0] != "b"]
         assert await everyone(driver, ReadPreference.SECONDARY) == {"c"}
         # One that answers with what is not there any more.
         old = driver.description("c")
         old.address = ("gone", 1)
-        topology._suitable.clear()
-        topology._settings.server_selector = lambda servers: [old]
+        gone.append(old)
         with pytest.raises(ServerSelectionTimeoutError):
             await driver.select(ReadPreference.SECONDARY, limit=0.1)
         old.address = ("c", 1)

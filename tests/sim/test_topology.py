@@ -605,7 +605,7 @@ def test_a_loop_that_ends_while_operations_run(caplog: pytest.LogCaptureFixture,
 async def test_a_client_that_was_never_used() -> None:
     deployment = replica_set("a")
     core = Core(client_options(deployment.uri), World(connector=deployment.connector))
-    assert not core.is_bound
+    assert core._runtime is None
     assert core.topology_description.topology_type_name == "ReplicaSetNoPrimary"
     await core.close()
     with pytest.raises(InvalidOperation, match="closed"):

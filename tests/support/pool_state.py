@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from motorlite._client.settings import pool_options
 from motorlite._connection.purpose import Purpose
+from motorlite._options.options import client_options
 from motorlite._pool.effects import Establish
 from motorlite._pool.requests import Request
-from motorlite._pool.state import PoolOptions, PoolState
+from motorlite._pool.state import PoolState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +19,14 @@ if TYPE_CHECKING:
 
     from motorlite._connection.connection import Connection
     from motorlite._pool.requests import Establishment
+    from motorlite._pool.state import PoolOptions
 
 ADDRESS = ("db.example", 27017)
+
+
+def pool_settings(**options: Any) -> PoolOptions:
+    """The settings of a client's pools, changed by `options`."""
+    return replace(pool_options(client_options()), **options)
 
 
 class FakeStream:
@@ -73,7 +82,7 @@ class Subject:
     """A pool state, with short methods for the actions of the shell."""
 
     def __init__(self, *, ready: bool = True, **options: Any) -> None:
-        self.state = PoolState(ADDRESS, PoolOptions(**options))
+        self.state = PoolState(ADDRESS, pool_settings(**options))
         self.now = 0.0
         if ready:
             self.state.ready()

@@ -11,8 +11,8 @@ from motorlite._base.deadline import NO_DEADLINE
 from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._net.current import current_runtime
 from motorlite._pool.pool import Pool
-from motorlite._pool.state import PoolOptions
 from tests.support.events import Log
+from tests.support.pool_state import pool_settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -137,7 +137,7 @@ async def pool_on(
 
     pool = Pool(
         address,
-        PoolOptions(**options),
+        pool_settings(**options),
         runtime=runtime,
         host=host,
         establisher=establisher,

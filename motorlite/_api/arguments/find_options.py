@@ -96,11 +96,6 @@ def find_sort(value: Any) -> dict[str, Any]:
     return sort_document(value) if value else {}
 
 
-def hint_value(value: Any) -> Any:
-    """Return an index hint, by name or by keys."""
-    return arguments.hint_value(value)
-
-
 def cursor_type(value: Any) -> int:
     """Check a CursorType."""
     if value not in _CURSOR_TYPES:
@@ -118,7 +113,7 @@ FIND_ONE_CHECKS: arguments.Checks = {
     "allow_partial_results": arguments.boolean,
     "oplog_replay": arguments.boolean,
     "collation": arguments.collation_document,
-    "hint": hint_value,
+    "hint": arguments.hint_value,
     "max_scan": arguments.count,
     "max_time_ms": arguments.server_milliseconds,
     "max": arguments.index_document,

@@ -188,11 +188,6 @@ class CreateCollectionOptions(TimeOptions, total=False):
     comment: Any
 
 
-def hint_value(value: Any) -> Any:
-    """Return an index hint, by name or by keys."""
-    return arguments.hint_value(value)
-
-
 TIME_CHECKS: arguments.Checks = {
     "maxTimeMS": arguments.server_milliseconds,
     "timeoutMS": arguments.milliseconds,
@@ -204,7 +199,7 @@ AGGREGATE_CHECKS: arguments.Checks = {
     "batchSize": arguments.count,
     "bypassDocumentValidation": arguments.boolean,
     "collation": arguments.collation_document,
-    "hint": hint_value,
+    "hint": arguments.hint_value,
     "explain": arguments.boolean,
     "maxAwaitTimeMS": arguments.server_milliseconds,
 }
@@ -218,7 +213,7 @@ COUNT_CHECKS: arguments.Checks = {
     "skip": arguments.count,
     "limit": arguments.count,
     "collation": arguments.collation_document,
-    "hint": hint_value,
+    "hint": arguments.hint_value,
 }
 ESTIMATE_CHECKS: arguments.Checks = {**TIME_CHECKS, "session": arguments.anything}
 DISTINCT_CHECKS: arguments.Checks = {**TIME_CHECKS, "collation": arguments.collation_document}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bson.code import Code
 
-from motorlite._api.arguments.find_options import FIND_CHECKS, find_arguments, hint_value, sort_document
+from motorlite._api.arguments.find_options import FIND_CHECKS, find_arguments, sort_document
 from motorlite._api.constants import CursorType
 from motorlite._api.cursors.base import CursorBase
 from motorlite._api.cursors.limits import CursorLimits
@@ -269,7 +269,7 @@ class AsyncCursor(CursorBase[DocumentT]):
         self._check_not_started()
         self._query.pop("hint", None)
         if index is not None:
-            self._query["hint"] = arguments.converted("index", index, hint_value)
+            self._query["hint"] = arguments.converted("index", index, arguments.hint_value)
         return self
 
     def comment(self, comment: Any) -> Self:

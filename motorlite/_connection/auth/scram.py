@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from motorlite._connection.auth.conversation import Compute, SaslReply, encode, run, violation
 from motorlite._connection.auth.saslprep import saslprep
-from motorlite._options.options import DEFAULT_SCRAM_MAX_ITERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -47,7 +46,7 @@ class KeyCache:
     # A user has one salt per mechanism. A server that makes up new salts must not make the cache grow.
     CAPACITY: Final = 32
 
-    def __init__(self, max_iterations: int = DEFAULT_SCRAM_MAX_ITERATIONS) -> None:
+    def __init__(self, max_iterations: int) -> None:
         self.max_iterations: int = max_iterations
         self._keys: dict[_CacheKey, Keys] = {}
 
@@ -132,7 +131,7 @@ def _continue(mechanism: str, user: ScramUser, first: SaslReply, payload: bytes)
 
 
 def parse_server_first(
-    mechanism: str, message: bytes, client_nonce: bytes, max_iterations: int = DEFAULT_SCRAM_MAX_ITERATIONS
+    mechanism: str, message: bytes, client_nonce: bytes, max_iterations: int
 ) -> tuple[bytes, bytes, int]:
     """Return nonce, salt and iteration count of ``r=...,s=...,i=...``; extensions are ignored (RFC 5802)."""
     fields = message.split(b",")

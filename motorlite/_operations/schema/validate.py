@@ -22,6 +22,23 @@ class Validate(UserCommand["tuple[Document, Mapping[str, Any] | None]"]):
 
     __slots__ = ()
 
+    def __init__(
+        self,
+        database: str,
+        collection: str,
+        *,
+        scandata: bool = False,
+        full: bool = False,
+        background: bool | None = None,
+        comment: Any = None,
+    ) -> None:
+        command = {"validate": collection, "scandata": scandata, "full": full}
+        if background is not None:
+            command["background"] = background
+        if comment is not None:
+            command["comment"] = comment
+        super().__init__(database, command)
+
     def parse(self, reply: Document) -> tuple[Document, Mapping[str, Any] | None]:
         parts: list[Mapping[str, Any]] = [reply]
         if reply.get("raw") is not None:

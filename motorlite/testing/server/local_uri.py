@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from motorlite._base.hosts import DEFAULT_PORT
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._base.values import Address
 
-DEFAULT_PORT: Final = 27017
 SCHEME: Final = "mongodb://"
 TRUE: Final = "true"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +13,7 @@ import anyio
 from motorlite import monitoring as events
 from motorlite._client.settings import pool_options
 from motorlite._options.options import client_options
-from motorlite._pool.state import PoolClosedError, PoolOptions
+from motorlite._pool.state import PoolClosedError
 from motorlite.errors import SYSTEM_OVERLOADED, PoolClearedError, WaitQueueTimeoutError
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
 from tests.spec.formats.base import Format, equal
@@ -147,8 +148,8 @@ def _options(test: Mapping[str, Any]) -> dict[str, Any]:
         raise BadTest(f"there is no option {', '.join(unknown)}")
     options = pool_options(client_options("mongodb://a:1", **chosen))
     if interval is not None:
-        options.maintenance_interval = interval / 1000 if interval > 0 else _NEVER
-    return {name: getattr(options, name) for name in PoolOptions.__slots__}
+        options = replace(options, maintenance_interval=interval / 1000 if interval > 0 else _NEVER)
+    return {field.name: getattr(options, field.name) for field in fields(options)}
 
 
 def _set_failpoint(deployment: ScriptedDeployment, test: Mapping[str, Any]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._options.uri import parse_uri
 from motorlite.errors import ConfigurationError
 from tests.spec.formats.base import Format, equal, have, refused
+from tests.support.connection_strings import parse_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

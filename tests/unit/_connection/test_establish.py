@@ -90,6 +90,9 @@ async def establish(
             host=deployment._host,  # type: ignore[arg-type]  # `connector` has made it
             http=connect,
             server_api=setup.settings.server_api,
+            connect_timeout=0.0,
+            max_iterations=1_000_000,
+            date=lambda: "20260101T000000Z",
         )
     establisher = Establisher(runtime, connect, setup.settings, authenticator)
     try:

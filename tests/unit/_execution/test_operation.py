@@ -107,7 +107,7 @@ def test_what_counts_as_a_read_and_what_as_a_write() -> None:
             "Rename",
             "UpdateSearchIndex",
         },
-        Kind.COMMAND: {"EndSessions", "RunCommand", "RunCursorCommand", "Validate"},
+        Kind.COMMAND: {"BuildInfo", "EndSessions", "RunCommand", "RunCursorCommand", "Validate"},
     }
 
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motorlite._options.table import BY_NAME
-from motorlite._options.uri import ParsedURI, parse_hosts, parse_txt_record, parse_uri
+from motorlite._options.uri import ParsedURI, parse_hosts, parse_txt_record
 from motorlite.errors import ConfigurationError, InvalidURI
+from tests.support.connection_strings import parse_uri
 
 SECRET = "hunter2"
 

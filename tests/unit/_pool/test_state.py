@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from motorlite._pool.effects import Abandon, Close, Interrupt
-from motorlite._pool.state import Phase, PoolClosedError, PoolOptions, PoolState
+from motorlite._pool.state import Phase, PoolClosedError, PoolState
 from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError
-from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, Subject, answer, give_up
+from tests.support.pool_state import (
+    ADDRESS,
+    FakeConnection,
+    FakeStream,
+    FakeWaiter,
+    Subject,
+    answer,
+    give_up,
+    pool_settings,
+)
 
 if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
@@ -31,14 +40,14 @@ def test_a_pool_begins_paused_and_refuses() -> None:
 
 
 def test_the_defaults_of_the_specification() -> None:
-    options = PoolOptions()
+    options = pool_settings()
     assert (options.max_size, options.min_size, options.max_connecting) == (100, 0, 2)
     assert (options.max_idle_time, options.wait_queue_timeout) == (None, None)
     assert (options.connect_timeout, options.maintenance_interval) == (20.0, 1.0)
 
 
 def test_ready_is_told_once() -> None:
-    state = PoolState(ADDRESS, PoolOptions())
+    state = PoolState(ADDRESS, pool_settings())
     assert state.ready()
     assert not state.ready()
     assert state.phase is Phase.READY

@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from motorlite._pool.effects import Abandon, Close, Drain, Establish
 from motorlite._pool.requests import Request
-from motorlite._pool.state import Phase, PoolOptions, PoolState
+from motorlite._pool.state import Phase, PoolState
 from motorlite.errors import AutoReconnect
-from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer
+from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer, pool_settings
 
 if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
@@ -35,7 +35,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        options = PoolOptions(
+        options = pool_settings(
             max_size=self.MAX_SIZE, max_connecting=self.MAX_CONNECTING, min_size=1, max_idle_time=10.0
         )
         self.state = PoolState(ADDRESS, options)

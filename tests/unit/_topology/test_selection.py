@@ -14,6 +14,7 @@ from motorlite._topology.selection import (
     describe_selector,
     suitable_servers,
 )
+from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite.errors import AutoReconnect, ConfigurationError, NotPrimaryError, OperationFailure, PyMongoError
 from motorlite.read_preferences import ReadPreference, Secondary
@@ -21,7 +22,6 @@ from tests.unit._topology.deployments import A, B, C, Preference, hello, primary
 
 if TYPE_CHECKING:
     from motorlite._topology.selection import ServerSelector
-    from motorlite._topology.server_description import ServerDescription
 
 
 def found(
@@ -151,7 +151,7 @@ def test_describe_selector() -> None:
 
 
 def test_failure_names_every_server_and_its_last_error() -> None:
-    topology = replica_set().reset_server(A, AutoReconnect("connection refused"))
+    topology = replica_set().apply(ServerDescription.unknown(A, error=AutoReconnect("connection refused")))
     assert describe_failure(topology, WRITABLE) == (
         "No server for a write: no server of the deployment can be reached (ReplicaSetNoPrimary 'rs'). "
         "a:1 is Unknown: AutoReconnect: connection refused (server a:1); b:1 is Unknown: it has not answered yet; "
@@ -186,7 +186,7 @@ HUGE = "\x01" * 1_000_000
 )
 def test_failure_repeats_little_of_what_a_server_says(error: PyMongoError) -> None:
     """There may be a hundred servers, and every operation that finds none of them has this text."""
-    topology = replica_set().reset_server(A, error)
+    topology = replica_set().apply(ServerDescription.unknown(A, error=error))
     text = describe_failure(topology, WRITABLE)
     assert f"a:1 is Unknown: {type(error).__name__}: {str(error)[:2]}" in text
     assert len(text) < 1500
@@ -194,7 +194,9 @@ def test_failure_repeats_little_of_what_a_server_says(error: PyMongoError) -> No
 
 
 def test_failure_repeats_the_code() -> None:
-    topology = replica_set().reset_server(A, OperationFailure("no", 18, {"ok": 0, "errmsg": "no", "code": 18}))
+    topology = replica_set().apply(
+        ServerDescription.unknown(A, error=OperationFailure("no", 18, {"ok": 0, "errmsg": "no", "code": 18}))
+    )
     assert "a:1 is Unknown: OperationFailure: no (code 18); " in describe_failure(topology, WRITABLE)
 
 

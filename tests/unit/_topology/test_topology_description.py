@@ -107,15 +107,16 @@ def test_change_names_added_and_removed_servers() -> None:
 
 def test_failed_primary_is_not_deposed() -> None:
     old = replica_set(primary(A))
-    new = old.reset_server(A, AutoReconnect("gone"))
+    new = old.apply(ServerDescription.unknown(A, error=AutoReconnect("gone")))
     assert new.topology_type is TopologyType.ReplicaSetNoPrimary
     assert str(new.server_descriptions()[A].error) == "gone (server a:1)"
     assert TopologyChange.between(old, new, A).deposed == ()
 
 
-def test_reset_server_keeps_the_topology_version_of_the_error() -> None:
+def test_a_lost_server_keeps_the_topology_version_of_the_error() -> None:
     version = {"processId": PROCESS, "counter": 9}
-    new = replica_set(primary(A)).reset_server(A, AutoReconnect("gone"), version)
+    lost = ServerDescription.unknown(A, error=AutoReconnect("gone"), topology_version=version)
+    new = replica_set(primary(A)).apply(lost)
     assert new.server_descriptions()[A].topology_version == version
 
 

@@ -30,7 +30,7 @@ def credentials(
 
 
 def begin(mechanism: str | None = None, **fields: Any) -> Authentication:
-    return start(credentials(mechanism, **fields), ("a", 1), NONCE, KeyCache(), TokenCache())
+    return start(credentials(mechanism, **fields), ("a", 1), NONCE, KeyCache(1_000_000), TokenCache())
 
 
 def handshake(**fields: Any) -> Handshake:
@@ -205,7 +205,7 @@ def test_incomplete_credentials(mechanism: str | None, lacking: dict[str, Any]) 
 @pytest.mark.parametrize("length", [31, 33])
 def test_nonces_have_their_length(length: int) -> None:
     with pytest.raises(ValueError, match=f"32 bytes, not {length}"):
-        start(credentials(), ("a", 1), b"x" * length, KeyCache(), TokenCache())
+        start(credentials(), ("a", 1), b"x" * length, KeyCache(1_000_000), TokenCache())
 
 
 def test_an_empty_password_is_a_password() -> None:

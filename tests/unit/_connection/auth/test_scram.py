@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NONCE = b"a nonce of 18 byte"
+MAX_ITERATIONS = 1_000_000
 MECHANISMS = [SCRAM_SHA_1, SCRAM_SHA_256]
 
 
@@ -83,7 +84,7 @@ def test_specified_conversations(exchange: tuple[str, ...], is_speculative: bool
         "autoAuthorize": 1,
         "options": {"skipEmptyExchange": True},
     }
-    conversation = converse(mechanism, someone, KeyCache(), first if is_speculative else None)
+    conversation = converse(mechanism, someone, KeyCache(MAX_ITERATIONS), first if is_speculative else None)
     request = next(conversation)
     if not is_speculative:
         assert isinstance(request, RunCommand)
@@ -101,7 +102,7 @@ def test_specified_conversations(exchange: tuple[str, ...], is_speculative: bool
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_both_lengths(mechanism: str, short: bool) -> None:
     server = ScramServer(mechanism, stored_password(mechanism), short=short)
-    drive(converse(mechanism, user(), KeyCache()), server.answer)
+    drive(converse(mechanism, user(), KeyCache(MAX_ITERATIONS)), server.answer)
     assert server.is_authenticated
     assert len(server.commands) == (2 if short else 3)
 
@@ -110,7 +111,7 @@ def test_both_lengths(mechanism: str, short: bool) -> None:
 def test_wrong_password(mechanism: str) -> None:
     server = ScramServer(mechanism, stored_password(mechanism))
     with pytest.raises(OperationFailure, match="Authentication failed") as raised:
-        drive(converse(mechanism, user(password="graphite"), KeyCache()), server.answer)
+        drive(converse(mechanism, user(password="graphite"), KeyCache(MAX_ITERATIONS)), server.answer)
     assert raised.value.code == 18
     assert "graphite" not in repr(raised.value) + str(raised.value)
 
@@ -119,14 +120,14 @@ def test_wrong_password(mechanism: str) -> None:
 def test_names_are_escaped_and_otherwise_raw(mechanism: str) -> None:
     name, password = "\u2168=,\u00adü", "пароль"
     server = ScramServer(mechanism, stored_password(mechanism, name, password), username="\u2168=3D=2C\u00adü".encode())
-    drive(converse(mechanism, user(name, password), KeyCache()), server.answer)
+    drive(converse(mechanism, user(name, password), KeyCache(MAX_ITERATIONS)), server.answer)
     assert server.is_authenticated
 
 
 @pytest.mark.parametrize("password", ["IV", "I\u00adV", "\u2163"])
 def test_sha_256_prepares_the_password(password: str) -> None:
     server = ScramServer(SCRAM_SHA_256, b"IV")
-    drive(converse(SCRAM_SHA_256, user(password=password), KeyCache()), server.answer)
+    drive(converse(SCRAM_SHA_256, user(password=password), KeyCache(MAX_ITERATIONS)), server.answer)
     assert server.is_authenticated
 
 
@@ -134,7 +135,7 @@ def test_sha_1_does_not_prepare_the_password() -> None:
     # \u0007 is prohibited by SASLprep.
     password = "I\u00adV\u0007"
     server = ScramServer(SCRAM_SHA_1, stored_password(SCRAM_SHA_1, password=password))
-    drive(converse(SCRAM_SHA_1, user(password=password), KeyCache()), server.answer)
+    drive(converse(SCRAM_SHA_1, user(password=password), KeyCache(MAX_ITERATIONS)), server.answer)
     assert server.is_authenticated
 
 
@@ -142,7 +143,7 @@ def test_sha_1_does_not_prepare_the_password() -> None:
 def test_lone_surrogates_are_refused_without_showing_them(mechanism: str, name: str) -> None:
     server = ScramServer(mechanism, b"")
     with pytest.raises(ConfigurationError, match="UTF-8") as raised:
-        drive(converse(mechanism, user(name, "hidden\udc80"), KeyCache()), server.answer)
+        drive(converse(mechanism, user(name, "hidden\udc80"), KeyCache(MAX_ITERATIONS)), server.answer)
     assert "hidden" not in str(raised.value)
 
 
@@ -218,17 +219,17 @@ def test_a_server_that_cheats(case: str, mechanism: str) -> None:
     tamper, kind, words = TAMPERED[case]
     server = ScramServer(mechanism, stored_password(mechanism), tamper=tamper)
     with pytest.raises(kind, match=words) as raised:
-        drive(converse(mechanism, user(), KeyCache()), server.answer)
+        drive(converse(mechanism, user(), KeyCache(MAX_ITERATIONS)), server.answer)
     assert "pencil" not in str(raised.value)
     assert len(server.commands) <= 3
 
 
 def test_extensions_at_the_end_are_ignored() -> None:
-    assert parse_server_first(SCRAM_SHA_256, b"r=ab,s=eA==,i=5000,x=y", b"a") == (b"ab", b"x", 5000)
+    assert parse_server_first(SCRAM_SHA_256, b"r=ab,s=eA==,i=5000,x=y", b"a", 5000) == (b"ab", b"x", 5000)
 
 
 def test_keys_are_cached_by_mechanism_password_salt_and_iterations() -> None:
-    cache = KeyCache()
+    cache = KeyCache(MAX_ITERATIONS)
 
     def authenticate(mechanism: str = SCRAM_SHA_256, password: str = "pencil", **options: Any) -> int:
         server = ScramServer(mechanism, stored_password(mechanism, password=password), **options)
@@ -249,7 +250,7 @@ def test_keys_are_cached_by_mechanism_password_salt_and_iterations() -> None:
 
 
 def test_the_cache_is_bounded_and_drops_the_oldest() -> None:
-    cache = KeyCache()
+    cache = KeyCache(MAX_ITERATIONS)
     for number in range(KeyCache.CAPACITY + 1):
         cache.put((SCRAM_SHA_1, b"", b"", number), (b"a", b"b"))
         cache.put((SCRAM_SHA_1, b"", b"", number), (b"a", b"b"))
@@ -259,7 +260,7 @@ def test_the_cache_is_bounded_and_drops_the_oldest() -> None:
 
 
 def test_reprs_are_redacted() -> None:
-    cache = KeyCache()
+    cache = KeyCache(MAX_ITERATIONS)
     cache.put((SCRAM_SHA_1, b"", b"", 1), (b"key", b"key"))
     assert repr(cache) == "<KeyCache with 1 entries>"
     assert repr(user()) == "<ScramUser>"

@@ -5,10 +5,18 @@ import pytest
 from motorlite._execution.operation import Kind
 from motorlite._operations.schema.validate import Validate
 from motorlite.errors import ProtocolError
+from tests.unit._operations.servers import V5_0
+
+
+def test_command() -> None:
+    command = Validate("db", "coll").command(V5_0)
+    assert list(command.document.items()) == [("validate", "coll"), ("scandata", False), ("full", False)]
+    command = Validate("db", "coll", scandata=True, full=True, background=False, comment="c").command(V5_0)
+    assert command.document == {"validate": "coll", "scandata": True, "full": True, "background": False, "comment": "c"}
 
 
 def test_facts_and_reply() -> None:
-    operation = Validate("db", {"validate": "coll"})
+    operation = Validate("db", "coll")
     assert operation.name == "validate"
     assert operation.kind is Kind.COMMAND
     good = {"ok": 1, "valid": True}

@@ -1,0 +1,60 @@
+"""Generates docs/options.md from the rows of the options: ``python -m tests.support.options_document``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from motorlite._options.table import SECTIONS
+
+if TYPE_CHECKING:
+    from motorlite._options.option import Option
+
+FILE: Final = Path(__file__).resolve().parents[2] / "docs" / "options.md"
+
+_TEXT = """\
+# The options of a client
+
+This page is generated from `motorlite/_options/table.py` (`python -m tests.support.options_document`), and a test
+verifies that it is current.
+
+Every option is a keyword argument of `AsyncMongoClient`, in any case. A connection string may have all of them except
+those marked with \\*. Keyword arguments override the connection string; a wrong one raises. In a connection string, a
+wrong value is ignored with a warning, except [in TLS and authentication
+options](authentication.md#mistakes-in-the-connection-string). Deprecated names are for connection strings only.
+`client.options` has the result.
+"""
+_HEAD = ("option", "default", "value", "meaning")
+
+
+def default_text(option: Option) -> str:
+    """The default in the words of the documentation."""
+    default = option.default
+    if default is None:
+        return "not set"
+    if default == ():
+        return "none"
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, type):
+        return default.__name__
+    return f"{default} {option.unit}".rstrip() if isinstance(default, int | str) else f"{type(default).__name__}()"
+
+
+def row(option: Option) -> str:
+    """One line of a table."""
+    name = f"`{option.name}`" + ("" if option.is_in_uri else r" \*")
+    names = [name, *(f"`{alias}`" for alias in option.aliases), *(f"`{old}` (deprecated)" for old in option.former)]
+    return f"| {', '.join(names)} | {default_text(option)} | {option.values.allowed} | {option.meaning} |"
+
+
+def document() -> str:
+    """The whole page."""
+    lines = [_TEXT]
+    for title, options in SECTIONS.items():
+        lines += [f"## {title}", "", f"| {' | '.join(_HEAD)} |", "|---|---|---|---|", *map(row, options), ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    FILE.write_text(document(), encoding="utf-8")

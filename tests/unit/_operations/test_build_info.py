@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from motorlite._execution.operation import Kind
+from motorlite._operations.build_info import BuildInfo
+from motorlite.read_preferences import ReadPreference
+from tests.unit._operations.servers import V5_0
+
+
+def test_facts_and_command() -> None:
+    operation = BuildInfo()
+    assert (operation.name, operation.database, operation.kind) == ("buildInfo", "admin", Kind.COMMAND)
+    # The primary, also where the client reads from secondaries.
+    assert operation.selector == operation.read_preference == ReadPreference.PRIMARY
+    assert operation.command(V5_0).document == {"buildInfo": 1}
+    assert operation.parse({"version": "8.0.0"}) == {"version": "8.0.0"}

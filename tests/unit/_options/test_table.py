@@ -1,0 +1,157 @@
+"""The rows of the options, and what is written about options elsewhere: types, signatures, documentation."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+
+from motorlite import AsyncMongoClient
+from motorlite._options import options as options_module
+from motorlite._options.option import Option, WrongOptionType
+from motorlite._options.options import ClientOptions, client_options
+from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, OPTIONS, default_setting, value_of
+from motorlite.driver_info import DriverInfo
+from motorlite.errors import ConfigurationError
+from motorlite.retry import OverloadRetry
+from motorlite.server_api import ServerApi
+from tests.support.options_document import FILE, default_text, document
+
+README: Final = Path(__file__).resolve().parents[3] / "README.md"
+# Fields of `ClientOptions` that are made of several options, or of none.
+MADE: Final = frozenset(
+    {
+        "seeds",
+        "srv",
+        "database",
+        "max_adaptive_retries",
+        "adaptive_retries",
+        "enable_overload_retargeting",
+        "tls",
+        "credentials",
+        "compressors",
+        "read_concern",
+        "write_concern",
+        "read_preference",
+        "codec_options",
+        "proxy",
+        "overload_policy",
+        "explicit",
+        "refusals",
+    }
+)
+# Imported for type checkers only.
+NAMES: Final[dict[str, Any]] = {
+    "Address": tuple[str, int | None],
+    "Callable": Callable,
+    "DriverInfo": DriverInfo,
+    "OverloadRetry": OverloadRetry,
+    "ServerApi": ServerApi,
+}
+TYPES: Final = get_type_hints(ClientOptions, vars(options_module) | NAMES)
+WITH_FIELD: Final = [option for option in OPTIONS if option.field]
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a type of `ClientOptions` allows `value`."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(fits(value, each) for each in arguments)
+    if origin is Literal:
+        return value in arguments
+    if origin is Callable or kind is Callable:
+        return callable(value)
+    # True is not a number, and an integer is not a number of seconds.
+    return type(value) is kind if kind in (bool, int, float, NoneType) else isinstance(value, origin or kind)
+
+
+def by_name(option: Option) -> str:
+    return option.name
+
+
+def test_every_field_is_of_one_option_or_made_here() -> None:
+    mine = [option.field for option in WITH_FIELD]
+    assert len(mine) == len(set(mine))
+    assert {field.name for field in fields(ClientOptions)} - MADE == set(mine)
+    assert not MADE & set(mine)
+
+
+@pytest.mark.parametrize("option", WITH_FIELD, ids=by_name)
+def test_a_default_has_the_type_of_its_field(option: Option) -> None:
+    value = default_setting(option.name)
+    assert fits(value, TYPES[option.field]), (value, TYPES[option.field])
+    assert getattr(client_options(), option.field) == value
+
+
+@pytest.mark.parametrize("option", [option for option in WITH_FIELD if option.unit == "ms"], ids=by_name)
+def test_milliseconds_become_seconds(option: Option) -> None:
+    assert getattr(client_options(**{option.name: 1500}), option.field) == 1.5
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=by_name)
+def test_a_default_passes_its_own_check(option: Option) -> None:
+    if option.default is not None:
+        given = option.parse(option.default)
+        assert given == option.value({})
+        assert option.value({option.name: given}) == given
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=by_name)
+def test_none(option: Option) -> None:
+    """None is refused, the default, or no limit."""
+    if option.if_none == "refused":
+        with pytest.raises(WrongOptionType, match=f"^{option.name} must be "):
+            option.parse(None)
+    elif option.if_none == "default":
+        assert value_of(option.name, {option.name: option.parse(None)}) == value_of(option.name, {})
+    else:
+        assert option.setting({option.name: option.parse(None)}) == option.setting({option.name: 0})
+
+
+def test_a_name_means_one_option() -> None:
+    names = [*BY_NAME, *ALIASES, *DEPRECATED]
+    assert len(names) == len(set(names))
+    assert all(name == name.lower() for name in names)
+    assert set(ALIASES.values()) | set(DEPRECATED.values()) <= set(BY_NAME)
+
+
+def test_an_alias_is_a_keyword_and_a_former_name_is_not() -> None:
+    assert client_options(ssl=True).tls is not None
+    with pytest.raises(ConfigurationError, match="unknown option 'wtimeout'"):
+        client_options(wtimeout=5)
+
+
+def test_the_named_arguments_of_the_client_are_options() -> None:
+    named = {
+        name
+        for name, parameter in inspect.signature(AsyncMongoClient).parameters.items()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    }
+    assert named - {"host", "port"} <= {option.name for option in OPTIONS}
+
+
+def test_a_meaning_is_a_sentence() -> None:
+    assert [option.name for option in OPTIONS if not option.meaning.endswith(".")] == []
+
+
+def test_the_page_of_options_is_up_to_date() -> None:
+    assert FILE.read_text(encoding="utf-8") == document(), "run: python -m tests.support.options_document"
+
+
+def test_the_readme_has_the_same_defaults() -> None:
+    """Its lines are ``| `a`, `b` | the default of both | ...`` or ``| `a`, `b` | that of a, that of b | ...``."""
+    tables = re.findall(r"\| default \| meaning \|\n\|[-|]+\n((?:\|.*\n)+)", README.read_text(encoding="utf-8"))
+    found = []
+    for line in "".join(tables).splitlines():
+        listed, texts, *_ = line.strip("| ").split(" | ")
+        names, defaults = re.findall(r"`(\w+)`", listed), texts.split(", ")
+        for name, text in zip(names, defaults * len(names) if len(defaults) == 1 else defaults, strict=True):
+            assert text == default_text(BY_NAME[name.lower()]), name
+        found += names
+    assert {"maxAdaptiveRetries", "retryWrites", "proxyPort"} <= set(found)
