@@ -38,16 +38,17 @@ from tests.spec.unified.threads import Thread
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from motorlite.client_options import ClientOptions
     from tests.spec.unified.environment import Environment
 
 Document = dict[str, Any]
 
 # Backoff is kept short, and a server that failed is looked at again soon: tests check what is retried, not how long
 # that takes (tests/sim does). A monitor that waits for an answer from a server that only pretended to fail ("request
-# an immediate check": ignored then) waits for the heartbeat frequency.
+# an immediate check": ignored then) waits for the heartbeat frequency; what no option may be set to, a test may.
 JITTER: Final = 0.01
 MIN_HEARTBEAT_INTERVAL: Final = 0.02
-HEARTBEAT_FREQUENCY_MS: Final = 500
+HEARTBEAT_FREQUENCY: Final = 0.1
 
 _VALUES: Final = (
     str,
@@ -228,7 +229,7 @@ class EntityFactory:
         given = fields.get("uriOptions", {})
         if any(isinstance(value, Mapping) and "$$placeholder" in value for value in given.values()):
             raise BadTest("a $$placeholder that there is no value for")
-        options: dict[str, Any] = {"heartbeatFrequencyMS": HEARTBEAT_FREQUENCY_MS, **self._client_options, **given}
+        options: dict[str, Any] = {**self._client_options, **given}
         if "serverApi" in fields:
             options["server_api"] = _server_api(fields["serverApi"])
         jitter = JITTER
@@ -247,7 +248,7 @@ class EntityFactory:
         client: AsyncMongoClient[Document] = AsyncMongoClient(uri, event_listeners=events.listeners(), **options)
         with EnabledLoggers(observed_logs):
             client._core = Core(
-                client.options,
+                client.options if "heartbeatFrequencyMS" in options else _with_many_checks(client.options),
                 replace(REAL, jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
             )
         logs.attach(client)
@@ -277,6 +278,10 @@ class EntityFactory:
         if unknown := set(options) - {"causalConsistency"}:
             raise BadTest(f"session options {sorted(unknown)} are not known")
         return Session(client.start_session(causal_consistency=options.get("causalConsistency")))
+
+
+def _with_many_checks(options: ClientOptions) -> ClientOptions:
+    return replace(options, heartbeat_frequency=HEARTBEAT_FREQUENCY)
 
 
 def _overload_retry(fields: Mapping[str, Any], policy: OverloadRetry | None) -> tuple[OverloadRetry, float]:
