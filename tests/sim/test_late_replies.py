@@ -13,34 +13,24 @@ from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.run_command import RunCommand
 from motorlite.errors import NetworkTimeout, PyMongoError
 from motorlite.testing.scripted import Hang, Raw, Reply, ScriptedDeployment, failure
+from tests.support.clients import scripted_client
 from tests.support.core import FOUND, A, Driver, driver, fails, find, insert, later, replica_set
-from tests.support.events import PoolLog
 from tests.support.pools import settle
-from tests.support.scripted_client import scripted_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from motorlite._execution.operation import Operation
+    from tests.support.events import Recorder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 @asynccontextmanager
-async def subject(deployment: ScriptedDeployment, **options: Any) -> AsyncIterator[tuple[Driver, PoolLog]]:
-    log = PoolLog()
+async def subject(deployment: ScriptedDeployment, **options: Any) -> AsyncIterator[tuple[Driver, Recorder]]:
     async with driver(deployment, **options) as client:
-        # Beside the recorder that every driver has.
-        pool = client.server().pool
-        publish = pool._publish
-        assert publish is not None
-
-        def tell(event: Any) -> None:
-            log.publish(event)
-            publish(event)
-
-        pool._publish = tell
-        yield client, log
+        client.pool_log.clear()
+        yield client, client.pool_log
 
 
 async def cancel_after(seconds: float, client: Driver, operation: Operation[Any]) -> None:
@@ -146,10 +136,10 @@ async def test_no_command_event_but_gossip() -> None:
     async with subject(deployment) as (client, _):
         deployment["a:1"].on("find", later({**FOUND, "$clusterTime": newer}, 0.6), FOUND)
         await fails(client, find(), timeout=0.5)
-        told = list(client.recorder.names)
+        told = list(client.recorder.history)
         assert told == ["started find", "failed find"]
         await anyio.sleep(0.5)
-        assert client.recorder.names == told
+        assert client.recorder.history == told
         await client.run(find())
         assert deployment["a:1"].commands("find")[-1]["$clusterTime"] == newer
 

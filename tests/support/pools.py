@@ -12,7 +12,7 @@ from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._net.current import current_runtime
 from motorlite._pool.pool import Pool
 from motorlite._pool.state import PoolOptions
-from tests.support.events import Log
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -30,7 +30,7 @@ INF = float("inf")
 class Subject:
     """The pool, its published events, and its failed establishments."""
 
-    def __init__(self, pool: Pool, server: ScriptedServer, runtime: Runtime, host: Host, log: Log) -> None:
+    def __init__(self, pool: Pool, server: ScriptedServer, runtime: Runtime, host: Host, log: Recorder) -> None:
         self.pool = pool
         self.server = server
         self.runtime = runtime
@@ -123,7 +123,7 @@ async def pool_on(
 ) -> AsyncIterator[Subject]:
     """A pool on the first server of `deployment`; at the end, it is closed and checked for leftovers."""
     runtime = runtime or current_runtime()
-    log = Log()
+    log = Recorder()
     host = runtime.host("test", lambda: None)
     connector = deployment.connector(runtime, None)
     establisher = Establisher(runtime, connector, settings or HandshakeSettings(dict))
@@ -150,7 +150,7 @@ async def pool_on(
     subject.late_replies = late
     if ready:
         pool.ready()
-        log.events.clear()
+        log.clear()
     try:
         yield subject
     finally:

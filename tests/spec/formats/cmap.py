@@ -18,7 +18,7 @@ from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
 from tests.spec.formats.base import Format, equal
 from tests.spec.unified.outcomes import BadTest, Failed
 from tests.support.pools import Subject, pool_on, settle
-from tests.support.sdam import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
