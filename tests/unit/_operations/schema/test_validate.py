@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.schema.validate import Validate
 from motorlite.errors import ProtocolError
 
 
-def test_facts_and_reply() -> None:
+def test_the_reply() -> None:
     operation = Validate("db", {"validate": "coll"})
-    assert operation.name == "validate"
-    assert operation.kind is Kind.COMMAND
     good = {"ok": 1, "valid": True}
     assert operation.parse(good) == (good, None)
     bad = {"ok": 1, "valid": False}
