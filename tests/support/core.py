@@ -109,7 +109,8 @@ class Driver:
         await anyio.sleep(1)
         for server in self.deployment.servers.values():
             server.received.clear()
-        self.recorder.clear()
+        for recorder in (self.recorder, self.log, self.pool_log):
+            recorder.clear()
 
     async def select(
         self,

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 INF = float("inf")
 
 
-class Subject:
-    """The pool, its published events, and its failed establishments."""
+class PoolDriver:
+    """The pool on its host, its published events and failed establishments.
+
+    `StateDriver` drives the same pool without connections, and `Driver` a whole client.
+    """
 
     def __init__(self, pool: Pool, server: ScriptedServer, runtime: Runtime, host: Host, log: Recorder) -> None:
         self.pool = pool
@@ -74,7 +77,7 @@ class Subject:
 class Waiting:
     """A check-out in the background."""
 
-    def __init__(self, subject: Subject, deadline: Deadline = NO_DEADLINE, until: float = INF) -> None:
+    def __init__(self, subject: PoolDriver, deadline: Deadline = NO_DEADLINE, until: float = INF) -> None:
         self._subject = subject
         self._arguments = deadline, until
         self.connection: Connection | None = None
@@ -91,7 +94,7 @@ class Waiting:
             self.ended_at = self._subject.now
 
 
-async def start(subject: Subject, group: anyio.abc.TaskGroup, **arguments: Any) -> Waiting:
+async def start(subject: PoolDriver, group: anyio.abc.TaskGroup, **arguments: Any) -> Waiting:
     """Start a check-out; return when its request is queued or answered."""
     waiting = Waiting(subject, **arguments)
     group.start_soon(waiting.run)
@@ -120,7 +123,7 @@ async def pool_on(
     runtime: Runtime | None = None,
     listen: bool = True,
     **options: Any,
-) -> AsyncIterator[Subject]:
+) -> AsyncIterator[PoolDriver]:
     """A pool on the first server of `deployment`; at the end, it is closed and checked for leftovers."""
     runtime = runtime or current_runtime()
     log = Recorder()
@@ -145,7 +148,7 @@ async def pool_on(
         on_late_reply=learn_late,
         publish=log.publish if listen else None,
     )
-    subject = Subject(pool, deployment.servers[address], runtime, host, log)
+    subject = PoolDriver(pool, deployment.servers[address], runtime, host, log)
     failed.append(subject.note_failure)
     subject.late_replies = late
     if ready:
