@@ -103,7 +103,8 @@ def run(name: str, arguments: list[str]) -> bool:
     done = subprocess.run(
         [sys.executable, "-m", *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
     )
-    succeeded = done.returncode == 0
+    # 5: pytest had nothing to run, because all tests of a changed file are slow.
+    succeeded = done.returncode == 0 or (name == "unit" and done.returncode == 5)
     summary = (done.stdout.strip().splitlines() or [""])[-1] if name in ("house", "unit") else ""
     print(f"{name:7} {'ok' if succeeded else 'FAILED':6} {time.monotonic() - started:5.1f} s  {summary}", flush=True)
     if not succeeded:

@@ -17,12 +17,12 @@ import sniffio
 import trio
 
 from motorlite.errors import PyMongoError
-from tests.live.clients import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from tests.live.clients import Client
+    from tests.support.clients import Client
 
 HOSTS = ("AsyncioHost._main", "TrioHost._main")
 SPAWNED = ("_AsyncioTask._run", "_TrioTask.run")

@@ -17,7 +17,7 @@ import pymongo
 from bson import ObjectId
 
 import motorlite
-from tests.live.clients import make_client
+from tests.support.clients import make_client
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer

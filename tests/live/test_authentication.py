@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite.errors import ConfigurationError, OperationFailure, ServerSelectionTimeoutError
-from tests.live.clients import Record
 from tests.live.users import add_user, certificate_subject, client, who
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -126,7 +126,7 @@ async def test_reauthentication(secured: LocalServer, mechanism: str, command: s
         options: dict[str, Any] = {}
     else:
         options = {"username": add_user(secured), "password": "pencil"}
-    record = Record()
+    record = Recorder()
     async with client(secured, authMechanism=mechanism, event_listeners=[record], **options) as connected:
         collection = connected["motorlite_test_reauthentication"]["coll"]
         await collection.delete_many({})

@@ -21,14 +21,14 @@ from motorlite.errors import (
     PyMongoError,
 )
 from motorlite.testing import failpoints
-from tests.live.clients import make_client
+from tests.support.clients import make_client
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from motorlite.testing import LocalServer
-    from tests.live.clients import Client
     from tests.live.conftest import Fail
+    from tests.support.clients import Client
 
 pytestmark = pytest.mark.anyio
 

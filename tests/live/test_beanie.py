@@ -9,7 +9,7 @@ import pytest
 from beanie import BulkWriter, DeleteRules, Document, Indexed, Link, View, WriteRules, init_beanie, operators
 from pydantic import BaseModel
 
-from tests.live.clients import make_client
+from tests.support.clients import make_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -20,8 +20,10 @@ from motorlite import (
 from motorlite.errors import BulkWriteError, DocumentTooLarge, InvalidOperation, WriteError
 from motorlite.monitoring import CommandListener, CommandStartedEvent
 from motorlite.testing import failpoints
-from tests.live.clients import Record, make_client, numbered
+from tests.live.clients import numbered
 from tests.live.oracle import Cases, same_outcome
+from tests.support.clients import make_client
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -168,7 +170,7 @@ async def test_as_pymongo(name: str, deployment: LocalServer, database_name: str
 async def test_more_documents_than_one_command_may_hold(
     standalone: LocalServer, database_name: str, is_ordered: bool
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(standalone, event_listeners=[record]) as client:
         collection = client[database_name].c
         result = await collection.insert_many(numbered(100_001), ordered=is_ordered)
@@ -212,7 +214,7 @@ async def test_an_ordered_bulk_write_that_fails_in_its_second_batch(
 
 
 async def test_documents_that_do_not_fit_into_one_message(standalone: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(standalone, event_listeners=[record]) as client:
         collection = client[database_name].c
         # Three of 5 MiB fit, a fourth makes it more than 16 MiB.
@@ -293,7 +295,7 @@ async def test_upserts_have_the_index_of_their_request(deployment: LocalServer, 
 
 
 async def test_an_unordered_bulk_write_sends_one_command_per_kind(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         requests: list[Any] = []
         for number in range(5):
@@ -308,7 +310,7 @@ async def test_an_unordered_bulk_write_sends_one_command_per_kind(deployment: Lo
 async def test_what_cannot_be_a_bulk_write_is_refused_before_anything_is_sent(
     deployment: LocalServer, database_name: str
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = client[database_name].c
         nothing: list[Any] = []
@@ -325,7 +327,7 @@ async def test_what_cannot_be_a_bulk_write_is_refused_before_anything_is_sent(
 async def test_a_batch_with_an_update_many_is_no_retryable_write(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.bulk_write([InsertOne({"_id": 1}), UpdateOne({}, {"$set": {"a": 1}}), DeleteOne({"_id": 5})])

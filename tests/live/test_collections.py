@@ -10,8 +10,9 @@ from bson.dbref import DBRef
 
 from motorlite import AsyncMongoClient, ReadConcern, ReadPreference, WriteConcern
 from motorlite.errors import CollectionInvalid, InvalidName, InvalidOperation
-from tests.live.clients import Record, make_client
 from tests.live.oracle import Cases, same_outcome
+from tests.support.clients import make_client
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -143,7 +144,7 @@ async def test_an_existing_collection_is_refused(deployment: LocalServer, databa
 
 
 async def test_settings_come_down_and_can_be_replaced(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     options: dict[str, Any] = {"w": 1, "readConcernLevel": "local", "read_preference": ReadPreference.NEAREST}
     async with make_client(deployment, event_listeners=[record], **options) as client:
         database = client[database_name]

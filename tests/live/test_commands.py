@@ -12,20 +12,20 @@ from bson.son import SON
 from motorlite import ServerApi
 from motorlite.errors import OperationFailure
 from motorlite.monitoring import (
-    ConnectionPoolListener,
     ConnectionReadyEvent,
     PoolEvent,
-    ServerHeartbeatListener,
+    ServerEvent,
     ServerHeartbeatSucceededEvent,
     ServerListener,
-    TopologyDescriptionChangedEvent,
     TopologyEvent,
-    TopologyListener,
 )
 from motorlite.read_preferences import Secondary
 from motorlite.testing import failpoints
-from tests.live.clients import Record, make_client, numbered, until
+from tests.live.clients import numbered
 from tests.live.oracle import Cases, same_outcome
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -117,7 +117,7 @@ async def test_a_command_is_not_retried_after_an_ordinary_error(
 
 
 async def test_a_read_preference_reaches_a_secondary(replica_set3: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set3, event_listeners=[record]) as client:
         hello = await client.admin.command("hello", read_preference=Secondary())
         assert hello["secondary"]
@@ -126,7 +126,7 @@ async def test_a_read_preference_reaches_a_secondary(replica_set3: LocalServer, 
 
 
 async def test_the_stable_api_is_declared(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     api = ServerApi("1", strict=True, deprecation_errors=True)
     async with make_client(deployment, server_api=api, event_listeners=[record]) as client:
         await client[database_name].c.insert_many(numbered(5))
@@ -154,35 +154,11 @@ async def test_what_is_known_of_the_deployment(replica_set3: LocalServer) -> Non
         assert all(0 < (server.round_trip_time or 0) < 1 for server in stats.values())
 
 
-class Watch(ConnectionPoolListener, TopologyListener, ServerHeartbeatListener):
-    def __init__(self) -> None:
-        self.heartbeats: list[ServerHeartbeatSucceededEvent] = []
-        self.topology: list[TopologyEvent] = []
-        self.pool: list[PoolEvent] = []
-
-    def succeeded(self, event: ServerHeartbeatSucceededEvent) -> None:
-        self.heartbeats.append(event)
-
-    def opened(self, event: TopologyEvent) -> None:
-        self.topology.append(event)
-
-    def description_changed(self, event: TopologyDescriptionChangedEvent) -> None:
-        self.topology.append(event)
-
-    def closed(self, event: TopologyEvent) -> None:
-        self.topology.append(event)
-
-    def __getattribute__(self, name: str) -> Any:
-        if name.startswith(("pool_", "connection_")):
-            return self.pool.append
-        return super().__getattribute__(name)
-
-
 async def test_pool_and_topology_events_of_a_client_s_life(deployment: LocalServer, database_name: str) -> None:
-    watch = Watch()
-    async with make_client(deployment, event_listeners=[watch]) as client:
+    recorder = Recorder()
+    async with make_client(deployment, event_listeners=[recorder]) as client:
         await client[database_name].c.find_one()
-    names = [type(event).__name__ for event in watch.pool]
+    names = [type(event).__name__ for event in recorder.of(PoolEvent)]
     assert names[0] == "PoolCreatedEvent"
     order = [
         "PoolReadyEvent",
@@ -195,13 +171,14 @@ async def test_pool_and_topology_events_of_a_client_s_life(deployment: LocalServ
         "PoolClosedEvent",
     ]
     assert [names.index(name) for name in order] == sorted(names.index(name) for name in order)
-    (ready,) = (event for event in watch.pool if isinstance(event, ConnectionReadyEvent))
+    (ready,) = recorder.of(ConnectionReadyEvent)
     assert 0 < ready.duration < 5
-    kinds = [type(event).__name__ for event in watch.topology]
+    topology = [event for event in recorder.of(TopologyEvent) if not isinstance(event, ServerEvent)]
+    kinds = [type(event).__name__ for event in topology]
     assert (kinds[0], kinds[-1]) == ("TopologyOpenedEvent", "TopologyClosedEvent")
-    assert len({event.topology_id for event in watch.topology}) == 1
-    assert watch.heartbeats
-    assert watch.heartbeats[0].reply["ok"] == 1
+    assert len({event.topology_id for event in topology}) == 1
+    heartbeats = recorder.of(ServerHeartbeatSucceededEvent)
+    assert heartbeats[0].reply["ok"] == 1
 
 
 async def test_a_listener_that_raises_disturbs_nothing(
@@ -211,7 +188,7 @@ async def test_a_listener_that_raises_disturbs_nothing(
         def description_changed(self, event: Any) -> None:
             raise RuntimeError("the listener's own")
 
-    record = Record()
+    record = Recorder()
 
     def broken(_event: object) -> None:
         raise RuntimeError("the listener's own")

@@ -11,9 +11,11 @@ from bson import ObjectId
 import motorlite
 from motorlite import AsyncMongoClient, WriteConcern
 from motorlite.errors import DuplicateKeyError
-from tests.live.clients import make_client, numbered, until
+from tests.live.clients import numbered
 from tests.live.oracle import outcome
 from tests.live.test_crud import CASES
+from tests.support.clients import make_client
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

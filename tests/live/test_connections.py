@@ -23,7 +23,10 @@ from motorlite.errors import (
 )
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
 from motorlite.testing import LocalServer, failpoints
-from tests.live.clients import Record, make_client, numbered, until
+from tests.live.clients import numbered
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,7 +206,7 @@ async def test_min_pool_size(deployment: LocalServer) -> None:
 
 
 async def test_max_pool_size_and_a_fair_queue(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, maxPoolSize=2, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_one({"_id": 1})
@@ -271,7 +274,7 @@ async def test_a_direct_connection_to_a_secondary(replica_set3: LocalServer, dat
 
 
 async def test_read_preferences(replica_set3: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set3, localThresholdMS=60_000, event_listeners=[record]) as client:
         primary = replica_set3.wait_for_primary()
         await client.aconnect()
@@ -305,7 +308,7 @@ async def test_a_read_preference_that_no_server_satisfies(replica_set3: LocalSer
 
 
 async def test_getmore_goes_where_the_cursor_is(replica_set3: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set3, w=3, localThresholdMS=60_000, event_listeners=[record]) as client:
         await client[database_name].c.insert_many(numbered(10))
         await until(lambda: len(client.nodes) == 3)

@@ -17,8 +17,9 @@ from bson.son import SON
 
 from motorlite import ReturnDocument, WriteConcern
 from motorlite.errors import DuplicateKeyError, InvalidOperation, WriteConcernError
-from tests.live.clients import make_client, until
 from tests.live.oracle import Cases, same_outcome
+from tests.support.clients import make_client
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer

@@ -20,14 +20,17 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.testing import failpoints
-from tests.live.clients import Record, make_client, numbered, until
+from tests.live.clients import numbered
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from motorlite.testing import LocalServer
-    from tests.live.clients import Client
     from tests.live.conftest import Fail
+    from tests.support.clients import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +64,7 @@ LEVELS: dict[str, Callable[[Client, str], Any]] = {
 async def test_each_level_limits_the_operation(
     replica_set: LocalServer, database_name: str, fail: Fail, level: str
 ) -> None:
-    record = Record()
+    record = Recorder()
     # The narrower level wins over the client's.
     async with make_client(replica_set, timeoutMS=30_000, event_listeners=[record]) as client:
         await client[database_name].c.find_one()
@@ -73,7 +76,7 @@ async def test_each_level_limits_the_operation(
 
 
 async def test_the_client_s_level_and_0_for_no_limit(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, timeoutMS=250, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.find_one(timeoutMS=0)
@@ -110,7 +113,7 @@ async def test_the_client_s_level_and_0_for_no_limit(replica_set: LocalServer, d
 async def test_every_operation_takes_a_timeout(
     replica_set: LocalServer, database_name: str, fail: Fail, command: str, call: Callable[[Any], Awaitable[Any]]
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         await client[database_name].c.insert_one({"_id": 1})
         fail(replica_set, failpoints.fail_command([command], block_ms=BLOCKED_MS, times=1))
@@ -124,7 +127,7 @@ async def test_every_operation_takes_a_timeout(
 
 
 async def test_a_block_limits_everything_in_it(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_one({"_id": 1})
@@ -173,7 +176,7 @@ async def test_a_block_of_0_lifts_what_was_inherited(replica_set: LocalServer, d
 async def test_all_commands_of_a_bulk_write_share_one_deadline(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_one({"_id": 0})
@@ -262,7 +265,7 @@ async def test_the_server_s_own_timeout(replica_set: LocalServer, database_name:
 async def test_with_a_timeout_ordinary_retries_go_on_until_the_deadline(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.find_one()
@@ -281,7 +284,7 @@ async def test_with_a_timeout_ordinary_retries_go_on_until_the_deadline(
 async def test_an_enclosing_scope_lowers_max_time_ms_but_is_not_reported(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_one({})
@@ -325,7 +328,7 @@ async def test_a_cancelled_operation_leaves_a_pool_that_works(
 async def test_by_default_the_limit_is_that_of_the_cursor_s_life(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many(numbered(20))
@@ -346,7 +349,7 @@ async def test_by_default_the_limit_is_that_of_the_cursor_s_life(
 async def test_in_iteration_mode_each_step_has_the_whole_time(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many(numbered(12))
@@ -361,7 +364,7 @@ async def test_in_iteration_mode_each_step_has_the_whole_time(
 async def test_a_tailable_cursor_s_limit_is_that_of_each_step(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         database = client[database_name]
         await database.create_collection("c", capped=True, size=50_000)
@@ -381,7 +384,7 @@ async def test_a_tailable_cursor_s_limit_is_that_of_each_step(
 
 
 async def test_max_time_ms_is_what_remains_less_the_round_trip(replica_set: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, heartbeatFrequencyMS=500, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.find_one()

@@ -13,9 +13,12 @@ from bson.errors import InvalidBSON
 
 from motorlite import CursorType
 from motorlite.errors import CursorNotFound, InvalidOperation, OperationFailure
-from tests.live.clients import Record, make_client, numbered, until
+from tests.live.clients import numbered
 from tests.live.load import is_at_rest
 from tests.live.oracle import Cases, same_outcome
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -165,7 +168,7 @@ async def test_as_pymongo(name: str, deployment: LocalServer, database_name: str
 
 
 async def test_batches_and_the_commands_that_fetch_them(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many(numbered(10))
@@ -186,7 +189,7 @@ async def test_batches_and_the_commands_that_fetch_them(deployment: LocalServer,
 
 
 async def test_the_default_batch_and_a_large_one(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many(numbered(2_000, text="x" * 30_000))
@@ -394,7 +397,7 @@ async def test_a_tailable_cursor_sees_what_is_added(deployment: LocalServer, dat
 
 
 async def test_a_tailable_cursor_waits_for_a_document(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         database = client[database_name]
         await database.create_collection("c", capped=True, size=100_000)
@@ -465,7 +468,7 @@ async def test_a_value_that_python_cannot_hold_leaves_no_cursor_open(
 async def test_a_cursor_that_is_collected_in_another_thread_is_closed(
     replica_set: LocalServer, database_name: str
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many(numbered(10))

@@ -20,14 +20,16 @@ from motorlite.errors import (
 )
 from motorlite.read_preferences import Secondary
 from motorlite.testing import FaultProxy, LocalServer
-from tests.live.clients import make_client, numbered, until
+from tests.live.clients import numbered
 from tests.live.load import assert_nothing_left, background, sockets_to, under_load
+from tests.support.clients import make_client
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from motorlite._base.values import Address
-    from tests.live.clients import Client
+    from tests.support.clients import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 from bson.son import SON
 
 from motorlite.errors import OperationFailure
-from tests.live.clients import make_client
 from tests.live.oracle import Cases, same_outcome
+from tests.support.clients import make_client
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer

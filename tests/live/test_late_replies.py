@@ -10,14 +10,16 @@ import pytest
 import motorlite
 from motorlite.errors import PyMongoError
 from motorlite.testing import failpoints
-from tests.live.clients import make_client, numbered, until
+from tests.live.clients import numbered
 from tests.live.load import is_at_rest
+from tests.support.clients import make_client
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite.stats import ServerStats
     from motorlite.testing import LocalServer
-    from tests.live.clients import Client
     from tests.live.conftest import Fail
+    from tests.support.clients import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -23,15 +23,18 @@ from motorlite.errors import (
 )
 from motorlite.read_preferences import Nearest, PrimaryPreferred
 from motorlite.testing import failpoints
-from tests.live.clients import Record, make_client, numbered, until
+from tests.live.clients import numbered
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from motorlite.monitoring import CommandFailedEvent
     from motorlite.testing import LocalServer
-    from tests.live.clients import Client
     from tests.live.conftest import Fail
+    from tests.support.clients import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +47,7 @@ BAD_VALUE = 2
 EXCEEDED_TIME_LIMIT = 262
 
 
-def in_turn(server: LocalServer, record: Record, documents: list[dict[str, Any]]) -> None:
+def in_turn(server: LocalServer, record: Recorder, documents: list[dict[str, Any]]) -> None:
     """Set the first failpoint now, and each further one when a command has failed."""
     rest = iter(documents)
     server.command(next(rest))
@@ -96,7 +99,7 @@ async def test_rule_2_a_retry_that_succeeds_deposits_one_and_a_tenth(
 async def test_rule_3_a_retry_that_fails_otherwise_deposits_one(
     replica_set: LocalServer, database_name: str, fail: Fail, second: dict[str, Any], tokens: float
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         fail(replica_set, failpoints.off())
         in_turn(replica_set, record, [failpoints.overload(commands=["find"], times=1), second])
@@ -125,7 +128,7 @@ async def test_a_first_attempt_that_fails_otherwise_deposits_nothing(
 
 
 async def test_rule_4_five_retries_and_no_sixth(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         fail(replica_set, failpoints.overload(1.0, ["find"]))
         with pytest.raises(OperationFailure) as caught:
@@ -140,7 +143,7 @@ async def test_rule_4_five_retries_and_no_sixth(replica_set: LocalServer, databa
 
 
 async def test_rule_4_the_fifth_retry_may_succeed(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         fail(replica_set, failpoints.overload(commands=["find"], times=5))
         assert await client[database_name].c.find_one() is None
@@ -165,7 +168,7 @@ async def test_rule_4_labels_decide_and_not_the_code(
     reasons: tuple[str, ...],
     refusal: str,
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         for code in (462, BAD_VALUE):
             fail(replica_set, failpoints.fail_command(["find"], error_code=code, error_labels=labels))
@@ -181,7 +184,7 @@ async def test_rule_4_labels_decide_and_not_the_code(
 
 
 async def test_rule_4_an_empty_bucket_fails_at_once(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
-    record = Record()
+    record = Recorder()
     policy = OverloadRetry(token_capacity=1.5)
     async with make_client(replica_set, jitter=0.0, overload_policy=policy, event_listeners=[record]) as client:
         collection = client[database_name].c
@@ -204,7 +207,7 @@ async def test_rule_4_an_empty_bucket_fails_at_once(replica_set: LocalServer, da
 async def test_a_bucket_is_the_clients_and_shared_by_its_operations(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     policy = OverloadRetry(token_capacity=7)
     async with make_client(replica_set, jitter=0.0, overload_policy=policy, event_listeners=[record]) as client:
         fail(replica_set, failpoints.overload(1.0, ["find"]))
@@ -247,7 +250,7 @@ HALF_A_SECOND: dict[str, Any] = {"jitter": 1.0, "overload_policy": OverloadRetry
 async def test_rule_4_a_deadline_cuts_and_takes_no_token(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, **HALF_A_SECOND, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.find_one()
@@ -284,7 +287,7 @@ async def test_rule_4_an_enclosing_cancel_scope_cuts_but_is_not_the_drivers_time
 async def test_rule_5_each_backoff_is_twice_the_one_before(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=1.0, event_listeners=[record]) as client:
         collection = client[database_name].c
         fail(replica_set, failpoints.overload(commands=["find"], times=3))
@@ -295,7 +298,7 @@ async def test_rule_5_each_backoff_is_twice_the_one_before(
 
 
 async def test_rule_5_all_five_with_a_small_jitter(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.01, event_listeners=[record]) as client:
         fail(replica_set, failpoints.overload(commands=["find"], times=5))
         await client[database_name].c.find_one()
@@ -307,7 +310,7 @@ async def test_rule_5_all_five_with_a_small_jitter(replica_set: LocalServer, dat
 async def test_rule_5_without_the_overload_label_there_is_no_backoff(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=1.0, event_listeners=[record]) as client:
         fail(replica_set, failpoints.overload(commands=["find"], times=5, error_labels=RETRYABLE_ONLY))
         await client[database_name].c.find_one()
@@ -320,7 +323,7 @@ async def test_rule_5_without_the_overload_label_there_is_no_backoff(
 async def test_the_real_jitter_is_between_0_and_1_and_not_always_the_same(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     policy = OverloadRetry(base_backoff=0.001)
     async with make_client(replica_set, overload_policy=policy, event_listeners=[record]) as client:
         fail(replica_set, failpoints.overload(1.0, ["find"]))
@@ -339,9 +342,13 @@ async def test_the_real_jitter_is_between_0_and_1_and_not_always_the_same(
 async def test_rule_6_nearest_leaves_the_overloaded_servers(
     replica_set3: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     read_preference = Nearest()
-    options = {"read_preference": read_preference, "localThresholdMS": 60_000, "event_listeners": [record]}
+    options: dict[str, Any] = {
+        "read_preference": read_preference,
+        "localThresholdMS": 60_000,
+        "event_listeners": [record],
+    }
     async with make_client(replica_set3, jitter=0.0, **options) as client:
         await all_known(client, record)
         *overloaded, healthy = replica_set3.addresses
@@ -360,8 +367,8 @@ async def test_rule_6_nearest_leaves_the_overloaded_servers(
 async def test_rule_6_when_all_are_overloaded_all_are_candidates_again(
     replica_set3: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
-    options = {"read_preference": Nearest(), "localThresholdMS": 60_000, "event_listeners": [record]}
+    record = Recorder()
+    options: dict[str, Any] = {"read_preference": Nearest(), "localThresholdMS": 60_000, "event_listeners": [record]}
     async with make_client(replica_set3, jitter=0.0, **options) as client:
         await all_known(client, record)
         for address in replica_set3.addresses:
@@ -377,8 +384,8 @@ async def test_rule_6_when_all_are_overloaded_all_are_candidates_again(
 async def test_rule_6_primary_preferred_reads_from_a_secondary(
     replica_set3: LocalServer, database_name: str, fail: Fail, retargeting: bool
 ) -> None:
-    record = Record()
-    options = {"read_preference": PrimaryPreferred(), "enableOverloadRetargeting": retargeting}
+    record = Recorder()
+    options: dict[str, Any] = {"read_preference": PrimaryPreferred(), "enableOverloadRetargeting": retargeting}
     async with make_client(replica_set3, jitter=0.0, event_listeners=[record], **options) as client:
         await all_known(client, record)
         primary = replica_set3.wait_for_primary()
@@ -392,7 +399,7 @@ async def test_rule_6_primary_preferred_reads_from_a_secondary(
 async def test_rule_6_a_primary_that_is_the_only_candidate_is_asked_again(
     replica_set3: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set3, jitter=0.0, event_listeners=[record]) as client:
         primary = replica_set3.wait_for_primary()
         fail(replica_set3, failpoints.overload(commands=["insert"], times=2), primary)
@@ -400,7 +407,7 @@ async def test_rule_6_a_primary_that_is_the_only_candidate_is_asked_again(
         assert [event.connection_id for event in record.started_events] == [primary] * 3
 
 
-async def all_known(client: Client, record: Record) -> None:
+async def all_known(client: Client, record: Recorder) -> None:
     """Wait until all three members are known, so that selection has a choice."""
     with anyio.fail_after(10):
         while len(client.nodes) < 3:
@@ -454,7 +461,7 @@ async def test_every_operation_is_retried(
     replica_set: LocalServer, database_name: str, fail: Fail, operation: str
 ) -> None:
     command, run = OPERATIONS[operation]
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         await client[database_name].c.insert_many(numbered(5, a=1))
         record.clear()
@@ -470,7 +477,7 @@ async def test_every_operation_is_retried(
 async def test_a_killed_cursor_is_retried_and_a_getmore_loses_nothing(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, maxAdaptiveRetries=50, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many(numbered(10))
@@ -485,7 +492,7 @@ async def test_a_killed_cursor_is_retried_and_a_getmore_loses_nothing(
 
 
 async def test_a_write_that_was_shed_is_applied_once(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
-    record = Record()
+    record = Recorder()
     namespace = f"{database_name}.c"
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         collection = client[database_name].c
@@ -500,7 +507,7 @@ async def test_a_write_that_was_shed_is_applied_once(replica_set: LocalServer, d
 async def test_each_batch_of_a_bulk_write_has_retries_of_its_own(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         fail(replica_set, failpoints.off())
         insert, update = (
@@ -531,7 +538,7 @@ async def test_each_batch_of_a_bulk_write_has_retries_of_its_own(
 async def test_retry_reads_and_retry_writes_switch_overload_retries_off(
     replica_set: LocalServer, database_name: str, fail: Fail, options: Mapping[str, Any], refused: set[str]
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, event_listeners=[record], **options) as client:
         database = client[database_name]
         calls: dict[str, Callable[[], Awaitable[Any]]] = {
@@ -553,7 +560,7 @@ async def test_retry_reads_and_retry_writes_switch_overload_retries_off(
 async def test_an_ordinary_retry_and_overload_retries_are_capped_together(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         collection = client[database_name].c
         fail(replica_set, failpoints.off())
@@ -573,7 +580,7 @@ async def test_an_ordinary_retry_and_overload_retries_are_capped_together(
 async def test_an_overload_error_and_then_an_ordinary_one(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         collection = client[database_name].c
         fail(replica_set, failpoints.off())
@@ -589,7 +596,7 @@ async def test_an_overload_error_and_then_an_ordinary_one(
 async def test_a_write_keeps_its_transaction_number_through_both_kinds_of_retry(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     namespace = f"{database_name}.c"
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         fail(replica_set, failpoints.off())
@@ -609,7 +616,7 @@ async def test_a_write_keeps_its_transaction_number_through_both_kinds_of_retry(
 async def test_the_error_of_an_attempt_that_may_have_written_is_the_one_that_is_raised(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     namespace = f"{database_name}.c"
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         fail(replica_set, failpoints.off())
@@ -640,7 +647,7 @@ async def test_with_timeout_ms_an_overload_caps_the_retries_all_the_same(
 async def test_errors_that_have_nothing_to_do_with_overload_stay_what_they_are(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.0, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_one({"_id": 1})
@@ -660,9 +667,9 @@ async def test_errors_that_have_nothing_to_do_with_overload_stay_what_they_are(
 async def test_a_connection_that_is_refused_is_an_overload_of_the_operation_that_wanted_it(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     app_name = str(ObjectId())
-    options = {"appName": app_name, "event_listeners": [record], "maxPoolSize": 2}
+    options: dict[str, Any] = {"appName": app_name, "event_listeners": [record], "maxPoolSize": 2}
     async with make_client(replica_set, jitter=0.0, **options) as client:
         collection = client[database_name].c
         await collection.insert_one({})
@@ -706,7 +713,7 @@ async def test_the_handshake_of_every_connection_announces_backpressure(
 async def test_command_events_are_paired_and_retry_events_tell_the_decisions(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, jitter=0.01, event_listeners=[record]) as client:
         fail(replica_set, failpoints.overload(commands=["find"], times=2))
         await client[database_name].c.find_one()
@@ -732,7 +739,7 @@ async def test_command_events_are_paired_and_retry_events_tell_the_decisions(
 async def test_an_operation_that_is_cancelled_in_its_backoff_ends_at_once(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     options: dict[str, Any] = {"overload_policy": OverloadRetry(base_backoff=10.0), "event_listeners": [record]}
     async with make_client(replica_set, jitter=1.0, **options) as client:
         collection = client[database_name].c

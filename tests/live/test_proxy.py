@@ -10,7 +10,9 @@ import pytest
 
 from motorlite.errors import PyMongoError, ServerSelectionTimeoutError
 from motorlite.testing import LocalServer
-from tests.live.clients import Record, make_client, numbered
+from tests.live.clients import numbered
+from tests.support.clients import make_client
+from tests.support.events import Recorder
 from tests.support.socks5_server import Socks5Server
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ async def test_the_test_plan(
         options |= tls_of(server) | {"serverSelectionTimeoutMS": 10_000 if succeeds else 1_000}
         name = MAPPED if is_mapped else f"{host}:{port}"
         uri = f"mongodb://{name}/?" + "&".join(f"{key}={value}" for key, value in query.items())
-        record = Record()
+        record = Recorder()
         async with make_client(uri, event_listeners=[record], **options) as client:
             if succeeds:
                 assert (await client.admin.command("hello"))["ok"] == 1

@@ -13,7 +13,9 @@ from motorlite import ReadConcern, SessionOptions, WriteConcern
 from motorlite.errors import AutoReconnect, ConfigurationError, InvalidOperation
 from motorlite.read_preferences import Secondary
 from motorlite.testing import failpoints
-from tests.live.clients import Record, make_client, numbered
+from tests.live.clients import numbered
+from tests.support.clients import make_client
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_one_after_the_other_they_share_one_session(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many(numbered(10))
@@ -43,7 +45,7 @@ async def test_one_after_the_other_they_share_one_session(deployment: LocalServe
 
 
 async def test_at_once_they_need_as_many_as_there_are_connections(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, maxPoolSize=3, event_listeners=[record]) as client:
         collection = client[database_name].c
         async with anyio.create_task_group() as tasks:
@@ -54,7 +56,7 @@ async def test_at_once_they_need_as_many_as_there_are_connections(deployment: Lo
 
 
 async def test_an_open_cursor_keeps_its_session_until_its_end(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many(numbered(10))
@@ -72,7 +74,7 @@ async def test_an_open_cursor_keeps_its_session_until_its_end(deployment: LocalS
 
 
 async def test_unacknowledged_writes_have_none(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         silent = client[database_name].c.with_options(write_concern=WriteConcern(w=0))
         await silent.insert_one({})
@@ -84,7 +86,7 @@ async def test_unacknowledged_writes_have_none(deployment: LocalServer, database
 
 
 async def test_close_ends_all_sessions_on_the_server(replica_set: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         async with anyio.create_task_group() as tasks:
@@ -101,7 +103,7 @@ async def test_close_ends_all_sessions_on_the_server(replica_set: LocalServer, d
 
 
 async def test_an_explicit_session_is_that_of_all_its_operations(deployment: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = client[database_name].c
         async with client.start_session() as session:
@@ -140,7 +142,7 @@ async def test_a_session_of_another_client_is_refused(deployment: LocalServer, d
 
 
 async def test_reads_come_after_the_session_s_earlier_operations(replica_set: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         async with client.start_session() as session:
@@ -174,7 +176,7 @@ async def test_a_secondary_shows_what_the_session_wrote(replica_set3: LocalServe
 
 
 async def test_one_session_learns_from_another(replica_set: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with (
         make_client(replica_set, event_listeners=[record]) as client,
         client.start_session() as first,
@@ -195,7 +197,7 @@ async def test_one_session_learns_from_another(replica_set: LocalServer, databas
 
 
 async def test_the_cluster_time_is_gossiped_by_all_operations(replica_set: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         for _ in range(3):
             await client[database_name].c.insert_one({})
@@ -222,7 +224,7 @@ async def test_a_write_whose_reply_was_lost_is_applied_once(
     replica_set: LocalServer, database_name: str, fail: Fail, write: str
 ) -> None:
     command, call = WRITES[write]
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many([{"_id": 1, "n": 0}, {"_id": 2, "n": 0}])
@@ -251,7 +253,7 @@ async def test_a_write_whose_reply_was_lost_is_applied_once(
 async def test_a_closed_connection_is_one_ordinary_retry(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_one({"_id": 1, "n": 0})
@@ -278,7 +280,7 @@ async def test_a_closed_connection_is_one_ordinary_retry(
 async def test_what_is_not_retryable_is_not_retried_after_a_lost_connection(
     replica_set: LocalServer, database_name: str, fail: Fail, options: dict[str, Any]
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record], **options) as client:
         collection = client[database_name].c
         await collection.find_one()
@@ -292,7 +294,7 @@ async def test_what_is_not_retryable_is_not_retried_after_a_lost_connection(
 
 
 async def test_each_write_of_a_session_has_the_next_number(replica_set: LocalServer, database_name: str) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         for number in range(4):
             await client[database_name].c.insert_one({"_id": number})
@@ -304,7 +306,7 @@ async def test_each_write_of_a_session_has_the_next_number(replica_set: LocalSer
 async def test_a_standalone_server_has_no_retryable_writes(
     standalone: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(standalone, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_one({"_id": 1})
@@ -319,7 +321,7 @@ async def test_a_standalone_server_has_no_retryable_writes(
 async def test_a_read_is_retried_once_after_a_lost_connection(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_one({"_id": 1})

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from bson import ObjectId
 from cryptography import x509
 
-from motorlite import AsyncMongoClient
 from motorlite._base.values import format_address
+from tests.support.clients import Client, make_client
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,13 +56,13 @@ def certificate_subject(server: LocalServer) -> str:
     return x509.load_pem_x509_certificate(certificate).subject.rfc4514_string()
 
 
-def client(server: LocalServer, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
+def client(server: LocalServer, **options: Any) -> Client:
     """A client without the server's own user."""
     hosts = ",".join(map(format_address, server.addresses))
-    return AsyncMongoClient(f"mongodb://{hosts}/", **{**tls_options(server), **options})
+    return make_client(f"mongodb://{hosts}/", **{**tls_options(server), **options})
 
 
-async def who(connected: AsyncMongoClient[dict[str, Any]]) -> list[dict[str, Any]]:
+async def who(connected: Client) -> list[dict[str, Any]]:
     """As whom a client is authenticated."""
     status = await connected["admin"].command("connectionStatus")
     found: list[dict[str, Any]] = status["authInfo"]["authenticatedUsers"]

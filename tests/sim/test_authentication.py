@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import traceback
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,6 @@ import anyio
 import bson
 import pytest
 
-from motorlite import AsyncMongoClient
-from motorlite._client.core import Core
-from motorlite._client.world import REAL
 from motorlite._connection.auth import aws, aws_provider, oidc
 from motorlite._net.runtime import WaitTimeout
 from motorlite._operations.run_command import RunCommand
@@ -28,7 +24,7 @@ from motorlite.errors import (
     PyMongoError,
     WaitQueueTimeoutError,
 )
-from motorlite.monitoring import CommandStartedEvent, CommandSucceededEvent
+from motorlite.monitoring import CommandEvent, CommandStartedEvent, CommandSucceededEvent, PoolClearedEvent, RetryEvent
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support.auth_servers import (
     DONE,
@@ -40,11 +36,14 @@ from tests.support.auth_servers import (
     oidc_options,
     threadless,
 )
-from tests.support.core import EVERY_KIND, FOUND, Recorder, find, insert
+from tests.support.clients import Client, scripted_client
+from tests.support.core import EVERY_KIND, FOUND, find, insert
+from tests.support.events import Recorder
 from tests.support.scram_server import ScramServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from motorlite._execution.operation import Operation
 
@@ -91,14 +90,14 @@ async def test_every_operation_reauthenticates(
         await client.run(find())
         before, hellos = scram.conversations, len(deployment["a:1"].hellos)
         deployment["a:1"].received.clear()
-        client.recorder.commands.clear()
+        client.recorder.clear()
         deployment["a:1"].on(name, REAUTHENTICATE, success)
         await client.run(make())
         assert scram.conversations == before + 1
         assert len(deployment["a:1"].hellos) == hellos, "no hello"
         assert [item.name for item in deployment["a:1"].received] == [name, "saslStart", "saslContinue", name]
         assert {item.connection for item in deployment["a:1"].received} == {2}
-        assert client.recorder.names == [f"started {name}", f"failed {name}", f"started {name}", f"succeeded {name}"]
+        assert client.recorder.history == [f"started {name}", f"failed {name}", f"started {name}", f"succeeded {name}"]
         assert client.recorder.retries == []
         assert client.core.executor.reports.retries == {}
         assert client.recorder.cleared == []
@@ -603,12 +602,11 @@ async def test_secrets_stay_secret(
             with pytest.raises(OperationFailure, match="uthentication failed") as caught:
                 await client["db"]["coll"].find_one()
             shown = [repr(item) for item in (client, client.stats(), client["db"]["coll"], client.options)]
-    await deployment.close()
     if where == "again":
-        assert listener.names == ["started find", "failed find"]
+        assert listener.history == ["started find", "failed find"]
     assert "Checkout started" in caplog.text, "the logs are looked at"
     shown += [chain(caught.value), caplog.text, *(repr(vars(record)) for record in caplog.records)]
-    shown += [repr(event) for event in (*listener.commands, *listener.retries, *listener.cleared)]
+    shown += [repr(event) for event in listener.of(CommandEvent, RetryEvent, PoolClearedEvent)]
     visible = "\n".join(shown)
     # Only the configuration names the user, and only in the repr of the options.
     assert visible.count(SECRET) == ("username" in options)
@@ -648,25 +646,24 @@ async def test_secrets_that_no_message_can_hold_stay_secret(
         async with _client(deployment, [Recorder()], options) as client:
             with pytest.raises(expected, match=text) as caught:
                 await client["db"]["coll"].find_one()
-    await deployment.close()
     assert "Checkout started" in caplog.text, "the logs are looked at"
     shown = [chain(caught.value), caplog.text, *(repr(vars(record)) for record in caplog.records)]
     assert SECRET not in "\n".join(shown)
 
 
-def _client(deployment: ScriptedDeployment, listeners: list[Any], options: dict[str, Any]) -> Any:
-    client: AsyncMongoClient[Any] = AsyncMongoClient(
-        deployment.uri, event_listeners=listeners, retryReads=False, **options
+def _client(
+    deployment: ScriptedDeployment, listeners: list[Any], options: dict[str, Any]
+) -> AbstractAsyncContextManager[Client]:
+    return scripted_client(
+        deployment, world={"runtime": threadless}, event_listeners=listeners, retryReads=False, **options
     )
-    client._core = Core(client.options, replace(REAL, connector=deployment.connector, runtime=threadless))
-    return client
 
 
 async def test_a_hello_of_the_application_that_authenticates_is_redacted(deployment: ScriptedDeployment) -> None:
     command = {"isMaster": 1, "speculativeAuthenticate": {"saslStart": 1, "payload": SECRET.encode()}}
     async with authenticating_driver(deployment) as client:
         await client.run(RunCommand("admin", command))
-        started, succeeded = client.recorder.commands
+        started, succeeded = client.recorder.command_events
     assert isinstance(started, CommandStartedEvent)
     assert isinstance(succeeded, CommandSucceededEvent)
     assert (started.command, succeeded.reply) == ({}, {})

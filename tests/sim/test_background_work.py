@@ -14,9 +14,8 @@ from motorlite._sessions.session import Session
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite.errors import ConfigurationError, PoolClearedError, ProtocolError
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
+from tests.support.clients import scripted_client
 from tests.support.core import FOUND, driver, find
-from tests.support.scripted_client import scripted_client
-from tests.support.sdam import client
 from tests.support.srv import Records, srv_client
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def streams(deployment: ScriptedDeployment, **ping: Any) -> None:
 async def test_a_date_that_python_cannot_hold_in_a_ping(caplog: pytest.LogCaptureFixture) -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     streams(deployment, lastWrite={"lastWriteDate": FAR_DATE})
-    async with client(deployment) as sdam:
+    async with driver(deployment, connect=False) as sdam:
         await anyio.sleep(15)
         assert deployment["a:1"].connections_made == 2, "of the monitor, and the one that measures"
         streams(deployment)
@@ -66,7 +65,7 @@ async def test_a_date_that_python_cannot_hold_in_a_ping(caplog: pytest.LogCaptur
 async def test_a_bug_in_the_measurement(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     streams(deployment)
-    async with client(deployment) as sdam:
+    async with driver(deployment, connect=False) as sdam:
         await anyio.sleep(5)
         with monkeypatch.context() as patch:
             patch.setattr(RoundTripTimes, "add", bug)
@@ -81,7 +80,7 @@ async def test_a_bug_in_the_measurement(monkeypatch: pytest.MonkeyPatch, caplog:
 
 
 async def test_a_bug_after_a_check(caplog: pytest.LogCaptureFixture) -> None:
-    async with client(ScriptedDeployment(["a:1"])) as sdam:
+    async with driver(ScriptedDeployment(["a:1"]), connect=False) as sdam:
         await anyio.sleep(5)
         monitor = sdam.server("a").monitor
         assert monitor is not None
@@ -108,7 +107,7 @@ async def test_a_bug_after_a_check(caplog: pytest.LogCaptureFixture) -> None:
 )
 async def test_odd_fields_of_a_later_hello(fields: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as sdam:
+    async with driver(deployment, connect=False) as sdam:
         await anyio.sleep(5)
         deployment["a:1"].hello = fields
         await anyio.sleep(10)
@@ -124,7 +123,7 @@ async def test_a_topology_version_of_null_is_none() -> None:
     deployment = ScriptedDeployment(["a:1"])
     server = deployment["a:1"]
     server.hello = {"topologyVersion": None}
-    async with client(deployment):
+    async with driver(deployment, connect=False):
         await anyio.sleep(60)
         assert len(server.hellos) < 10, "such a server answers at once, so nothing can be awaited"
 

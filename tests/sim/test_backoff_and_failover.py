@@ -46,7 +46,7 @@ def refuse(deployment: ScriptedDeployment) -> None:
 
 async def elect(deployment: ScriptedDeployment, client: Driver) -> None:
     deployment.step_down("b:1")
-    monitor = client.server(("b", 1)).monitor
+    monitor = client.server("b").monitor
     assert monitor is not None
     monitor.request_check()
     await settle()
@@ -74,7 +74,7 @@ async def test_another_change_does_not() -> None:
         run = Run(client, group)
         await anyio.sleep(1)
         deployment["b:1"].hello["tags"] = {"rack": "2"}
-        monitor = client.server(("b", 1)).monitor
+        monitor = client.server("b").monitor
         assert monitor is not None
         monitor.request_check()
         await anyio.sleep(1)

@@ -20,8 +20,8 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, encode_reply
-from tests.support.core import find, insert
-from tests.support.sdam import Client, client, until
+from tests.support.core import Driver, driver, find, insert
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,22 +93,22 @@ def check(error: PyMongoError, kind: type[PyMongoError], text: str) -> None:
     assert error.__cause__ is None or isinstance(error.__cause__, PyMongoError), "nothing foreign"
 
 
-async def check_health(driver: Client) -> None:
+async def check_health(client: Driver) -> None:
     """Nothing is lost or leaked, and the next operations work, several at once as well."""
-    state = driver.server("a").pool.state
+    state = client.server("a").pool.state
     assert not state.in_use
     assert not state.queue
-    assert driver.server("a").operation_count == 0
-    scripted = driver.deployment["a:1"]
+    assert client.server("a").operation_count == 0
+    scripted = client.deployment["a:1"]
     scripted.on("find", FOUND)
     async with anyio.create_task_group() as group:
         for _ in range(3):
 
             async def read() -> None:
-                assert (await driver.run(find())).documents == [{"_id": 1}]
+                assert (await client.run(find())).reply.documents == [{"_id": 1}]
 
             group.start_soon(read)
-    await driver.run(insert())
+    await client.run(insert())
     # Replies that came too late, or not at all, are given up.
     await anyio.sleep(1.5)
     assert not state.pending
@@ -116,7 +116,7 @@ async def check_health(driver: Client) -> None:
     assert idle
     assert not any(stream.is_closed for stream in idle)
     # The pool's, the monitor's, and no other.
-    monitor: Any = driver.server("a").monitor
+    monitor: Any = client.server("a").monitor
     monitors = 1 if monitor._ping_connection is None else 2
     assert len(scripted.open_connections) == len(idle) + monitors
     assert not state.in_use
@@ -129,101 +129,101 @@ async def check_health(driver: Client) -> None:
 @pytest.mark.parametrize(("answer", "kind", "text"), BROKEN)
 async def test_a_read(answer: Answer, kind: type[PyMongoError], text: str) -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment, retryReads=False) as driver:
-        await driver.run()
+    async with driver(deployment, retryReads=False, connect=False) as client:
+        await client.run()
         deployment["a:1"].on("find", answer)
         with pytest.raises(PyMongoError) as caught:
-            await driver.run(find())
+            await client.run(find())
         check(caught.value, kind, text)
         assert caught.value.attempts == 1
-        await check_health(driver)
+        await check_health(client)
 
 
 @pytest.mark.parametrize(("answer", "kind", "text"), COMPRESSED)
 async def test_a_compressed_read(answer: Answer, kind: type[PyMongoError], text: str) -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].compressors = ["zlib"]
-    async with client(deployment, retryReads=False, compressors=["zlib", "snappy"]) as driver:
-        await driver.run()
+    async with driver(deployment, retryReads=False, compressors=["zlib", "snappy"], connect=False) as client:
+        await client.run()
         deployment["a:1"].on("find", answer)
         with pytest.raises(PyMongoError) as caught:
-            await driver.run(find())
+            await client.run(find())
         check(caught.value, kind, text)
-        await check_health(driver)
+        await check_health(client)
 
 
 @pytest.mark.parametrize(("answer", "kind", "text"), BROKEN)
 async def test_a_write(answer: Answer, kind: type[PyMongoError], text: str) -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment, retryWrites=False) as driver:
-        await driver.run()
+    async with driver(deployment, retryWrites=False, connect=False) as client:
+        await client.run()
         deployment["a:1"].on("insert", answer)
         with pytest.raises(PyMongoError) as caught:
-            await driver.run(insert())
+            await client.run(insert())
         check(caught.value, kind, text)
         assert len(deployment["a:1"].commands("insert")) == 1, "an insert is not repeated behind anybody's back"
         deployment["a:1"].on("insert", {"n": 1})
-        await check_health(driver)
+        await check_health(client)
 
 
 @pytest.mark.parametrize(("answer", "kind", "text"), BROKEN)
 async def test_a_read_that_is_retried(answer: Answer, kind: type[PyMongoError], text: str) -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
-        await driver.run()
+    async with driver(deployment, connect=False) as client:
+        await client.run()
         deployment["a:1"].on("find", answer, FOUND)
         if kind is AutoReconnect:
-            assert (await driver.run(find())).documents == [{"_id": 1}]
+            assert (await client.run(find())).reply.documents == [{"_id": 1}]
         else:
             # Whoever does not speak the protocol will not the second time either.
             with pytest.raises(ProtocolError):
-                await driver.run(find())
-        await check_health(driver)
+                await client.run(find())
+        await check_health(client)
 
 
 @pytest.mark.parametrize("answer", SILENT)
 async def test_a_deadline(answer: Answer) -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
-        await driver.run()
+    async with driver(deployment, connect=False) as client:
+        await client.run()
         deployment["a:1"].on("find", answer)
-        begun = driver.now
+        begun = client.now
         with pytest.raises(NetworkTimeout) as caught:
-            await driver.run(find(), Deadline(begun + 2.0, timeout=2.0))
-        assert driver.now == begun + 2.0
+            await client.run(find(), Deadline(begun + 2.0, timeout=2.0))
+        assert client.now == begun + 2.0
         check(caught.value, NetworkTimeout, "no reply in time")
         assert caught.value.phase == "reply"
         assert caught.value.timeout
-        await check_health(driver)
+        await check_health(client)
 
 
 @pytest.mark.parametrize("answer", SILENT)
 async def test_socket_timeout(answer: Answer) -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment, retryReads=False, socketTimeoutMS=1500) as driver:
-        await driver.run()
+    async with driver(deployment, retryReads=False, socketTimeoutMS=1500, connect=False) as client:
+        await client.run()
         deployment["a:1"].on("find", answer)
-        begun = driver.now
+        begun = client.now
         with pytest.raises(NetworkTimeout) as caught:
-            await driver.run(find())
-        assert driver.now == begun + 1.5
+            await client.run(find())
+        assert client.now == begun + 1.5
         check(caught.value, NetworkTimeout, "no reply in time")
-        assert driver.types() == {"a": "Standalone"}, "a slow operation says nothing about the server"
-        await check_health(driver)
+        assert client.types() == {"a": "Standalone"}, "a slow operation says nothing about the server"
+        await check_health(client)
 
 
 async def test_a_late_reply_reaches_nobody() -> None:
     deployment = ScriptedDeployment(["a:1"])
     wrong = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": "somebody else's"}]}}
-    async with client(deployment, retryReads=False, socketTimeoutMS=1000) as driver:
-        await driver.run()
+    async with driver(deployment, retryReads=False, socketTimeoutMS=1000, connect=False) as client:
+        await client.run()
         deployment["a:1"].on("find", Reply(wrong, 1.5), FOUND)
         with pytest.raises(NetworkTimeout):
-            await driver.run(find())
+            await client.run(find())
         for _ in range(10):
-            assert (await driver.run(find())).documents == [{"_id": 1}]
+            assert (await client.run(find())).reply.documents == [{"_id": 1}]
             await anyio.sleep(0.1)
-        await check_health(driver)
+        await check_health(client)
 
 
 @pytest.mark.parametrize(
@@ -233,35 +233,35 @@ async def test_a_late_reply_reaches_nobody() -> None:
 async def test_more_than_was_asked_for(pause: float, surplus: bytes) -> None:
     """The connection that was lied to ends; the next operation has another one, and no error."""
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment, retryReads=False) as driver:
-        await driver.run()
+    async with driver(deployment, retryReads=False, connect=False) as client:
+        await client.run()
         deployment["a:1"].on("find", FOUND)
-        stream: Any = driver.server("a").pool.state.idle[0].stream
+        stream: Any = client.server("a").pool.state.idle[0].stream
         await anyio.sleep(pause)
         stream.deliver(surplus)
-        assert (await driver.run(find())).documents == [{"_id": 1}]
+        assert (await client.run(find())).reply.documents == [{"_id": 1}]
         assert stream.is_closed
-        await check_health(driver)
+        await check_health(client)
 
 
 async def test_an_answer_without_ok_is_an_error() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].on("find", Reply({"ok": 0}))
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         with pytest.raises(OperationFailure, match="the server sent an error without a message"):
-            await driver.run(find())
-        await check_health(driver)
+            await client.run(find())
+        await check_health(client)
 
 
 async def test_closed_while_idle() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
-        await driver.run()
-        (connection,) = driver.server("a").pool.state.idle
+    async with driver(deployment, connect=False) as client:
+        await client.run()
+        (connection,) = client.server("a").pool.state.idle
         stream: Any = connection.stream
         deployment["a:1"].drop_connections(stream)
-        await check_health(driver)
-        assert driver.pool_log.words("closed|cleared") == ["closed 1 error"]
+        await check_health(client)
+        assert client.pool_log.words("closed|cleared") == ["closed 1 error"]
 
 
 # --- while a connection is made ---
@@ -273,41 +273,41 @@ async def test_closed_while_idle() -> None:
 async def test_the_handshake_of_an_operation(answer: Answer, kind: type[PyMongoError], text: str) -> None:
     deployment = ScriptedDeployment(["a:1"])
     # The answers of a handshake and of a check differ by name here.
-    async with client(deployment, connectTimeoutMS=2000, maxAdaptiveRetries=0) as driver:
+    async with driver(deployment, connectTimeoutMS=2000, maxAdaptiveRetries=0, connect=False) as client:
         await anyio.sleep(1)
         deployment["a:1"].on("isMaster", answer)
         with pytest.raises(PyMongoError) as caught:
-            await driver.run(find(), Deadline(driver.now + 5))
+            await client.run(find(), Deadline(client.now + 5))
         check(caught.value, kind, text)
         is_overload = kind is not ProtocolError
         assert caught.value.has_error_label("SystemOverloadedError") is is_overload
         assert caught.value.has_error_label("RetryableError") is is_overload
-        assert driver.types() == {"a": "Standalone" if is_overload else "Unknown"}
+        assert client.types() == {"a": "Standalone" if is_overload else "Unknown"}
         deployment["a:1"].on("isMaster")
-        await check_health(driver)
+        await check_health(client)
 
 
 async def test_a_handshake_that_fails_is_retried_as_overload() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
         server = deployment["a:1"]
         server.on("isMaster", Close(), Raw(WHOLE[:30], close=True), lambda _: server._hello_reply())
-        begun = driver.now
-        await driver.run(find())
-        assert driver.now == pytest.approx(begun + 0.1 + 0.2), "with backoff, not at once"
-        await check_health(driver)
+        begun = client.now
+        await client.run(find())
+        assert client.now == pytest.approx(begun + 0.1 + 0.2), "with backoff, not at once"
+        await check_health(client)
 
 
 async def test_no_connection_before_the_deadline() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
         deployment["a:1"].is_unreachable = True
-        begun = driver.now
+        begun = client.now
         with pytest.raises(WaitQueueTimeoutError) as caught:
-            await driver.run(find(), Deadline(begun + 2))
-        assert driver.now == begun + 2
+            await client.run(find(), Deadline(begun + 2))
+        assert client.now == begun + 2
         check(
             caught.value,
             WaitQueueTimeoutError,
@@ -316,7 +316,7 @@ async def test_no_connection_before_the_deadline() -> None:
         assert caught.value.phase == "connecting"
         deployment["a:1"].is_unreachable = False
         await anyio.sleep(20)
-        await check_health(driver)
+        await check_health(client)
 
 
 # --- monitors ---
@@ -326,14 +326,14 @@ async def test_no_connection_before_the_deadline() -> None:
 async def test_the_first_check(answer: Answer, kind: type[PyMongoError], text: str) -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].on("isMaster", answer)
-    async with client(deployment, serverSelectionTimeoutMS=3000) as driver:
+    async with driver(deployment, serverSelectionTimeoutMS=3000, connect=False) as client:
         with pytest.raises(ServerSelectionTimeoutError) as caught:
-            await driver.run(find())
+            await client.run(find())
         # The reason is in the message of those who had waited for the server.
         assert f"a:1 is Unknown: {kind.__name__}: " in str(caught.value)
         assert text in str(caught.value)
         deployment["a:1"].on("isMaster")
-        await check_health(driver)
+        await check_health(client)
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["polling", "streaming"])
@@ -341,50 +341,50 @@ async def test_the_first_check(answer: Answer, kind: type[PyMongoError], text: s
 async def test_a_later_check(answer: Answer, kind: type[PyMongoError], text: str, streaming: bool) -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=streaming)
     server = deployment["a:1"]
-    async with client(deployment) as driver:
-        await driver.run()
-        before = driver.server("a").pool.generation
+    async with driver(deployment, connect=False) as client:
+        await client.run()
+        before = client.server("a").pool.generation
         if streaming:
             server.exhausts = False
             server.announce()
             await until(lambda: any("maxAwaitTimeMS" in hello.document for hello in server.hellos))
         server.on("hello", answer)
         server.announce()
-        await until(lambda: driver.server("a").pool.generation > before)
-        gone = [event for event in driver.log.events if getattr(event, "new_description", None)]
+        await until(lambda: client.server("a").pool.generation > before)
+        gone = [event for event in client.log.events if getattr(event, "new_description", None)]
         errors = [event.new_description.error for event in gone if getattr(event.new_description, "error", None)]
         check(errors[0], kind, text)
         server.on("hello")
         server.exhausts = True
-        await until(lambda: driver.types() == {"a": "Standalone"})
-        await check_health(driver)
+        await until(lambda: client.types() == {"a": "Standalone"})
+        await check_health(client)
 
 
 async def test_a_monitor_that_is_never_answered() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].on("isMaster", Hang())
-    async with client(deployment, connectTimeoutMS=2000, serverSelectionTimeoutMS=5000) as driver:
+    async with driver(deployment, connectTimeoutMS=2000, serverSelectionTimeoutMS=5000, connect=False) as client:
         with pytest.raises(ServerSelectionTimeoutError, match="a:1 is Unknown: NetworkTimeout: a:1: no reply in time"):
-            await driver.run(find())
+            await client.run(find())
         deployment["a:1"].on("isMaster")
-        await check_health(driver)
+        await check_health(client)
 
 
 async def test_an_unsolicited_message_to_a_monitor() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
-        await driver.run()
-        own: Any = driver.server("a").pool.state.idle[0].stream
+    async with driver(deployment, connect=False) as client:
+        await client.run()
+        own: Any = client.server("a").pool.state.idle[0].stream
         (stream,) = deployment["a:1"].open_connections - {own}
         stream.deliver(op_msg.encode(1, b"\x05\0\0\0\0"))
         await anyio.sleep(25)
-        assert driver.log.words("heartbeat failed|server changed") == [
+        assert client.log.words("heartbeat failed|server changed") == [
             "server changed a Unknown to Standalone",
             "heartbeat failed a",
             "server changed a Standalone to Unknown",
             "server changed a Unknown to Standalone",
         ]
-        await check_health(driver)
+        await check_health(client)
 
 
 PLAIN: dict[str, Any] = {"username": "ada", "password": "pencil", "authMechanism": "PLAIN", "tls": True}
@@ -421,9 +421,9 @@ async def test_a_handshake_that_is_followed_by_something(
             spoil(server, stream)
 
     monkeypatch.setattr(server, "_perform", reply)
-    async with client(deployment, **options) as driver:
+    async with driver(deployment, **options, connect=False) as client:
         with pytest.raises(AutoReconnect, match="unsolicited data after the handshake"):
-            await driver.run(find())
+            await client.run(find())
         assert spoiled <= 6
         spoiled = 50
-        await check_health(driver)
+        await check_health(client)

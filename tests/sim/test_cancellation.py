@@ -6,46 +6,28 @@ then test less than it claims to.
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._client.core import Core
-from motorlite._client.world import World
 from motorlite._execution.call import Call
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.reads.find import Find, FindOne
 from motorlite._operations.writes.insert import Insert
-from motorlite._options.options import client_options
-from motorlite.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, overloaded
 from motorlite.write_concern import WriteConcern
 from tests.support.cancellation import cancel_at, count_suspensions, counted, settle
+from tests.support.core import Driver, driver
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
+
+    from motorlite._client.core import Core
 
 pytestmark = pytest.mark.anyio
-
-
-class Pairs(CommandListener):
-    """Which commands were started and have not ended."""
-
-    def __init__(self) -> None:
-        self.open: set[int] = set()
-
-    def started(self, event: CommandStartedEvent) -> None:
-        self.open.add(event.request_id)
-
-    def succeeded(self, event: CommandSucceededEvent) -> None:
-        self.open.remove(event.request_id)
-
-    def failed(self, event: CommandFailedEvent) -> None:
-        self.open.remove(event.request_id)
 
 
 def echo(delay: float = 0.01) -> Callable[[dict[str, Any]], Reply]:
@@ -61,19 +43,6 @@ def echo(delay: float = 0.01) -> Callable[[dict[str, Any]], Reply]:
 def find_one(core: Core, number: int) -> Coroutine[Any, Any, Any]:
     operation: FindOne[Any] = FindOne("db", "coll", {"_id": number}, selector=ReadPreference.PRIMARY)
     return core.executor.execute(operation, Call(None, NO_DEADLINE))
-
-
-@asynccontextmanager
-async def client(deployment: ScriptedDeployment, **options: Any) -> AsyncIterator[tuple[Core, Pairs]]:
-    pairs = Pairs()
-    chosen = client_options(deployment.uri, event_listeners=[pairs], **options)
-    core = Core(chosen, World(connector=deployment.connector, jitter=lambda: 1.0, below=lambda _: 0))
-    core.enter()
-    try:
-        yield core, pairs
-    finally:
-        await core.close()
-        await deployment.close()
 
 
 class Scenario:
@@ -266,7 +235,8 @@ SCENARIOS = [
 
 async def measure(scenario: Scenario) -> int:
     deployment = scenario.deployment()
-    async with client(deployment, **scenario.options) as (core, _):
+    async with driver(deployment, connect=False, **scenario.options) as client:
+        core = client.core
         prepared = await scenario.prepare(core)
         points = await count_suspensions(lambda: scenario.run(core, deployment, prepared))
         await scenario.release(prepared)
@@ -285,22 +255,26 @@ async def test_cancelled_at_each_await_point(kind: type[Scenario], late: bool, a
     for point in range(1, points + 1):
         scenario = kind()
         deployment = scenario.deployment()
-        async with client(deployment, **scenario.options) as (core, pairs):
+        async with driver(deployment, connect=False, **scenario.options) as client:
+            core = client.core
             prepared = await scenario.prepare(core)
             assert await cancel_at(lambda: scenario.run(core, deployment, prepared), point, late=late)  # noqa: B023
             await scenario.release(prepared)
             await settle()
-            await check_nothing_is_lost(core, deployment, pairs)
+            await check_nothing_is_lost(client)
 
 
-async def check_nothing_is_lost(core: Core, deployment: ScriptedDeployment, pairs: Pairs) -> None:
+async def check_nothing_is_lost(client: Driver) -> None:
+    core, deployment, recorder = client.core, client.deployment, client.recorder
     (server,) = core.topology.servers
     state = server.pool.state
     assert not state.in_use
     assert not state.queue
     assert not state.connecting
     assert server.operation_count == 0
-    assert not pairs.open
+    ended = {event.request_id for event in recorder.ended_events}
+    assert ended == {event.request_id for event in recorder.started_events}
+    assert len(recorder.ended_events) == len(recorder.started_events) == len(ended)
     deployment["a:1"].on("find", echo())
     # Every connection is still usable, and every reply comes to the one who asked.
     async with anyio.create_task_group() as group:

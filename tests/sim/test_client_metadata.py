@@ -7,7 +7,7 @@ import pytest
 
 from motorlite import DriverInfo
 from motorlite.testing.scripted import ScriptedDeployment
-from tests.support.scripted_client import scripted_client
+from tests.support.clients import scripted_client
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from motorlite.errors import ExecutionTimeout, ProtocolError, PyMongoError
 from motorlite.testing.scripted import ScriptedDeployment
 from motorlite.write_concern import WriteConcern
 from tests.support.core import FOUND, OVERLOADED, driver, find, insert
-from tests.support.sdam import client, until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,10 +53,10 @@ def compressors_of(server: ScriptedServer, name: str) -> list[str | None]:
 )
 async def test_negotiation(deployment: ScriptedDeployment, ours: list[str], used: str | None) -> None:
     server = deployment["a:1"]
-    async with client(deployment, compressors=ours) as driver:
-        assert (await driver.run(find())).documents == [{"_id": 1}]
-        await driver.run(insert())
-        (connection,) = driver.server("a").pool.state.idle
+    async with driver(deployment, compressors=ours, connect=False) as client:
+        assert (await client.run(find())).reply.documents == [{"_id": 1}]
+        await client.run(insert())
+        (connection,) = client.server("a").pool.state.idle
         assert (type(connection.stream).__name__ == "MemoryStream") is (used is None), "no cost where there is no use"
     assert compressors_of(server, "find") == [used]
     assert compressors_of(server, "insert") == [used]
@@ -66,69 +66,69 @@ async def test_negotiation(deployment: ScriptedDeployment, ours: list[str], used
 
 async def test_commands_with_secrets_are_never_compressed(deployment: ScriptedDeployment) -> None:
     server = deployment["a:1"]
-    async with client(deployment, compressors=["zlib"]) as driver:
+    async with driver(deployment, compressors=["zlib"], connect=False) as client:
         for name in [*SECRETS, "isMaster", "ping"]:
-            await driver.run(RunCommand("admin", {name: 1, "pwd": "secret"}))
+            await client.run(RunCommand("admin", {name: 1, "pwd": "secret"}))
     by_name = {received.name: received.compressor for received in server.received + server.hellos}
     assert by_name == {**dict.fromkeys([*SECRETS, "isMaster"]), "ping": "zlib", "endSessions": "zlib"}
 
 
 async def test_unacknowledged_writes_are_compressed(deployment: ScriptedDeployment) -> None:
     server = deployment["a:1"]
-    async with client(deployment, compressors=["zlib"]) as driver:
-        await driver.run(insert(write_concern=WriteConcern(w=0)))
-        await driver.run(find())
+    async with driver(deployment, compressors=["zlib"], connect=False) as client:
+        await client.run(insert(write_concern=WriteConcern(w=0)))
+        await client.run(find())
         await until(lambda: compressors_of(server, "insert") == ["zlib"])
     assert compressors_of(server, "find") == ["zlib"]
 
 
 async def test_replies_may_be_compressed_or_not(deployment: ScriptedDeployment) -> None:
     server = deployment["a:1"]
-    async with client(deployment, compressors=["zlib", "snappy"]) as driver:
-        await driver.run(find())
+    async with driver(deployment, compressors=["zlib", "snappy"], connect=False) as client:
+        await client.run(find())
         for compressor in (Snappy(), Zlib(), None):
             server.reply_compressor = compressor
-            assert (await driver.run(find())).documents == [{"_id": 1}]
+            assert (await client.run(find())).reply.documents == [{"_id": 1}]
         server.reply_compressor = Snappy()
         # To a command that was not compressed as well.
-        assert await driver.run(RunCommand("admin", {"createUser": 1}))
+        assert await client.run(RunCommand("admin", {"createUser": 1}))
 
 
 async def test_errors_in_compressed_replies_are_errors_as_any(deployment: ScriptedDeployment) -> None:
     server = deployment["a:1"]
     server.on("find", OVERLOADED, OVERLOADED, FOUND)
-    async with client(deployment, compressors=["zlib"]) as driver:
-        assert (await driver.run(find())).documents == [{"_id": 1}]
+    async with driver(deployment, compressors=["zlib"], connect=False) as client:
+        assert (await client.run(find())).reply.documents == [{"_id": 1}]
     assert compressors_of(server, "find") == ["zlib"] * 3
 
 
 async def test_the_reply_to_hello_may_be_compressed(deployment: ScriptedDeployment) -> None:
     """But not on a monitor's connection, which offers none."""
     server = deployment["a:1"]
-    async with client(deployment, compressors=["zlib"]) as driver:
-        await driver.run(find())
+    async with driver(deployment, compressors=["zlib"], connect=False) as client:
+        await client.run(find())
         server.reply_compressor = Zlib()
-        driver.server("a").pool.state.idle[0].stream.abort()
-        assert (await driver.run(find())).documents == [{"_id": 1}]
-        assert driver.types() == {"a": "Standalone"}
-        monitor = driver.server("a").monitor
+        client.server("a").pool.state.idle[0].stream.abort()
+        assert (await client.run(find())).reply.documents == [{"_id": 1}]
+        assert client.types() == {"a": "Standalone"}
+        monitor = client.server("a").monitor
         assert monitor is not None
         monitor.request_check()
-        await until(lambda: driver.types() == {"a": "Unknown"})
-        assert isinstance(driver.description("a").error, ProtocolError)
-        assert "opcode 2012" in str(driver.description("a").error)
+        await until(lambda: client.types() == {"a": "Unknown"})
+        assert isinstance(client.description("a").error, ProtocolError)
+        assert "opcode 2012" in str(client.description("a").error)
 
 
 async def test_streaming_monitors_are_not_compressed() -> None:
     deployment = ScriptedDeployment(["a:1"], replica_set="rs", streaming=True)
     server = deployment["a:1"]
     server.compressors = ["zlib"]
-    async with client(deployment, compressors=["zlib"]) as driver:
-        await driver.run(find())
+    async with driver(deployment, compressors=["zlib"], connect=False) as client:
+        await client.run(find())
         awaited = len(server.hellos)
         deployment.step_down(None)
         server.announce()
-        await until(lambda: driver.types() == {"a": "RSOther"} or driver.types() == {"a": "RSSecondary"})
+        await until(lambda: client.types() == {"a": "RSOther"} or client.types() == {"a": "RSSecondary"})
         assert len(server.hellos) == awaited, "exhaust"
     assert {received.compressor for received in server.hellos} == {None}
     assert compressors_of(server, "find") == ["zlib"]
@@ -136,25 +136,25 @@ async def test_streaming_monitors_are_not_compressed() -> None:
 
 async def test_a_compressed_reply_that_nobody_offered(deployment: ScriptedDeployment) -> None:
     server = deployment["a:1"]
-    async with client(deployment, retryReads=False) as driver:
-        await driver.run(find())
+    async with driver(deployment, retryReads=False, connect=False) as client:
+        await client.run(find())
         server.reply_compressor = Zlib()
         with pytest.raises(ProtocolError, match="opcode 2012"):
-            await driver.run(find())
+            await client.run(find())
         server.reply_compressor = None
-        assert (await driver.run(find())).documents == [{"_id": 1}]
+        assert (await client.run(find())).reply.documents == [{"_id": 1}]
 
 
 async def test_a_compressor_that_was_not_offered(deployment: ScriptedDeployment) -> None:
     server = deployment["a:1"]
-    async with client(deployment, compressors=["zlib"], retryReads=False) as driver:
-        await driver.run(find())
+    async with driver(deployment, compressors=["zlib"], retryReads=False, connect=False) as client:
+        await client.run(find())
         server.reply_compressor = Snappy()
         with pytest.raises(PyMongoError, match="compressor 1, which was not offered") as caught:
-            await driver.run(find())
+            await client.run(find())
         assert caught.value.address == ("a", 1)
         server.reply_compressor = None
-        assert (await driver.run(find())).documents == [{"_id": 1}]
+        assert (await client.run(find())).reply.documents == [{"_id": 1}]
 
 
 @pytest.mark.parametrize("accepted", ["zlib", 5, {"zlib": 1}, [5, None, "zlib"], [["zlib"]]], ids=str)
@@ -162,8 +162,8 @@ async def test_strange_answers_to_the_offer(deployment: ScriptedDeployment, acce
     server = deployment["a:1"]
     server.compressors = []
     server.hello = {"compression": accepted}
-    async with client(deployment, compressors=["zlib"]) as driver:
-        assert (await driver.run(find())).documents == [{"_id": 1}]
+    async with driver(deployment, compressors=["zlib"], connect=False) as client:
+        assert (await client.run(find())).reply.documents == [{"_id": 1}]
     expected = "zlib" if accepted == [5, None, "zlib"] else None
     assert compressors_of(server, "find") == [expected]
 
@@ -209,7 +209,7 @@ async def test_compressing_counts_against_the_deadline_and_not_against_the_socke
         await client.run(large)
         assert client.core.now() - begin == pytest.approx(2), "the socket's limit begins when something is written"
         assert compressors_of(server, "insert") == ["zlib"]
-        client.recorder.commands.clear()
+        client.recorder.clear()
         begin = client.core.now()
         with pytest.raises(ExecutionTimeout) as caught:
             await client.run(large, timeout=0.5)
@@ -220,7 +220,7 @@ async def test_compressing_counts_against_the_deadline_and_not_against_the_socke
             False,
         )
         assert len(compressors_of(server, "insert")) == 1, "nothing was sent"
-        assert not client.recorder.commands
+        assert not client.recorder.command_events
         # So nothing is wrong with the connection.
         assert len(client.server().pool.state.idle) == 1
         await client.run(find())

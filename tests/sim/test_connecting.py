@@ -9,22 +9,12 @@ from anyio import current_time
 
 import motorlite
 from motorlite.errors import ServerSelectionTimeoutError
-from motorlite.monitoring import CommandListener
 from motorlite.testing.scripted import ScriptedDeployment, failure
+from tests.support.clients import scripted_client
 from tests.support.core import hello_delay
-from tests.support.scripted_client import scripted_client
+from tests.support.events import Recorder
 
 pytestmark = pytest.mark.anyio
-
-
-class Commands(CommandListener):
-    """The names of the commands that a client sent."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def started(self, event: Any) -> None:
-        self.names.append(event.command_name)
 
 
 async def test_no_command_is_sent() -> None:
@@ -32,17 +22,17 @@ async def test_no_command_is_sent() -> None:
     for server in ("a:1", "b:1"):
         # As a failpoint or a user without rights would answer.
         deployment[server].on("ping", failure(462, "SystemOverloadedError", "RetryableError"))
-    commands = Commands()
-    async with scripted_client(deployment, event_listeners=[commands]) as client:
+    recorder = Recorder()
+    async with scripted_client(deployment, event_listeners=[recorder]) as client:
         await client.aconnect()
         assert client.nodes
         stats = client.stats()
         assert sum(server.operations + server.connections_created for server in stats.servers.values()) == 0
         assert (dict(stats.retries), dict(stats.refusals)) == ({}, {})
-        assert commands.names == []
+        assert recorder.names == []
         assert [deployment[server].received for server in ("a:1", "b:1")] == [[], []]
         await client.d.c.insert_one({"_id": 1})
-        assert commands.names == ["insert"]
+        assert recorder.names == ["insert"]
 
 
 async def test_it_waits_for_a_server() -> None:

@@ -132,7 +132,7 @@ async def test_when_nothing_is_left_nothing_is_sent() -> None:
         assert isinstance(error, ExecutionTimeout)
         assert (error.code, error.timeout, error.phase, error.attempts) == (50, True, "before sending", 1)
         assert not deployment["a:1"].commands()
-        assert not client.recorder.commands
+        assert not client.recorder.command_events
         # The connection is as good as before.
         assert len(client.server().pool.state.idle) == 1
         await client.run(find(), timeout=0.3)
@@ -517,7 +517,7 @@ async def test_a_scope_that_is_cancelled_already() -> None:
         assert not deployment["a:1"].commands()
         # No connection was spent on it.
         assert len(client.server().pool.state.idle) == 1
-        assert not client.recorder.commands
+        assert not client.recorder.command_events
 
 
 async def test_a_scope_that_is_cancelled_already_costs_no_time() -> None:

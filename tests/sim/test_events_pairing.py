@@ -15,7 +15,7 @@ from motorlite.errors import ProtocolError, PyMongoError
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
 from motorlite.write_concern import WriteConcern
-from tests.support import core
+from tests.support.clients import scripted_client
 from tests.support.core import (
     BAD_VALUE,
     DONE,
@@ -27,7 +27,6 @@ from tests.support.core import (
     WRITTEN,
     A,
     B,
-    Recorder,
     driver,
     find,
     get_more,
@@ -36,8 +35,8 @@ from tests.support.core import (
     run_command,
     update_many,
 )
+from tests.support.events import Recorder
 from tests.support.kept_errors import is_kept_copy
-from tests.support.scripted_client import scripted_client
 
 if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
@@ -58,7 +57,7 @@ async def outcome(client: Driver, operation: Operation[Any], **arguments: Any) -
 def check_pairs(client: Driver) -> None:
     """Each started event has exactly one other, later, of the same request; nothing else is published."""
     open_requests: dict[int, CommandStartedEvent] = {}
-    for event in client.recorder.commands:
+    for event in client.recorder.command_events:
         if isinstance(event, CommandStartedEvent):
             assert event.request_id not in open_requests
             open_requests[event.request_id] = event
@@ -94,11 +93,11 @@ async def test_one_started_and_one_other(answers: list[Answer], expected: list[s
     async with driver(deployment) as client:
         await outcome(client, find())
         check_pairs(client)
-        assert client.recorder.names == [word for end in expected for word in ("started find", f"{end} find")]
+        assert client.recorder.history == [word for end in expected for word in ("started find", f"{end} find")]
         # All attempts belong to one operation.
-        assert len({event.operation_id for event in client.recorder.commands}) == 1
-        assert len({event.request_id for event in client.recorder.commands}) == len(expected)
-        ids = {event.operation_id for event in client.recorder.commands}
+        assert len({event.operation_id for event in client.recorder.command_events}) == 1
+        assert len({event.request_id for event in client.recorder.command_events}) == len(expected)
+        ids = {event.operation_id for event in client.recorder.command_events}
         assert {event.operation_id for event in client.recorder.retries} <= ids
 
 
@@ -108,7 +107,7 @@ async def test_operations_have_different_ids_unless_one_is_given() -> None:
         await client.run(find())
         given = client.core.new_operation_id()
         await client.core.executor.execute(find(), Call(None, NO_DEADLINE, given))
-        ids = [event.operation_id for event in client.recorder.commands if isinstance(event, CommandStartedEvent)]
+        ids = [event.operation_id for event in client.recorder.command_events if isinstance(event, CommandStartedEvent)]
         assert len(set(ids)) == 3
         assert ids[2] == given
 
@@ -118,7 +117,7 @@ async def test_the_failed_event_has_the_reply_and_the_time() -> None:
     deployment["a:1"].on("ping", later(OVERLOADED, 0.25), later(DONE, 0.5))
     async with driver(deployment) as client:
         await client.run(run_command())
-        _, failed, started, succeeded = client.recorder.commands
+        _, failed, started, succeeded = client.recorder.command_events
         assert isinstance(failed, CommandFailedEvent)
         assert failed.failure == OVERLOADED
         assert failed.duration == pytest.approx(0.25, abs=1e-9)
@@ -131,20 +130,13 @@ async def test_the_failed_event_has_the_reply_and_the_time() -> None:
         assert succeeded.duration == pytest.approx(0.5, abs=1e-9)
 
 
-async def test_the_error_of_the_failed_event_names_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_error_of_the_failed_event_names_its_server() -> None:
     seen: list[Any] = []
-
-    class Impatient(Recorder):
-        """Looks at the error when it is told, not when the operation has ended."""
-
-        def failed(self, event: CommandFailedEvent) -> None:
-            assert isinstance(event.error, PyMongoError)
-            seen.append(event.error.address)
-
-    monkeypatch.setattr(core, "Recorder", Impatient)
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].on("ping", BAD_VALUE)
     async with driver(deployment) as client:
+        # When it is published, not when the operation has ended.
+        client.recorder.on_failure = lambda event: seen.append(getattr(event.error, "address", None))
         assert await outcome(client, run_command()) is not None
     assert seen == [A]
 
@@ -156,7 +148,7 @@ async def test_a_cancelled_command_failed() -> None:
         with anyio.move_on_after(1):
             await client.run(find())
         check_pairs(client)
-        _, failed = client.recorder.commands
+        _, failed = client.recorder.command_events
         assert isinstance(failed, CommandFailedEvent)
         assert failed.duration == pytest.approx(1)
         assert failed.failure["type"] == type(failed.error).__name__
@@ -179,7 +171,7 @@ async def test_a_backoff_that_is_cancelled_leaves_nothing_open() -> None:
             await anyio.sleep(0.05)
             group.cancel_scope.cancel()
         check_pairs(client)
-        assert client.recorder.names == ["started find", "failed find"]
+        assert client.recorder.history == ["started find", "failed find"]
         # The retry was decided on, and paid for; not made, it costs nothing.
         assert [event.tokens for event in client.recorder.retries] == [9]
         assert client.tokens == 10
@@ -191,7 +183,7 @@ async def test_a_time_out_failed() -> None:
     async with driver(deployment) as client:
         error = await outcome(client, run_command(), timeout=2)
         check_pairs(client)
-        failed = client.recorder.commands[-1]
+        failed = client.recorder.command_events[-1]
         assert isinstance(failed, CommandFailedEvent)
         assert is_kept_copy(failed.error, error)
         assert failed.failure["type"] == "NetworkTimeout"
@@ -217,7 +209,7 @@ async def test_many_at_once() -> None:
                 if number % 10 == 0:
                     await anyio.sleep(0.03)
         check_pairs(client)
-        kinds = Counter(name.split()[0] for name in client.recorder.names)
+        kinds = Counter(name.split()[0] for name in client.recorder.history)
         assert kinds["started"] == kinds["succeeded"] + kinds["failed"] > 50
 
 
@@ -225,7 +217,7 @@ async def test_an_unacknowledged_write_succeeds_with_a_made_up_reply() -> None:
     async with driver(ScriptedDeployment(["a:1"])) as client:
         await client.run(insert(write_concern=WriteConcern(w=0)))
         check_pairs(client)
-        succeeded = client.recorder.commands[-1]
+        succeeded = client.recorder.command_events[-1]
         assert isinstance(succeeded, CommandSucceededEvent)
         assert succeeded.reply == {"ok": 1}
         # From the command to the last byte written; nothing held it up.
@@ -240,7 +232,7 @@ async def test_an_unacknowledged_write_that_cannot_be_written_failed() -> None:
         assert error is not None
         assert error.phase == "reply"
         check_pairs(client)
-        assert client.recorder.names == ["started insert", "failed insert"]
+        assert client.recorder.history == ["started insert", "failed insert"]
 
 
 async def test_write_errors_in_a_reply_that_says_ok_succeeded() -> None:
@@ -248,7 +240,7 @@ async def test_write_errors_in_a_reply_that_says_ok_succeeded() -> None:
     deployment["a:1"].on("insert", {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]})
     async with driver(deployment) as client:
         error = await outcome(client, insert())
-        assert client.recorder.names == ["started insert", "succeeded insert"]
+        assert client.recorder.history == ["started insert", "succeeded insert"]
         assert error is not None
         assert (error.address, error.attempts, error.retry_reasons, error.retry_refusal) == (A, 1, (), None)
 
@@ -271,7 +263,7 @@ async def test_a_reply_that_cannot_be_used_is_a_protocol_error(reply: dict[str, 
         error = await outcome(client, find())
         assert isinstance(error, ProtocolError)
         assert (error.address, error.attempts, error.retry_reasons) == (A, 2, ("overload",))
-        assert client.recorder.names[-1] == "succeeded find"
+        assert client.recorder.history[-1] == "succeeded find"
         await client.run(run_command())
 
 
@@ -407,7 +399,7 @@ async def test_a_server_that_was_never_found_has_no_address() -> None:
         assert (event.address, event.refusal) == (None, "deadline")
         assert error is not None
         assert (error.address, error.attempts, error.phase) == (None, 1, "selection")
-        assert not client.recorder.commands
+        assert not client.recorder.command_events
 
 
 async def test_each_attempt_tells_its_own_server() -> None:
@@ -416,5 +408,5 @@ async def test_each_attempt_tells_its_own_server() -> None:
     deployment["b:1"].on("insert", Reply(WRITTEN))
     async with driver(deployment) as client:
         await client.run(insert())
-        started = [event for event in client.recorder.commands if isinstance(event, CommandStartedEvent)]
+        started = [event for event in client.recorder.command_events if isinstance(event, CommandStartedEvent)]
         assert [event.connection_id for event in started] == [A, B]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,35 +11,16 @@ from bson.timestamp import Timestamp
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.run_command import RunCommand
 from motorlite.errors import NetworkTimeout, PyMongoError
-from motorlite.testing.scripted import Hang, Raw, Reply, ScriptedDeployment, failure
+from motorlite.monitoring import PendingReplySucceededEvent
+from motorlite.testing.scripted import Hang, Raw, Reply, failure
+from tests.support.clients import scripted_client
 from tests.support.core import FOUND, A, Driver, driver, fails, find, insert, later, replica_set
-from tests.support.events import PoolLog
 from tests.support.pools import settle
-from tests.support.scripted_client import scripted_client
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from motorlite._execution.operation import Operation
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
-
-
-@asynccontextmanager
-async def subject(deployment: ScriptedDeployment, **options: Any) -> AsyncIterator[tuple[Driver, PoolLog]]:
-    log = PoolLog()
-    async with driver(deployment, **options) as client:
-        # Beside the recorder that every driver has.
-        pool = client.server().pool
-        publish = pool._publish
-        assert publish is not None
-
-        def tell(event: Any) -> None:
-            log.publish(event)
-            publish(event)
-
-        pool._publish = tell
-        yield client, log
 
 
 async def cancel_after(seconds: float, client: Driver, operation: Operation[Any]) -> None:
@@ -57,14 +37,14 @@ def counts(client: Driver) -> tuple[int, int, int, int, int]:
 
 async def test_after_a_timeout_the_connection_is_used_again() -> None:
     deployment = replica_set()
-    async with subject(deployment) as (client, log):
+    async with driver(deployment) as client:
         deployment["a:1"].on("find", later(FOUND, 0.6), FOUND)
         error = await fails(client, find(), timeout=0.5)
         assert isinstance(error, NetworkTimeout)
         assert counts(client) == (0, 1, 0, 0, 0)
         await anyio.sleep(0.2)
         assert counts(client) == (0, 0, 1, 1, 0)
-        assert log.words() == [
+        assert client.pool_log.words() == [
             "check-out started",
             "checked out 1",
             "checked in 1",
@@ -80,19 +60,19 @@ async def test_after_a_timeout_the_connection_is_used_again() -> None:
 
 async def test_after_a_cancellation_too() -> None:
     deployment = replica_set()
-    async with subject(deployment) as (client, log):
+    async with driver(deployment) as client:
         deployment["a:1"].on("find", later(FOUND, 0.9), FOUND)
         await cancel_after(0.1, client, find())
         # The cancel scope's deadline was told to the server: no second is waited for more than that and a margin.
         await anyio.sleep(0.9)
         assert counts(client) == (0, 0, 1, 1, 0)
-        (arrived,) = [event for event in log.events if type(event).__name__ == "PendingReplySucceededEvent"]
+        (arrived,) = client.pool_log.of(PendingReplySucceededEvent)
         assert arrived.duration == pytest.approx(0.8)
 
 
 async def test_another_operation_meanwhile_gets_its_own_reply_on_another_connection() -> None:
     deployment = replica_set()
-    async with subject(deployment) as (client, _):
+    async with driver(deployment) as client:
         other = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 2}]}}
         deployment["a:1"].on("find", later(FOUND, 0.6), other)
         await fails(client, find(), timeout=0.5)
@@ -109,7 +89,7 @@ async def test_another_operation_meanwhile_gets_its_own_reply_on_another_connect
 )
 async def test_the_window_and_its_end(limit: float | None, window: float) -> None:
     deployment = replica_set()
-    async with subject(deployment) as (client, log):
+    async with driver(deployment) as client:
         deployment["a:1"].on("find", Hang())
         operation = find() if limit is None else RunCommand("db", {"find": 1, "maxTimeMS": int(limit * 1000)})
         async with anyio.create_task_group() as group:
@@ -125,12 +105,12 @@ async def test_the_window_and_its_end(limit: float | None, window: float) -> Non
         assert counts(client) == (0, 1, 0, 0, 0)
         await anyio.sleep(0.02)
         assert counts(client) == (0, 0, 0, 0, 1)
-        assert log.words()[-3:] == ["reply awaited 1", "reply given up 1", "closed 1 error"]
+        assert client.pool_log.words()[-3:] == ["reply awaited 1", "reply given up 1", "closed 1 error"]
 
 
 async def test_the_session_is_not_used_again() -> None:
     deployment = replica_set()
-    async with subject(deployment) as (client, _):
+    async with driver(deployment) as client:
         deployment["a:1"].on("insert", later({"n": 1}, 0.6), {"n": 1})
         await client.run(find())
         await fails(client, insert(), timeout=0.5)
@@ -143,20 +123,20 @@ async def test_the_session_is_not_used_again() -> None:
 async def test_no_command_event_but_gossip() -> None:
     deployment = replica_set()
     newer = {"clusterTime": Timestamp(100, 1), "signature": {}}
-    async with subject(deployment) as (client, _):
+    async with driver(deployment) as client:
         deployment["a:1"].on("find", later({**FOUND, "$clusterTime": newer}, 0.6), FOUND)
         await fails(client, find(), timeout=0.5)
-        told = list(client.recorder.names)
+        told = list(client.recorder.history)
         assert told == ["started find", "failed find"]
         await anyio.sleep(0.5)
-        assert client.recorder.names == told
+        assert client.recorder.history == told
         await client.run(find())
         assert deployment["a:1"].commands("find")[-1]["$clusterTime"] == newer
 
 
 async def test_a_cursor_in_it_is_killed() -> None:
     deployment = replica_set()
-    async with subject(deployment) as (client, _):
+    async with driver(deployment) as client:
         opened = {"cursor": {"id": 77, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
         deployment["a:1"].on("find", later(opened, 0.6))
         await fails(client, find(), timeout=0.5)
@@ -167,12 +147,12 @@ async def test_a_cursor_in_it_is_killed() -> None:
 
 async def test_whoever_needs_the_connection_gets_a_new_one() -> None:
     deployment = replica_set()
-    async with subject(deployment, maxPoolSize=1) as (client, log):
+    async with driver(deployment, maxPoolSize=1) as client:
         deployment["a:1"].on("find", Hang(), FOUND)
         await fails(client, find(), timeout=0.5)
         await client.run(find())
         assert counts(client) == (0, 0, 1, 0, 1)
-        assert log.words("given up|closed|created|checked out 2") == [
+        assert client.pool_log.words("given up|closed|created|checked out 2") == [
             "reply given up 1",
             "closed 1 error",
             "created 2",
@@ -182,7 +162,7 @@ async def test_whoever_needs_the_connection_gets_a_new_one() -> None:
 
 async def test_awaited_data_is_never_waited_for() -> None:
     deployment = replica_set()
-    async with subject(deployment) as (client, _):
+    async with driver(deployment) as client:
         deployment["a:1"].on("getMore", Hang())
         await cancel_after(0.1, client, GetMore("db", "coll", 7, address=A, is_await_data=True))
         assert counts(client) == (0, 0, 0, 0, 0)
@@ -217,20 +197,20 @@ async def test_a_change_stream_waits_for_data_whether_it_was_told_how_long_or_no
 async def test_a_late_reply_that_is_none_closes_the_connection(answer: Raw) -> None:
     deployment = replica_set()
     server = deployment["a:1"]
-    async with subject(deployment) as (client, log):
+    async with driver(deployment) as client:
         server.on("find", Hang(), FOUND)
         await fails(client, find(), timeout=0.5)
         (stream,) = (connection.stream for connection in client.server().pool.state.pending)
         server._perform(stream, 0, {}, answer)  # type: ignore[arg-type]  # the stream of a scripted server
         await settle()
         assert counts(client) == (0, 0, 0, 0, 1)
-        assert log.words()[-2:] == ["reply given up 1", "closed 1 error"]
+        assert client.pool_log.words()[-2:] == ["reply given up 1", "closed 1 error"]
         await client.run(find())
 
 
 async def test_an_error_that_comes_late_is_nobodys_error() -> None:
     deployment = replica_set()
-    async with subject(deployment) as (client, _):
+    async with driver(deployment) as client:
         deployment["a:1"].on("find", Reply(failure(10107), 0.6), FOUND)
         await fails(client, find(), timeout=0.5)
         await anyio.sleep(0.5)
@@ -242,7 +222,7 @@ async def test_values_that_python_cannot_have_do_no_harm() -> None:
     deployment = replica_set()
     server = deployment["a:1"]
     beyond = bytes.fromhex("10000000096400ffffffffffffff7f00")
-    async with subject(deployment) as (client, _):
+    async with driver(deployment) as client:
         server.on("find", Hang(), FOUND)
         await fails(client, find(), timeout=0.5)
         (connection,) = client.server().pool.state.pending
@@ -256,17 +236,17 @@ async def test_values_that_python_cannot_have_do_no_harm() -> None:
 
 async def test_closing_the_client_ends_the_waiting() -> None:
     deployment = replica_set()
-    async with subject(deployment) as (client, log):
+    async with driver(deployment) as client:
         deployment["a:1"].on("find", Hang())
         await fails(client, find(), timeout=0.5)
         await client.core.close()
-        assert log.words("given up|closed") == ["reply given up 1", "closed 1 poolClosed", "pool closed"]
+        assert client.pool_log.words("given up|closed") == ["reply given up 1", "closed 1 poolClosed", "pool closed"]
         assert not deployment["a:1"].open_connections
 
 
 async def test_many_at_once_come_back() -> None:
     deployment = replica_set()
-    async with subject(deployment) as (client, _):
+    async with driver(deployment) as client:
         deployment["a:1"].on("find", later(FOUND, 0.6))
         for _ in range(3):
             async with anyio.create_task_group() as group:

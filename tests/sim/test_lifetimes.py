@@ -13,25 +13,24 @@ import pytest
 from bson.datetime_ms import DatetimeMS
 from bson.errors import InvalidBSON
 
-from motorlite import AsyncMongoClient
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._client.core import Core
 from motorlite._client.lost_cursors import LIMIT, PAUSES
-from motorlite._client.world import World
 from motorlite._operations.reads.count import Count
-from motorlite._options.options import client_options
 from motorlite.errors import AutoReconnect, BulkWriteError, InvalidOperation, OperationFailure, PyMongoError
-from motorlite.monitoring import CommandListener, RetryEvent, RetryListener
+from motorlite.monitoring import CommandFailedEvent
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
 from tests.support import virtual_time
+from tests.support.clients import make_client, scripted_client
+from tests.support.events import Recorder
 from tests.support.kept_errors import garbage, is_kept_copy, without_collector
-from tests.support.scripted_client import scripted_client
-from tests.support.srv import Records
+from tests.support.srv import SRV_URI, Records
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from motorlite import AsyncMongoClient
     from motorlite._client.background import Background
     from motorlite.stats import ServerStats
     from motorlite.testing.scripted import Answer, ScriptedServer
@@ -212,21 +211,16 @@ class TestKeptErrors:
                 assert not garbage()
 
     async def test_events_and_descriptions_keep_copies(self) -> None:
-        events: list[Any] = []
-
-        class Keeper(CommandListener):
-            def failed(self, event: Any) -> None:
-                events.append(event)
-
+        recorder = Recorder(CommandFailedEvent)
         deployment, server = deployment_of(1)
         server.on("find", FIRST)
         server.on("getMore", Close())
-        async with scripted_client(deployment, event_listeners=[Keeper()], maxPoolSize=1) as client:
+        async with scripted_client(deployment, event_listeners=[recorder], maxPoolSize=1) as client:
             with without_collector():
                 cursor = await client.db.coll.find()
                 with pytest.raises(AutoReconnect) as caught:
                     await cursor.to_list()
-                (event,) = events
+                (event,) = recorder.events
                 assert is_kept_copy(event.error, caught.value)
                 del cursor, caught
                 await anyio.sleep(0.1)
@@ -406,8 +400,11 @@ class TestClose:
     async def test_an_error_that_comes_meanwhile_is_not_retried(self, retries: int) -> None:
         deployment, server = deployment_of(0)
         server.on("find", *[overloaded() for _ in range(retries)], Reply(overloaded(), 1.0))
-        events = RetryRecorder()
-        async with scripted_client(deployment, event_listeners=[events]) as client, anyio.create_task_group() as group:
+        recorder = Recorder()
+        async with (
+            scripted_client(deployment, event_listeners=[recorder]) as client,
+            anyio.create_task_group() as group,
+        ):
             outcomes = Outcomes()
             group.start_soon(outcomes.run, "find", client.db.coll.find_one)
             with anyio.fail_after(60):
@@ -422,7 +419,7 @@ class TestClose:
             assert error.retry_refusal == "closed"
             assert len(server.commands("find")) == retries + 1
             assert client.stats().retries == ({"overload": retries} if retries else {}), "only those that were made"
-            assert [event.permitted for event in events.events] == [*[True] * retries, False]
+            assert [event.permitted for event in recorder.retries] == [*[True] * retries, False]
             # endSessions brings 0.1.
             assert client.stats().tokens == pytest.approx(1000 - retries, abs=0.11), "what was not made costs nothing"
             assert client.stats().refusals == {"closed": 1}
@@ -508,14 +505,6 @@ class TestClose:
             with pytest.raises((TypeError, ValueError), match="grace"):
                 await client.close(grace=grace)
             await client.admin.command("ping")
-
-
-class RetryRecorder(RetryListener):
-    def __init__(self) -> None:
-        self.events: list[RetryEvent] = []
-
-    def retry(self, event: RetryEvent) -> None:
-        self.events.append(event)
 
 
 class Outcomes:
@@ -640,10 +629,9 @@ class TestDroppedClients:
     async def test_during_the_look_up_of_srv_records(self) -> None:
         records, deployment = Records("a.example.com:1"), ScriptedDeployment(["a.example.com:1"])
         records.delay = 5.0
-        world = World(connector=deployment.connector, resolver=records.resolver)
         with without_collector(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            core = Core(client_options("mongodb+srv://cluster.example.com/"), world)
+            core = make_client(deployment, world={"resolver": records.resolver}, uri=SRV_URI)._core
             core.enter()
             with anyio.move_on_after(1):
                 await core.topology.select(core.options.read_preference, NO_DEADLINE, (), anyio.current_time() + 30)
@@ -675,12 +663,6 @@ class TestDroppedClients:
             assert len(caught) == 1
             assert not server.open_connections
         await deployment.close()
-
-
-def make_client(deployment: ScriptedDeployment, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
-    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(deployment.uri, **options)
-    client._core = Core(client.options, World(connector=deployment.connector, below=lambda _: 0))
-    return client
 
 
 def background_of(client: AsyncMongoClient[Any]) -> Background:

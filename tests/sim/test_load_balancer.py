@@ -25,17 +25,17 @@ from motorlite.errors import (
     ProtocolError,
     WaitQueueTimeoutError,
 )
+from motorlite.monitoring import PoolEvent
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
 from tests.support.cancellation import cancel_at, count_suspensions
-from tests.support.core import Recorder
-from tests.support.events import Log, PoolLog, listeners
+from tests.support.clients import Client, scripted_client
+from tests.support.events import DISCOVERY, Recorder
 from tests.support.pools import settle
-from tests.support.scripted_client import scripted_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from motorlite import AsyncMongoClient
+    from motorlite import AsyncCollection
     from motorlite.stats import ServerStats
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -51,12 +51,13 @@ MADE = ["check-out started", "created 1", "ready 1", "checked out 1"]
 class Subject:
     """A client, what it published, and the deployment."""
 
-    def __init__(self, client: AsyncMongoClient[dict[str, Any]], deployment: ScriptedDeployment) -> None:
-        self.client = client
-        self.coll = client.db.coll
+    client: Client
+    coll: AsyncCollection[dict[str, Any]]
+
+    def __init__(self, deployment: ScriptedDeployment) -> None:
         self.deployment = deployment
         self.one, self.other = deployment.services
-        self.log = PoolLog()
+        self.log = Recorder(PoolEvent)
         self.recorder = Recorder()
 
     @property
@@ -79,8 +80,8 @@ class Subject:
         assert self.stats.idle == 2
         for service in self.deployment.services:
             service.received.clear()
-        self.log.events.clear()
-        self.recorder.commands.clear()
+        self.log.clear()
+        self.recorder.clear()
 
     def names(self, service: int) -> list[str]:
         """The commands that one service has received."""
@@ -90,10 +91,9 @@ class Subject:
 @asynccontextmanager
 async def balanced(**options: Any) -> AsyncIterator[Subject]:
     deployment = ScriptedDeployment(["lb:1"], services=2)
-    log, recorder = PoolLog(), Recorder()
-    async with scripted_client(deployment, event_listeners=[log, recorder], **options) as client:
-        subject = Subject(client, deployment)
-        subject.log, subject.recorder = log, recorder
+    subject = Subject(deployment)
+    async with scripted_client(deployment, event_listeners=[subject.log, subject.recorder], **options) as client:
+        subject.client, subject.coll = client, client.db.coll
         yield subject
     assert not any(service.open_connections for service in deployment.services)
 
@@ -103,8 +103,8 @@ async def balanced(**options: Any) -> AsyncIterator[Subject]:
 
 async def test_there_are_no_monitors_and_the_events_are_these() -> None:
     deployment = ScriptedDeployment(["lb:1"], services=1)
-    log = Log()
-    async with scripted_client(deployment, event_listeners=listeners(log)) as client:
+    log = Recorder(*DISCOVERY)
+    async with scripted_client(deployment, event_listeners=[log]) as client:
         await client.admin.command("ping")
         assert client.topology_description.topology_type_name == "LoadBalanced"
         await anyio.sleep(60)
@@ -195,8 +195,8 @@ async def test_operations_are_retried() -> None:
         subject.one.on("insert", Close())
         subject.other.on("insert", {"n": 1})
         await subject.coll.insert_one({})
-        assert subject.recorder.names == ["started insert", "failed insert", "started insert", "succeeded insert"]
-        numbers = {event.command["txnNumber"] for event in subject.recorder.commands if hasattr(event, "command")}
+        assert subject.recorder.history == ["started insert", "failed insert", "started insert", "succeeded insert"]
+        numbers = {event.command["txnNumber"] for event in subject.recorder.command_events if hasattr(event, "command")}
         assert len(numbers) == 1
         subject.other.on("find", overloaded(), FIRST | {"cursor": FIRST["cursor"] | {"id": 0}})
         assert len(await subject.coll.find().to_list()) == 2
@@ -208,8 +208,8 @@ async def test_command_events_carry_the_service() -> None:
         subject.one.on("ping", failure(2))
         with pytest.raises(OperationFailure):
             await subject.client.admin.command("ping")
-        assert subject.recorder.names == ["started ping", "succeeded ping", "started ping", "failed ping"]
-        assert {event.service_id for event in subject.recorder.commands} == {subject.one.process_id}
+        assert subject.recorder.history == ["started ping", "succeeded ping", "started ping", "failed ping"]
+        assert {event.service_id for event in subject.recorder.command_events} == {subject.one.process_id}
 
 
 async def test_sessions_do_not_expire_for_the_client() -> None:
@@ -239,7 +239,7 @@ async def test_a_cursor_keeps_its_connection_until_it_is_exhausted() -> None:
         assert subject.stats.in_use == 1
         await subject.client.admin.command("ping")
         assert subject.names(1) == ["ping"], "another connection, to the other service"
-        subject.log.events.clear()
+        subject.log.clear()
         assert [document["_id"] async for document in cursor] == [1, 2, 3, 4]
         assert subject.names(0) == ["find", "getMore", "getMore"]
         assert subject.log.words() == ["checked in 1"], "checked out once and in once"

@@ -14,8 +14,8 @@ from motorlite import DeleteOne, IndexModel, InsertOne, UpdateOne
 from motorlite.errors import PyMongoError
 from motorlite.operations import SearchIndexModel
 from motorlite.testing.scripted import ScriptedDeployment
+from tests.support.clients import scripted_client
 from tests.support.malformed import REFUSED, malformed
-from tests.support.scripted_client import scripted_client
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -9,10 +9,7 @@ import pytest
 
 from motorlite import monitoring as events
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._client.core import Core
-from motorlite._client.world import World
 from motorlite._execution.call import Call
-from motorlite._options.options import client_options
 from motorlite._topology.monitor import MAX_BURST
 from motorlite._topology.selection import WRITABLE
 from motorlite._topology.server_description import ServerDescription
@@ -25,9 +22,9 @@ from motorlite.errors import (
 )
 from motorlite.server_api import ServerApi
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure
-from tests.support.core import find, insert
+from tests.support.clients import make_client
+from tests.support.core import driver, find, insert
 from tests.support.pools import settle
-from tests.support.sdam import client
 
 if TYPE_CHECKING:
     from motorlite.testing.scripted import ScriptedServer
@@ -52,22 +49,22 @@ def by_connection(server: ScriptedServer) -> dict[int, list[dict[str, Any]]]:
 
 async def test_the_first_check_is_made_at_once_and_then_every_ten_seconds() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
-        begun = driver.now
+    async with driver(deployment, connect=False) as client:
+        begun = client.now
         await anyio.sleep(35)
         assert times(deployment["a:1"], begun) == [0, 10, 20, 30]
         assert deployment["a:1"].connections_made == 1, "one connection for all of them, and none beside it"
-        assert driver.log.words("heartbeat") == ["heartbeat started a", "heartbeat succeeded a"] * 4
+        assert client.log.words("heartbeat") == ["heartbeat started a", "heartbeat succeeded a"] * 4
 
 
 async def test_the_interval_is_counted_from_the_end_of_the_check() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].hello_delay = 1.0
-    async with client(deployment, heartbeatFrequencyMS=3000) as driver:
-        begun = driver.now
+    async with driver(deployment, heartbeatFrequencyMS=3000, connect=False) as client:
+        begun = client.now
         await anyio.sleep(13.5)
         assert times(deployment["a:1"], begun) == [0, 4, 8, 12]
-        (first, *_) = driver.log.of(events.ServerHeartbeatSucceededEvent)
+        (first, *_) = client.log.of(events.ServerHeartbeatSucceededEvent)
         assert first.duration == 1.0
         assert first.reply["maxWireVersion"] == 17
         assert not first.awaited
@@ -77,7 +74,7 @@ async def test_hello_replaces_the_legacy_command_where_the_server_knows_it() -> 
     for fields, names in (({}, ["isMaster", "hello"]), ({"helloOk": False}, ["isMaster", "isMaster"])):
         deployment = ScriptedDeployment(["a:1"])
         deployment["a:1"].hello = dict(fields)
-        async with client(deployment):
+        async with driver(deployment, connect=False):
             await anyio.sleep(11)
         assert [hello.name for hello in deployment["a:1"].hellos] == names
         assert all(hello.document["helloOk"] is True for hello in deployment["a:1"].hellos)
@@ -85,7 +82,7 @@ async def test_hello_replaces_the_legacy_command_where_the_server_knows_it() -> 
 
 async def test_a_declared_api_version_is_in_every_check() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
-    async with client(deployment, server_api=ServerApi("1")):
+    async with driver(deployment, server_api=ServerApi("1"), connect=False):
         await anyio.sleep(25)
     assert {hello.name for hello in deployment["a:1"].hellos} == {"hello"}
     assert all(hello.document["apiVersion"] == "1" for hello in deployment["a:1"].hellos)
@@ -95,33 +92,33 @@ async def test_servers_are_checked_independently() -> None:
     deployment = ScriptedDeployment(["a:1", "b:1", "c:1"], replica_set="rs")
     deployment["a:1"].is_unreachable = True
     deployment["b:1"].hello_delay = 5.0
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
-        assert driver.types() == {"a": "Unknown", "b": "Unknown", "c": "RSSecondary"}
+        assert client.types() == {"a": "Unknown", "b": "Unknown", "c": "RSSecondary"}
         await anyio.sleep(5)
-        assert driver.types() == {"a": "Unknown", "b": "RSSecondary", "c": "RSSecondary"}
+        assert client.types() == {"a": "Unknown", "b": "RSSecondary", "c": "RSSecondary"}
 
 
 async def test_round_trip_times() -> None:
     deployment = ScriptedDeployment(["a:1"])
     server = deployment["a:1"]
     server.hello_delay = 0.5
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
-        assert driver.description("a").round_trip_time == 0.5
-        assert driver.description("a").min_round_trip_time == 0.0, "not before there are two"
+        assert client.description("a").round_trip_time == 0.5
+        assert client.description("a").min_round_trip_time == 0.0, "not before there are two"
         server.hello_delay = 0.25
         await anyio.sleep(10)
-        assert driver.description("a").round_trip_time == pytest.approx(0.2 * 0.25 + 0.8 * 0.5)
-        assert driver.description("a").min_round_trip_time == pytest.approx(0.25)
+        assert client.description("a").round_trip_time == pytest.approx(0.2 * 0.25 + 0.8 * 0.5)
+        assert client.description("a").min_round_trip_time == pytest.approx(0.25)
         # A failure makes it forget.
         server.drop_connections()
         server.is_down = True
         await anyio.sleep(11)
         server.is_down = False
         await anyio.sleep(10)
-        assert driver.description("a").round_trip_time == pytest.approx(0.25)
-        assert driver.description("a").min_round_trip_time == 0.0
+        assert client.description("a").round_trip_time == pytest.approx(0.25)
+        assert client.description("a").min_round_trip_time == 0.0
 
 
 # --- checks that are asked for ---
@@ -132,17 +129,17 @@ async def test_a_selection_that_waits_asks_for_checks_but_not_in_a_loop() -> Non
     attempts: list[float] = []
 
     def refuse() -> AutoReconnect:
-        attempts.append(round(driver.now - begun, 6))
+        attempts.append(round(client.now - begun, 6))
         return AutoReconnect("refused")
 
     deployment["a:1"].connect_error = refuse
-    async with client(deployment) as driver:
-        begun = driver.now
+    async with driver(deployment, connect=False) as client:
+        begun = client.now
         await anyio.sleep(3)
         assert attempts == [0], "nobody needs the server"
         attempts.clear()
         with pytest.raises(ServerSelectionTimeoutError):
-            await driver.select(WRITABLE, limit=2.25)
+            await client.select(WRITABLE, limit=2.25)
         # At once, since the last check is long ago, then not more often than twice a second.
         assert attempts == [3, 3.5, 4, 4.5, 5]
         attempts.clear()
@@ -153,49 +150,49 @@ async def test_a_selection_that_waits_asks_for_checks_but_not_in_a_loop() -> Non
 async def test_many_selections_ask_for_one_check() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].is_down = True
-    async with client(deployment) as driver, anyio.create_task_group() as group:
+    async with driver(deployment, connect=False) as client, anyio.create_task_group() as group:
         await anyio.sleep(1)
         found: list[str] = []
 
         async def select() -> None:
-            found.append(await driver.select(WRITABLE))
+            found.append(await client.select(WRITABLE))
 
         deployment["a:1"].is_down = False
         for _ in range(50):
             group.start_soon(select)
-        begun = driver.now
+        begun = client.now
         await settle()
         assert found == ["a"] * 50
-        assert driver.now == begun
+        assert client.now == begun
         assert len(deployment["a:1"].hellos) == 1
 
 
 async def test_a_request_during_a_check_is_ignored() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].hello_delay = 2.0
-    async with client(deployment) as driver:
-        begun = driver.now
-        assert await driver.select(WRITABLE) == "a"
-        assert driver.now == begun + 2
+    async with driver(deployment, connect=False) as client:
+        begun = client.now
+        assert await client.select(WRITABLE) == "a"
+        assert client.now == begun + 2
         await anyio.sleep(9)
         assert times(deployment["a:1"], begun) == [0], "the check that ran was an answer to it"
 
 
 async def test_a_not_primary_error_asks_for_a_check() -> None:
     deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(5)
         deployment["a:1"].hellos.clear()
         deployment["a:1"].on("insert", failure(10107, "RetryableWriteError", message="not primary"))
         deployment.step_down("b:1")
-        begun = driver.now
-        await driver.run(insert())
+        begun = client.now
+        await client.run(insert())
         assert deployment["b:1"].commands("insert")
         # Selection asked all of them, one of them at once; the operation went on as soon as it was found.
-        assert driver.now == begun
+        assert client.now == begun
         # The second is the handshake of the pool's connection.
         assert times(deployment["a:1"], begun)[0] == 0
-        assert driver.types() == {"a": "RSSecondary", "b": "RSPrimary"}
+        assert client.types() == {"a": "RSSecondary", "b": "RSPrimary"}
 
 
 # --- failures ---
@@ -203,15 +200,15 @@ async def test_a_not_primary_error_asks_for_a_check() -> None:
 
 async def test_a_known_server_that_is_lost_is_checked_again_at_once() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
-        begun = driver.now
+    async with driver(deployment, connect=False) as client:
+        begun = client.now
         await anyio.sleep(5)
         deployment["a:1"].drop_connections()
         await anyio.sleep(6)
         assert times(deployment["a:1"], begun) == [0, 10], "the second on a new connection"
         assert deployment["a:1"].connections_made == 2
-        assert driver.types() == {"a": "Standalone"}
-        assert driver.log.words("heartbeat|server ch") == [
+        assert client.types() == {"a": "Standalone"}
+        assert client.log.words("heartbeat|server ch") == [
             "heartbeat started a",
             "heartbeat succeeded a",
             "server changed a Unknown to Standalone",
@@ -222,18 +219,18 @@ async def test_a_known_server_that_is_lost_is_checked_again_at_once() -> None:
             "heartbeat succeeded a",
             "server changed a Unknown to Standalone",
         ]
-        assert driver.pool_log.words() == ["pool created", "pool ready", "pool cleared", "pool ready"]
+        assert client.pool_log.words() == ["pool created", "pool ready", "pool cleared", "pool ready"]
 
 
 async def test_it_is_retried_once_only() -> None:
     deployment = ScriptedDeployment(["a:1"])
     attempts: list[float] = []
-    async with client(deployment) as driver:
-        begun = driver.now
+    async with driver(deployment, connect=False) as client:
+        begun = client.now
         await anyio.sleep(5)
 
         def refuse() -> AutoReconnect:
-            attempts.append(driver.now - begun)
+            attempts.append(client.now - begun)
             return AutoReconnect("refused")
 
         deployment["a:1"].connect_error = refuse
@@ -246,76 +243,76 @@ async def test_a_server_that_breaks_off_again_and_again_is_not_checked_in_a_loop
     # It completes every handshake, so it is "known" each time; something in between may do that.
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     deployment["a:1"].on("hello", Close())
-    async with client(deployment) as driver:
-        begun = driver.now
+    async with driver(deployment, connect=False) as client:
+        begun = client.now
         await anyio.sleep(2.25)
         handshakes = [round(hello.at - begun, 6) for hello in deployment["a:1"].hellos if hello.name == "isMaster"]
         assert handshakes == [0, 0, 0.5, 0.5, 1, 1, 1.5, 1.5, 2, 2]
         deployment["a:1"].on("hello")
         await anyio.sleep(1)
-        assert driver.types() == {"a": "Standalone"}
+        assert client.types() == {"a": "Standalone"}
 
 
 @pytest.mark.parametrize("answer", [failure(1, message="no"), Reply({"hosts": 3})], ids=["ok: 0", "nonsense"])
 async def test_an_answer_that_is_none_is_not_retried_at_once(answer: Any) -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
-        await driver.run()
+    async with driver(deployment, connect=False) as client:
+        await client.run()
         await anyio.sleep(5)
         server = deployment["a:1"]
         server.on("hello", answer)
         server.hellos.clear()
-        driver.pool_log.words()
+        client.pool_log.words()
         await anyio.sleep(6)
-        assert driver.types() == {"a": "Unknown"}
-        assert driver.pool_log.words() == ["pool cleared", "closed 1 stale"]
+        assert client.types() == {"a": "Unknown"}
+        assert client.pool_log.words() == ["pool cleared", "closed 1 stale"]
         assert len(server.hellos) == 1
         assert not server.open_connections, "the monitor's connection is closed as well"
         await anyio.sleep(10)
-        assert driver.types() == {"a": "Standalone"}, "a new connection begins with the handshake"
+        assert client.types() == {"a": "Standalone"}, "a new connection begins with the handshake"
         assert [hello.name for hello in server.hellos] == ["hello", "isMaster"]
 
 
 async def test_a_check_that_times_out_interrupts_operations() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].on("find", Hang())
-    async with client(deployment, connectTimeoutMS=3000, retryReads=False) as driver:
-        begun = driver.now
-        await driver.run()
+    async with driver(deployment, connectTimeoutMS=3000, retryReads=False, connect=False) as client:
+        begun = client.now
+        await client.run()
         deployment["a:1"].on("hello", Hang())
         with pytest.raises(PoolClearedError) as caught:
-            await driver.run(find())
-        assert driver.now == begun + 10 + 3
+            await client.run(find())
+        assert client.now == begun + 10 + 3
         assert str(caught.value).startswith("Connection to a:1 interrupted due to server monitor timeout (server a:1")
-        gone, _ = driver.log.of(events.ServerDescriptionChangedEvent)[1:]
+        gone, _ = client.log.of(events.ServerDescriptionChangedEvent)[1:]
         assert gone.new_description.server_type_name == "Unknown"
         assert isinstance(gone.new_description.error, NetworkTimeout)
-        assert sorted(driver.pool_log.words("cleared|closed")) == ["closed 1 stale", "pool cleared interrupting"]
+        assert sorted(client.pool_log.words("cleared|closed")) == ["closed 1 stale", "pool cleared interrupting"]
 
 
 async def test_an_interrupted_operation_is_retried() -> None:
     deployment = ScriptedDeployment(["a:1"])
     found = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
     deployment["a:1"].on("find", Hang(), found)
-    async with client(deployment, connectTimeoutMS=3000) as driver:
-        begun = driver.now
-        await driver.run()
+    async with driver(deployment, connectTimeoutMS=3000, connect=False) as client:
+        begun = client.now
+        await client.run()
         deployment["a:1"].on("hello", Hang())
-        assert (await driver.run(find())).documents == [{"_id": 1}]
-        assert driver.now == begun + 13, "the check was repeated at once, on a new connection"
+        assert (await client.run(find())).reply.documents == [{"_id": 1}]
+        assert client.now == begun + 13, "the check was repeated at once, on a new connection"
 
 
 async def test_no_connect_timeout() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     deployment["a:1"].hello_delay = 3600.0
-    async with client(deployment, connectTimeoutMS=0, serverSelectionTimeoutMS=7_200_000) as driver:
-        begun = driver.now
-        await driver.select(WRITABLE, limit=7200.0)
-        assert driver.now == begun + 3600
+    async with driver(deployment, connectTimeoutMS=0, serverSelectionTimeoutMS=7_200_000, connect=False) as client:
+        begun = client.now
+        await client.select(WRITABLE, limit=7200.0)
+        assert client.now == begun + 3600
         deployment["a:1"].on("hello", Hang())
         deployment["a:1"].announce()
         await anyio.sleep(36_000)
-        assert driver.types() == {"a": "Standalone"}
+        assert client.types() == {"a": "Standalone"}
 
 
 # --- streaming ---
@@ -324,7 +321,7 @@ async def test_no_connect_timeout() -> None:
 async def test_streaming() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
-    async with client(deployment, heartbeatFrequencyMS=8000) as driver:
+    async with driver(deployment, heartbeatFrequencyMS=8000, connect=False) as client:
         await anyio.sleep(33)
         monitor, pinger = by_connection(server).values()
         handshake, awaiting = monitor
@@ -337,7 +334,7 @@ async def test_streaming() -> None:
             "maxAwaitTimeMS": 8000,
             "$db": "admin",
         }
-        assert driver.log.words("heartbeat") == [
+        assert client.log.words("heartbeat") == [
             "heartbeat started a",
             "heartbeat succeeded a",
             *["heartbeat started a awaited", "heartbeat succeeded a awaited"] * 4,
@@ -350,18 +347,18 @@ async def test_streaming() -> None:
 
 async def test_news_arrive_at_once() -> None:
     deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs", streaming=True)
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(3.25)
-        begun = driver.now
-        driver.log.words()
+        begun = client.now
+        client.log.words()
         deployment.step_down("b:1")
         deployment["b:1"].announce()
         await settle()
-        assert driver.now == begun
-        assert driver.types()["b"] == "RSPrimary"
+        assert client.now == begun
+        assert client.types()["b"] == "RSPrimary"
         deployment["a:1"].announce()
         await settle()
-        assert driver.types() == {"a": "RSSecondary", "b": "RSPrimary"}
+        assert client.types() == {"a": "RSSecondary", "b": "RSPrimary"}
         hellos = [hello.document for hello in deployment["b:1"].hellos]
         assert len(hellos) == 3, "the server sends by itself (one was for the round-trip time)"
         # And goes on doing so.
@@ -369,7 +366,7 @@ async def test_news_arrive_at_once() -> None:
         deployment["b:1"].announce()
         deployment["a:1"].announce()
         await settle()
-        assert driver.types() == {"a": "RSPrimary", "b": "RSSecondary"}
+        assert client.types() == {"a": "RSPrimary", "b": "RSSecondary"}
         assert len(deployment["b:1"].hellos) == 3
 
 
@@ -377,7 +374,7 @@ async def test_a_server_that_awaits_but_does_not_go_on() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
     server.exhausts = False
-    async with client(deployment):
+    async with driver(deployment, connect=False):
         await anyio.sleep(3)
         server.announce()
         await anyio.sleep(10.5)
@@ -392,76 +389,76 @@ async def test_a_server_with_news_all_the_time(exhausts: bool) -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
     server.exhausts = exhausts
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(5)
         for _ in range(4):
             server.announce()
             await settle()
-        assert len(driver.log.of(events.ServerHeartbeatSucceededEvent)) == 5
-        assert driver.description("a").topology_version == {"processId": server.process_id, "counter": 4}
-        begun = driver.now
-        while driver.now < begun + 60:
+        assert len(client.log.of(events.ServerHeartbeatSucceededEvent)) == 5
+        assert client.description("a").topology_version == {"processId": server.process_id, "counter": 4}
+        begun = client.now
+        while client.now < begun + 60:
             server.announce()
             await anyio.sleep(0.01)
-        assert 120 <= len(driver.log.of(events.ServerHeartbeatSucceededEvent)) - 5 <= 121 + MAX_BURST
+        assert 120 <= len(client.log.of(events.ServerHeartbeatSucceededEvent)) - 5 <= 121 + MAX_BURST
 
 
 async def test_a_server_that_was_started_anew_answers_at_once() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(3)
-        begun = driver.now
+        begun = client.now
         server.process_id = type(server.process_id)()
         server.drop_connections()
         await settle()
-        assert driver.now == begun
-        assert driver.types() == {"a": "Standalone"}
-        assert driver.description("a").topology_version == {"processId": server.process_id, "counter": 0}
+        assert client.now == begun
+        assert client.types() == {"a": "Standalone"}
+        assert client.description("a").topology_version == {"processId": server.process_id, "counter": 0}
 
 
 async def test_streaming_timeout() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
-    async with client(deployment, connectTimeoutMS=2000, heartbeatFrequencyMS=6000) as driver:
+    async with driver(deployment, connectTimeoutMS=2000, heartbeatFrequencyMS=6000, connect=False) as client:
         await anyio.sleep(1)
-        await driver.run()
+        await client.run()
         # From now on nothing is answered.
         server._awaited.clear()
         server.is_unreachable = True
-        begun = driver.now
+        begun = client.now
         await anyio.sleep(6.5)
-        assert driver.types() == {"a": "Standalone"}, "connectTimeoutMS and heartbeatFrequencyMS together"
+        assert client.types() == {"a": "Standalone"}, "connectTimeoutMS and heartbeatFrequencyMS together"
         await anyio.sleep(1)
-        assert driver.types() == {"a": "Unknown"}
-        error = driver.description("a").error
+        assert client.types() == {"a": "Unknown"}
+        error = client.description("a").error
         assert isinstance(error, NetworkTimeout)
-        assert driver.log.of(events.ServerHeartbeatFailedEvent)[0].awaited
-        assert driver.pool_log.words("cleared") == ["pool cleared interrupting"]
-        assert driver.now == begun + 7.5
+        assert client.log.of(events.ServerHeartbeatFailedEvent)[0].awaited
+        assert client.pool_log.words("cleared") == ["pool cleared interrupting"]
+        assert client.now == begun + 7.5
 
 
 async def test_an_error_ends_the_stream() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
         server.hello = {"ok": 0, "code": 91, "errmsg": "shutting down"}
         server.announce()
         await settle()
-        assert driver.types() == {"a": "Unknown"}
+        assert client.types() == {"a": "Unknown"}
         assert len(server.open_connections) == 1, "that which measures round-trip times, until it wakes"
         server.hello = {}
         connections = server.connections_made
         await anyio.sleep(5)
         assert server.connections_made == connections, "a command error is not retried at once"
         await anyio.sleep(6)
-        assert driver.types() == {"a": "Standalone"}
+        assert client.types() == {"a": "Standalone"}
 
 
 async def test_polling_when_streaming_is_not_wanted() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
-    async with client(deployment, serverMonitoringMode="poll"):
+    async with driver(deployment, serverMonitoringMode="poll", connect=False):
         await anyio.sleep(25)
     assert len(by_connection(deployment["a:1"])) == 1, "no connection for round-trip times"
     assert all("maxAwaitTimeMS" not in hello.document for hello in deployment["a:1"].hellos)
@@ -472,7 +469,7 @@ async def test_polling_where_functions_are_a_service(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AWS_EXECUTION_ENV", "AWS_Lambda_python3.11")
     for mode, streams in (("auto", False), ("stream", True), ("poll", False)):
         deployment = ScriptedDeployment(["a:1"], streaming=True)
-        async with client(deployment, serverMonitoringMode=mode):
+        async with driver(deployment, serverMonitoringMode=mode, connect=False):
             await anyio.sleep(5)
         assert any("maxAwaitTimeMS" in hello.document for hello in deployment["a:1"].hellos) is streams
 
@@ -484,32 +481,32 @@ async def test_round_trip_times_while_streaming() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
     server.hello_delay = 0.5
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(5)
-        assert driver.description("a").round_trip_time == 0.5
+        assert client.description("a").round_trip_time == 0.5
         server.announce()
         await settle()
-        assert driver.description("a").round_trip_time == 0.5, "awaited replies do not count"
+        assert client.description("a").round_trip_time == 0.5, "awaited replies do not count"
         server.hello_delay = 0.25
         await anyio.sleep(30)
         expected = 0.5
         for _ in range(2):
             expected = 0.2 * 0.25 + 0.8 * expected
-        assert driver.description("a").round_trip_time == pytest.approx(expected, rel=0.05)
-        assert driver.description("a").min_round_trip_time == pytest.approx(0.25)
+        assert client.description("a").round_trip_time == pytest.approx(expected, rel=0.05)
+        assert client.description("a").min_round_trip_time == pytest.approx(0.25)
 
 
 async def test_a_ping_that_fails_is_not_the_servers_fault() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(12)
         assert server.connections_made == 2
         (pinger,) = [stream for stream in server.open_connections if not server.is_awaited(stream)]
         server.drop_connections(pinger)
         await anyio.sleep(10)
-        assert driver.types() == {"a": "Standalone"}
-        assert driver.log.words("failed") == []
+        assert client.types() == {"a": "Standalone"}
+        assert client.log.words("failed") == []
         assert server.connections_made == 2, "noticed by the ping"
         await anyio.sleep(10)
         assert server.connections_made == 3, "the next one is on a new connection"
@@ -518,18 +515,18 @@ async def test_a_ping_that_fails_is_not_the_servers_fault() -> None:
 async def test_no_pings_to_a_server_that_is_gone() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(12)
         server.is_down = True
         server.drop_connections()
         server.connections_made = 0
         await anyio.sleep(20)
-        assert driver.types() == {"a": "Unknown"}
+        assert client.types() == {"a": "Unknown"}
         server.is_down = False
         deployment.streaming = False
         server.hellos.clear()
         await anyio.sleep(35)
-        assert driver.types() == {"a": "Standalone"}
+        assert client.types() == {"a": "Standalone"}
         assert len(by_connection(server)) == 1, "it streams no more, so nothing is measured beside the checks"
 
 
@@ -540,40 +537,40 @@ async def test_a_lost_connection_of_an_operation_ends_the_running_check() -> Non
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
     server.on("insert", Close(), {"n": 1})
-    async with client(deployment) as driver:
-        await driver.run()
+    async with driver(deployment, connect=False) as client:
+        await client.run()
         await anyio.sleep(3)
-        begun = driver.now
-        driver.log.words()
-        driver.pool_log.words()
+        begun = client.now
+        client.log.words()
+        client.pool_log.words()
         with pytest.raises(AutoReconnect):
-            await driver.run(insert())
+            await client.run(insert())
         await settle()
-        assert driver.types() == {"a": "Unknown"}
+        assert client.types() == {"a": "Unknown"}
         assert len(server.open_connections) == 1, "the monitor's connection cannot be trusted either"
-        assert driver.log.words() == [
+        assert client.log.words() == [
             "server changed a Standalone to Unknown",
             "topology changed Single to Single",
             "heartbeat failed a awaited",
         ]
-        assert driver.pool_log.words("pool") == ["pool cleared"]
+        assert client.pool_log.words("pool") == ["pool cleared"]
         # Whoever needs the server next makes the monitor look again; it waits half a second after a check.
-        await driver.run(insert())
-        assert driver.now == begun + 0.5
+        await client.run(insert())
+        assert client.now == begun + 0.5
 
 
 async def test_a_lost_connection_while_the_monitor_sleeps() -> None:
     deployment = ScriptedDeployment(["a:1"])
     server = deployment["a:1"]
     server.on("find", Close(), {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}})
-    async with client(deployment) as driver:
-        await driver.run()
+    async with driver(deployment, connect=False) as client:
+        await client.run()
         await anyio.sleep(3)
-        begun = driver.now
-        driver.log.words()
-        await driver.run(find())
-        assert driver.now == begun, "the check is made at once, and on a new connection"
-        assert driver.log.words("heartbeat") == ["heartbeat started a", "heartbeat succeeded a"]
+        begun = client.now
+        client.log.words()
+        await client.run(find())
+        assert client.now == begun, "the check is made at once, and on a new connection"
+        assert client.log.words("heartbeat") == ["heartbeat started a", "heartbeat succeeded a"]
         assert [len(hellos) for hellos in by_connection(server).values()] == [1, 1, 1, 1]
 
 
@@ -581,61 +578,61 @@ async def test_a_lost_connection_while_the_monitor_connects() -> None:
     deployment = ScriptedDeployment(["a:1"])
     server = deployment["a:1"]
     server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 1.0))
-    async with client(deployment) as driver, anyio.create_task_group() as group:
-        await driver.run()
-        monitor = driver.server("a").monitor
+    async with driver(deployment, connect=False) as client, anyio.create_task_group() as group:
+        await client.run()
+        monitor = client.server("a").monitor
         assert monitor is not None
         outcome: list[BaseException] = []
 
         async def operate() -> None:
             try:
-                await driver.run(find())
+                await client.run(find())
             except AutoReconnect as error:
                 outcome.append(error)
 
         await anyio.sleep(9.5)
         # The monitor finds its connection closed at 10 s and opens another, which takes a while.
-        idle: Any = driver.server("a").pool.state.idle[0].stream
+        idle: Any = client.server("a").pool.state.idle[0].stream
         server.drop_connections(*server.open_connections - {idle})
         server.hello_delay = 2.0
         group.start_soon(operate)
         await anyio.sleep(0.75)
         assert monitor._connection is None
-        assert driver.types() == {"a": "Unknown"}
+        assert client.types() == {"a": "Unknown"}
         monitor.cancel_check()
         await anyio.sleep(3)
-        assert driver.types() == {"a": "Standalone"}, "nothing to cancel: it will see for itself"
+        assert client.types() == {"a": "Standalone"}, "nothing to cancel: it will see for itself"
 
 
 async def test_a_reply_that_came_with_the_cancellation_is_not_believed() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
-    async with client(deployment) as driver:
-        await driver.run()
+    async with driver(deployment, connect=False) as client:
+        await client.run()
         await anyio.sleep(1)
-        driver.log.words()
-        (read,) = driver.server("a").pool.state.idle
+        client.log.words()
+        (read,) = client.server("a").pool.state.idle
         server.announce()  # it has arrived, and the monitor did not run yet
         error = AutoReconnect("lost")
-        driver.server("a").failed(error, read.generation)
+        client.server("a").failed(error, read.generation)
         await settle()
-        assert driver.types() == {"a": "Unknown"}
-        assert driver.log.words("heartbeat") == ["heartbeat failed a awaited"]
-        begun = driver.now
-        await driver.run()
-        assert driver.now == begun + 0.5
+        assert client.types() == {"a": "Unknown"}
+        assert client.log.words("heartbeat") == ["heartbeat failed a awaited"]
+        begun = client.now
+        await client.run()
+        assert client.now == begun + 0.5
 
 
 async def test_after_a_cancelled_check_the_monitor_sleeps_if_nobody_asks() -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     server = deployment["a:1"]
     server.on("insert", Close())
-    async with client(deployment) as driver:
-        await driver.run()
+    async with driver(deployment, connect=False) as client:
+        await client.run()
         with pytest.raises(AutoReconnect):
-            await driver.run(insert())
+            await client.run(insert())
         server.hellos.clear()
-        begun = driver.now
+        begun = client.now
         await anyio.sleep(11)
         assert times(server, begun)[0] == 10
 
@@ -650,23 +647,23 @@ async def test_close_does_not_wait_for_a_check() -> None:
         if prepare == "hangs":
             server.on("isMaster", Hang())
         server.is_unreachable = prepare == "connects"
-        async with client(deployment) as driver:
+        async with driver(deployment, connect=False) as client:
             await anyio.sleep(12)
-            begun = driver.now
-            await driver.core.close()
-            assert driver.now == begun
+            begun = client.now
+            await client.core.close()
+            assert client.now == begun
             assert not server.open_connections
             await anyio.sleep(30)
-            assert driver.log.words("heartbeat failed") == []
+            assert client.log.words("heartbeat failed") == []
 
 
 async def test_a_check_that_makes_its_own_server_leave() -> None:
     # The monitor is stopped by what it found out.
     deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
     deployment["b:1"].hello = {"setName": "another"}
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(15)
-        assert driver.types() == {"a": "RSPrimary"}
+        assert client.types() == {"a": "RSPrimary"}
         assert not deployment["b:1"].open_connections
 
 
@@ -675,19 +672,19 @@ async def test_a_reply_that_nobody_thought_of_does_not_end_the_monitoring(monkey
         raise ZeroDivisionError("a bug")
 
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         with monkeypatch.context() as patch:
             patch.setattr(ServerDescription, "from_hello", bug)
             await anyio.sleep(5)
-        assert driver.types() == {"a": "Unknown"}
-        assert isinstance(driver.description("a").error, ProtocolError)
+        assert client.types() == {"a": "Unknown"}
+        assert isinstance(client.description("a").error, ProtocolError)
         await anyio.sleep(10)
-        assert driver.types() == {"a": "Standalone"}
+        assert client.types() == {"a": "Standalone"}
 
 
 async def test_nobody_listens() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    core = Core(client_options(deployment.uri), World(connector=deployment.connector))
+    core = make_client(deployment)._core
     core.enter()
     await anyio.sleep(1)
     deployment["a:1"].drop_connections()
@@ -703,10 +700,10 @@ async def test_nobody_listens() -> None:
 
 async def test_garbage_for_a_monitor() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(5)
         deployment["a:1"].on("hello", Raw(b"\x00\x01\x02\x03 what is this?"))
         await anyio.sleep(6)
-        assert driver.types() == {"a": "Unknown"}
+        assert client.types() == {"a": "Unknown"}
         await anyio.sleep(10)
-        assert driver.types() == {"a": "Standalone"}
+        assert client.types() == {"a": "Standalone"}

@@ -21,8 +21,8 @@ from motorlite._operations.writes.update import Update
 from motorlite._sessions.session import Session
 from motorlite.errors import InvalidOperation, OperationFailure, ProtocolError, PyMongoError
 from motorlite.testing.scripted import Reply, ScriptedDeployment
+from tests.support.clients import scripted_client
 from tests.support.core import driver, find, insert
-from tests.support.scripted_client import scripted_client
 
 pytestmark = pytest.mark.anyio
 

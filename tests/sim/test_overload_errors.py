@@ -26,7 +26,6 @@ from tests.support.core import (
     EVERY_KIND,
     OVERLOADED,
     A,
-    B,
     driver,
     fails,
     find,
@@ -145,7 +144,7 @@ async def test_a_connection_that_cannot_be_made_is_an_overload_error(
         # The server is there, it only has no room.
         assert client.server().description.is_server_type_known
         assert not client.recorder.cleared
-        assert not client.recorder.commands
+        assert not client.recorder.command_events
 
         async def recover() -> None:
             await anyio.sleep(0.15)
@@ -224,7 +223,7 @@ async def test_a_command_that_cannot_be_built_again_does_not_hide_the_overload_e
         assert isinstance(error.__cause__.__cause__, ConfigurationError)
         assert not deployment["b:1"].commands()
         # No connection is lost on that way.
-        assert not client.server(B).pool.state.in_use
+        assert not client.server("b").pool.state.in_use
 
 
 async def test_whatever_keeps_a_command_from_being_built_again() -> None:

@@ -199,7 +199,7 @@ class TestMixed:
     ],
 )
 @pytest.mark.parametrize("answer", [OVERLOADED, RETRYABLE_ONLY])
-async def test_retry_options(options: dict[str, bool], retried: set[str], answer: dict[str, Any]) -> None:
+async def test_retry_options(options: dict[str, Any], retried: set[str], answer: dict[str, Any]) -> None:
     deployment = replica_set()
     async with driver(deployment, **options) as client:
         for name, make, success in COMMANDS:

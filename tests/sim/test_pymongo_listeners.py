@@ -9,7 +9,7 @@ import pytest
 from pymongo import event_loggers
 
 from motorlite.testing.scripted import ScriptedDeployment, failure
-from tests.support.scripted_client import scripted_client
+from tests.support.clients import scripted_client
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

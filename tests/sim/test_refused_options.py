@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite import AsyncMongoClient
-from motorlite._client.core import Core
-from motorlite._client.world import World
 from motorlite.errors import ConfigurationError
 from motorlite.testing.scripted import ScriptedDeployment
+from tests.support.clients import Client, make_client
 from tests.support.srv import Records
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 pytestmark = pytest.mark.anyio
-
-Client = AsyncMongoClient[dict[str, Any]]
 
 
 async def iterate(client: Client) -> None:
@@ -41,10 +37,7 @@ OPERATIONS: list[Callable[[Client], Awaitable[object]]] = [
 
 def made(uri: str, deployment: ScriptedDeployment, records: Records, **options: Any) -> Client:
     with pytest.warns(UserWarning, match="a client with this connection string sends nothing"):
-        client: Client = AsyncMongoClient(uri, **options)
-    world = World(connector=deployment.connector, resolver=records.resolver)
-    client._core = Core(client.options, world)
-    return client
+        return make_client(deployment, world={"resolver": records.resolver}, uri=uri, **options)
 
 
 @pytest.mark.parametrize("uri", ["mongodb://a.example.com:1/", "mongodb+srv://cluster.example.com/"])

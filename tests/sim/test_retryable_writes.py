@@ -353,7 +353,7 @@ async def test_a_write_concern_error_is_retried(wire_version: int, labels: tuple
         assert await client.run(insert()) == {**WRITTEN, "ok": 1}
         assert [command["txnNumber"] for command in deployment["a:1"].commands("insert")] == [1, 1]
         # The server answered; its commands succeeded.
-        assert client.recorder.names == ["started insert", "succeeded insert"] * 2
+        assert client.recorder.history == ["started insert", "succeeded insert"] * 2
 
 
 NOT_PRIMARY = {"n": 0, "writeErrors": [{"index": 0, "code": 189, "errmsg": "Not primary while writing to db.coll"}]}

@@ -12,10 +12,9 @@ from motorlite._topology.selection import WRITABLE
 from motorlite.errors import AutoReconnect, ConfigurationError, InvalidOperation, ServerSelectionTimeoutError
 from motorlite.read_preferences import Nearest, PrimaryPreferred, ReadPreference, Secondary, SecondaryPreferred
 from motorlite.testing.scripted import Reply, ScriptedDeployment
-from tests.support.core import find, insert
+from tests.support.clients import scripted_client
+from tests.support.core import Driver, driver, find, insert
 from tests.support.pools import settle
-from tests.support.scripted_client import scripted_client
-from tests.support.sdam import Client, client
 
 if TYPE_CHECKING:
     from motorlite._topology.selection import Selector
@@ -31,16 +30,16 @@ def replica_set(*, streaming: bool = False) -> ScriptedDeployment:
     return deployment
 
 
-async def everyone(driver: Client, selector: Selector, **arguments: Any) -> set[str]:
+async def everyone(client: Driver, selector: Selector, **arguments: Any) -> set[str]:
     """Which servers may be chosen: every pair of random numbers is tried."""
     found = set()
     numbers: list[int] = []
-    topology: Any = driver.core.topology
+    topology: Any = client.core.topology
     topology._below = lambda count: numbers.pop(0) % count
     for first in range(3):
         for second in range(3):
             numbers[:] = [first, second]
-            found.add(await driver.select(selector, limit=0.1, **arguments))
+            found.add(await client.select(selector, limit=0.1, **arguments))
     return found
 
 
@@ -67,9 +66,9 @@ async def everyone(driver: Client, selector: Selector, **arguments: Any) -> set[
     ids=str,
 )
 async def test_read_preferences(preference: Selector, hosts: str) -> None:
-    async with client(replica_set()) as driver:
+    async with driver(replica_set(), connect=False) as client:
         await anyio.sleep(1)
-        assert await everyone(driver, preference) == set(hosts)
+        assert await everyone(client, preference) == set(hosts)
 
 
 @pytest.mark.parametrize(
@@ -89,13 +88,13 @@ async def test_without_a_primary(preference: Selector, hosts: str) -> None:
     deployment = replica_set()
     deployment["a:1"].is_down = True
     deployment.step_down(None)
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
         if hosts:
-            assert await everyone(driver, preference) == set(hosts)
+            assert await everyone(client, preference) == set(hosts)
         else:
             with pytest.raises(ServerSelectionTimeoutError):
-                await driver.select(preference, limit=0.1)
+                await client.select(preference, limit=0.1)
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
@@ -127,11 +126,11 @@ async def test_a_cursor_on_a_server_that_has_left_is_given_up_at_once(when: str)
 
 async def test_operations_go_where_their_preference_says() -> None:
     deployment = replica_set()
-    async with client(deployment) as driver:
-        await driver.run(find())
+    async with driver(deployment, connect=False) as client:
+        await client.run(find())
         preference = Secondary(tag_sets=[{"dc": "sf"}])
-        await driver.run(find(selector=preference, read_preference=preference))
-        await driver.run(insert())
+        await client.run(find(selector=preference, read_preference=preference))
+        await client.run(insert())
         names = {host: [item.name for item in deployment[f"{host}:1"].received] for host in "abc"}
         assert names == {"a": ["find", "insert"], "b": [], "c": ["find"]}
         (command,) = deployment["c:1"].commands("find")
@@ -139,12 +138,12 @@ async def test_operations_go_where_their_preference_says() -> None:
 
 
 async def test_too_small_a_staleness_is_refused_at_once() -> None:
-    async with client(replica_set()) as driver:
+    async with driver(replica_set(), connect=False) as client:
         await anyio.sleep(1)
-        begun = driver.now
+        begun = client.now
         with pytest.raises(ConfigurationError, match="at least 90"):
-            await driver.select(Secondary(max_staleness=30))
-        assert driver.now == begun
+            await client.select(Secondary(max_staleness=30))
+        assert client.now == begun
 
 
 # --- the latency window and the choice in it ---
@@ -154,23 +153,23 @@ async def test_only_servers_about_as_near_as_the_nearest() -> None:
     deployment = replica_set()
     for host, delay in (("a", 0.1), ("b", 0.115), ("c", 0.1151)):
         deployment[f"{host}:1"].hello_delay = delay
-    async with client(deployment, localThresholdMS=15) as driver:
+    async with driver(deployment, localThresholdMS=15, connect=False) as client:
         await anyio.sleep(1)
-        assert await everyone(driver, ReadPreference.NEAREST) == {"a", "b"}
-        assert await everyone(driver, ReadPreference.SECONDARY) == {"b", "c"}, "the window is that of the suitable ones"
-    async with client(deployment, localThresholdMS=0) as driver:
+        assert await everyone(client, ReadPreference.NEAREST) == {"a", "b"}
+        assert await everyone(client, ReadPreference.SECONDARY) == {"b", "c"}, "the window is that of the suitable ones"
+    async with driver(deployment, localThresholdMS=0, connect=False) as client:
         await anyio.sleep(1)
-        assert await everyone(driver, ReadPreference.NEAREST) == {"a"}
+        assert await everyone(client, ReadPreference.NEAREST) == {"a"}
 
 
 async def test_the_less_busy_of_two() -> None:
-    async with client(replica_set()) as driver:
+    async with driver(replica_set(), connect=False) as client:
         await anyio.sleep(1)
         for host, busy in (("a", 5), ("b", 3), ("c", 4)):
-            driver.server(host).operation_count = busy
+            client.server(host).operation_count = busy
         # With two at random of three, the busiest is never the better one.
-        assert await everyone(driver, ReadPreference.NEAREST) == {"b", "c"}
-        assert await everyone(driver, ReadPreference.SECONDARY) == {"b"}
+        assert await everyone(client, ReadPreference.NEAREST) == {"b", "c"}
+        assert await everyone(client, ReadPreference.SECONDARY) == {"b"}
 
 
 async def test_operations_are_counted_while_they_run() -> None:
@@ -178,41 +177,41 @@ async def test_operations_are_counted_while_they_run() -> None:
     counts: list[int] = []
 
     def look(_: dict[str, Any]) -> dict[str, Any]:
-        counts.append(driver.server("a").operation_count)
+        counts.append(client.server("a").operation_count)
         return {"n": 1}
 
     deployment["a:1"].on("insert", look)
-    async with client(deployment) as driver:
-        await driver.run(insert())
+    async with driver(deployment, connect=False) as client:
+        await client.run(insert())
         assert counts == [1]
-        assert driver.server("a").operation_count == 0
+        assert client.server("a").operation_count == 0
 
 
 async def test_operations_at_the_same_time_are_all_counted() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].on("insert", Reply({"n": 1}, 1))
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         async with anyio.create_task_group() as group:
             for _ in range(3):
-                group.start_soon(driver.run, insert())
+                group.start_soon(client.run, insert())
             await anyio.sleep(0.5)
-            assert driver.server("a").operation_count == 3
-        assert driver.server("a").operation_count == 0
+            assert client.server("a").operation_count == 3
+        assert client.server("a").operation_count == 0
 
 
 # --- servers to avoid ---
 
 
 async def test_a_deprioritised_server_is_taken_only_without_another() -> None:
-    async with client(replica_set()) as driver:
+    async with driver(replica_set(), connect=False) as client:
         await anyio.sleep(1)
         avoid = [("b", 1)]
-        assert await everyone(driver, ReadPreference.SECONDARY, avoid=avoid) == {"c"}
-        assert await everyone(driver, ReadPreference.SECONDARY) == {"b", "c"}, "that was not remembered"
-        assert await everyone(driver, ReadPreference.SECONDARY, avoid=[("b", 1), ("c", 1)]) == {"b", "c"}
-        assert await everyone(driver, WRITABLE, avoid=[("a", 1)]) == {"a"}
-        assert await everyone(driver, ReadPreference.PRIMARY_PREFERRED, avoid=[("a", 1)]) == {"b", "c"}
-        assert await everyone(driver, ("b", 1), avoid=avoid) == {"b"}
+        assert await everyone(client, ReadPreference.SECONDARY, avoid=avoid) == {"c"}
+        assert await everyone(client, ReadPreference.SECONDARY) == {"b", "c"}, "that was not remembered"
+        assert await everyone(client, ReadPreference.SECONDARY, avoid=[("b", 1), ("c", 1)]) == {"b", "c"}
+        assert await everyone(client, WRITABLE, avoid=[("a", 1)]) == {"a"}
+        assert await everyone(client, ReadPreference.PRIMARY_PREFERRED, avoid=[("a", 1)]) == {"b", "c"}
+        assert await everyone(client, ("b", 1), avoid=avoid) == {"b"}
 
 
 async def test_an_applications_own_filter() -> None:
@@ -221,15 +220,15 @@ async def test_an_applications_own_filter() -> None:
     def selector(servers: list[Any]) -> list[Any]:
         return gone or [one for one in servers if one.address[0] != "b"]
 
-    async with client(replica_set(), server_selector=selector) as driver:
+    async with driver(replica_set(), connect=False, server_selector=selector) as client:
         await anyio.sleep(1)
-        assert await everyone(driver, ReadPreference.SECONDARY) == {"c"}
+        assert await everyone(client, ReadPreference.SECONDARY) == {"c"}
         # One that answers with what is not there any more.
-        old = driver.description("c")
+        old = client.description("c")
         old.address = ("gone", 1)
         gone.append(old)
         with pytest.raises(ServerSelectionTimeoutError):
-            await driver.select(ReadPreference.SECONDARY, limit=0.1)
+            await client.select(ReadPreference.SECONDARY, limit=0.1)
         old.address = ("c", 1)
 
 
@@ -239,14 +238,14 @@ async def test_an_applications_own_filter() -> None:
 async def test_selection_goes_on_as_soon_as_there_is_a_server() -> None:
     deployment = replica_set(streaming=True)
     deployment.step_down(None)
-    async with client(deployment) as driver, anyio.create_task_group() as group:
+    async with driver(deployment, connect=False) as client, anyio.create_task_group() as group:
         await anyio.sleep(1)
         found: list[tuple[str, float]] = []
 
         async def select(preference: Selector) -> None:
-            found.append((await driver.select(preference), driver.now - begun))
+            found.append((await client.select(preference), client.now - begun))
 
-        begun = driver.now
+        begun = client.now
         for _ in range(3):
             group.start_soon(select, WRITABLE)
         await anyio.sleep(2)
@@ -263,35 +262,35 @@ async def test_selection_goes_on_as_soon_as_there_is_a_server() -> None:
 async def test_who_is_served_does_not_wait_for_others() -> None:
     deployment = replica_set()
     deployment["a:1"].is_unreachable = True
-    async with client(deployment) as driver:
-        begun = driver.now
-        assert await driver.select(ReadPreference.SECONDARY) in "bc"
-        assert driver.now == begun
+    async with driver(deployment, connect=False) as client:
+        begun = client.now
+        assert await client.select(ReadPreference.SECONDARY) in "bc"
+        assert client.now == begun
 
 
 async def test_what_was_found_is_forgotten_with_each_change() -> None:
     deployment = replica_set(streaming=True)
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
-        assert await driver.select(WRITABLE) == "a"
+        assert await client.select(WRITABLE) == "a"
         deployment.step_down("b:1")
         for host in "ba":
             deployment[f"{host}:1"].announce()
         await settle()
-        assert await driver.select(WRITABLE) == "b"
-        assert await everyone(driver, ReadPreference.SECONDARY) == {"a", "c"}
+        assert await client.select(WRITABLE) == "b"
+        assert await everyone(client, ReadPreference.SECONDARY) == {"a", "c"}
 
 
 @pytest.mark.parametrize("shorter", ["timeout", "deadline"])
 async def test_the_earlier_limit_counts(shorter: str) -> None:
     deployment = replica_set()
     deployment.step_down(None)
-    async with client(deployment) as driver:
-        begun = driver.now
+    async with driver(deployment, connect=False) as client:
+        begun = client.now
         limits = {"timeout": (2.0, begun + 5.0), "deadline": (5.0, begun + 2.0)}[shorter]
         with pytest.raises(ServerSelectionTimeoutError) as caught:
-            await driver.select(WRITABLE, limit=limits[0], deadline=Deadline(limits[1]))
-        assert driver.now == begun + 2.0
+            await client.select(WRITABLE, limit=limits[0], deadline=Deadline(limits[1]))
+        assert client.now == begun + 2.0
         assert caught.value.phase == "selection"
         assert caught.value.timeout
 
@@ -300,12 +299,12 @@ async def test_server_selection_timeout() -> None:
     deployment = replica_set()
     deployment["a:1"].is_down = True
     deployment.step_down(None)
-    async with client(deployment, serverSelectionTimeoutMS=4000) as driver:
+    async with driver(deployment, serverSelectionTimeoutMS=4000, connect=False) as client:
         await anyio.sleep(1)
-        begun = driver.now
+        begun = client.now
         with pytest.raises(ServerSelectionTimeoutError) as caught:
-            await driver.run(insert())
-        assert driver.now == begun + 4.0
+            await client.run(insert())
+        assert client.now == begun + 4.0
         assert str(caught.value) == (
             "No server for a write: none of the known servers is suitable (ReplicaSetNoPrimary 'rs'). "
             "a:1 is Unknown: AutoReconnect: a:1: connection refused (scripted) (server a:1); "
@@ -319,35 +318,35 @@ async def test_nothing_can_be_reached() -> None:
     deployment = ScriptedDeployment(["a:1", "b:1"])
     for server in deployment.servers.values():
         server.is_down = True
-    async with client(deployment, serverSelectionTimeoutMS=1000) as driver:
+    async with driver(deployment, serverSelectionTimeoutMS=1000, connect=False) as client:
         with pytest.raises(ServerSelectionTimeoutError, match=r"no server of the deployment can be reached"):
-            await driver.run()
+            await client.run()
 
 
 async def test_nothing_has_answered_yet() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].is_unreachable = True
-    async with client(deployment, serverSelectionTimeoutMS=1000) as driver:
+    async with driver(deployment, serverSelectionTimeoutMS=1000, connect=False) as client:
         with pytest.raises(ServerSelectionTimeoutError, match=r"a:1 is Unknown: it has not answered yet"):
-            await driver.run()
+            await client.run()
 
 
 async def test_who_is_cancelled_waits_no_longer() -> None:
     deployment = replica_set()
     deployment.step_down(None)
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         with anyio.move_on_after(1):
-            await driver.select(WRITABLE)
-        assert not driver.core.topology._waiters
+            await client.select(WRITABLE)
+        assert not client.core.topology._waiters
 
 
 async def test_selection_of_a_client_that_is_closed() -> None:
     deployment = replica_set()
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
-        await driver.core.close()
+        await client.core.close()
         with pytest.raises(InvalidOperation, match="the client is closed"):
-            await driver.select(WRITABLE)
+            await client.select(WRITABLE)
 
 
 # --- servers that are too old or too new ---
@@ -370,52 +369,57 @@ async def test_selection_of_a_client_that_is_closed() -> None:
 async def test_a_server_of_the_wrong_age_is_refused_at_once(fields: dict[str, Any], message: str) -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].hello = dict(fields)
-    async with client(deployment) as driver:
-        begun = driver.now
+    async with driver(deployment, connect=False) as client:
+        begun = client.now
         for _ in range(2):
             with pytest.raises(ConfigurationError) as caught:
-                await driver.run()
+                await client.run()
             assert str(caught.value) == message
-            assert driver.now == begun, "nothing that time could change"
+            assert client.now == begun, "nothing that time could change"
         assert deployment["a:1"].received == []
         # It may be upgraded, though.
         deployment["a:1"].hello = {}
         await anyio.sleep(11)
-        await driver.run()
+        await client.run()
 
 
 async def test_one_member_that_is_too_old() -> None:
     deployment = replica_set()
     deployment["c:1"].hello = {"maxWireVersion": 7}
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
         with pytest.raises(ConfigurationError, match=r"Server at c:1 reports wire version 7 \(MongoDB 4.0\)"):
-            await driver.run()
+            await client.run()
         deployment["c:1"].is_down = True
         deployment["c:1"].drop_connections()
         await anyio.sleep(10)
-        await driver.run()
+        await client.run()
 
 
 async def test_who_waits_is_told_at_once_of_a_server_that_is_too_old() -> None:
     deployment = ScriptedDeployment(["a:1"], wire_version=7)
     deployment["a:1"].hello_delay = 2.0
-    async with client(deployment) as driver:
-        begun = driver.now
+    async with driver(deployment, connect=False) as client:
+        begun = client.now
         with pytest.raises(ConfigurationError, match="requires at least 8"):
-            await driver.run()
-        assert driver.now == begun + 2.0
+            await client.run()
+        assert client.now == begun + 2.0
 
 
 async def test_the_error_of_a_server_is_named_when_nothing_else_is_left() -> None:
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    async with client(deployment, uri="mongodb://a:1/?replicaSet=another", serverSelectionTimeoutMS=1000) as driver:
+    async with driver(
+        deployment, uri="mongodb://a:1/?replicaSet=another", serverSelectionTimeoutMS=1000, connect=False
+    ) as client:
         with pytest.raises(ServerSelectionTimeoutError, match="no server is left in the deployment"):
-            await driver.run()
-    async with client(
-        deployment, uri="mongodb://a:1/?replicaSet=another&directConnection=true", serverSelectionTimeoutMS=1000
-    ) as driver:
+            await client.run()
+    async with driver(
+        deployment,
+        uri="mongodb://a:1/?replicaSet=another&directConnection=true",
+        serverSelectionTimeoutMS=1000,
+        connect=False,
+    ) as client:
         with pytest.raises(ServerSelectionTimeoutError, match="asks for the replica set 'another'"):
-            await driver.run()
-        assert isinstance(driver.description("a").error, ConfigurationError)
-        assert not isinstance(driver.description("a").error, AutoReconnect)
+            await client.run()
+        assert isinstance(client.description("a").error, ConfigurationError)
+        assert not isinstance(client.description("a").error, AutoReconnect)

@@ -10,7 +10,7 @@ import pytest
 
 from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
 from motorlite.testing.scripted import ScriptedDeployment, overloaded
-from tests.support.scripted_client import scripted_client
+from tests.support.clients import scripted_client
 from tests.support.srv import Records, srv_client
 
 if TYPE_CHECKING:

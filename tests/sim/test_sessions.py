@@ -406,7 +406,7 @@ async def test_a_retry_carries_what_the_error_brought(
     async with driver(deployment) as client:
         await client.run(make())
         assert times(deployment) == [None, 5]
-        requests = [event.request_id for event in client.recorder.commands if event.command_name == name]
+        requests = [event.request_id for event in client.recorder.command_events if event.command_name == name]
         assert len(set(requests)) == 2
 
 

@@ -12,8 +12,6 @@ import pytest
 
 from motorlite import AsyncMongoClient
 from motorlite._base.deadline import Deadline
-from motorlite._client.core import Core
-from motorlite._client.world import World
 from motorlite._execution.call import Call
 from motorlite._options.options import client_options
 from motorlite._topology.srv_discovery import SRVDiscovery
@@ -23,11 +21,12 @@ from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support import virtual_time
 from tests.support.cancellation import cancel_at
+from tests.support.clients import make_client
 from tests.support.core import run_command
-from tests.support.srv import Records, srv_client
+from tests.support.srv import SRV_URI, Records, srv_client
 
 if TYPE_CHECKING:
-    from tests.support.sdam import Client
+    from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +41,7 @@ def cluster() -> ScriptedDeployment:
     return ScriptedDeployment(HOSTS, mongos=True)
 
 
-async def error_of(driver: Client, deadline: Deadline | None = None) -> PyMongoError:
+async def error_of(driver: Driver, deadline: Deadline | None = None) -> PyMongoError:
     with pytest.raises(PyMongoError) as raised:
         await driver.run(None, deadline or Deadline())
     return raised.value
@@ -125,7 +124,7 @@ async def test_who_began_the_look_up_may_be_cancelled() -> None:
     assert len(records.queries) == 2
 
 
-async def _later(driver: Client) -> None:
+async def _later(driver: Driver) -> None:
     await anyio.sleep(0.2)
     await driver.run()
 
@@ -237,7 +236,7 @@ async def test_a_failure_is_raised_to_all_that_wait_and_tried_again_by_the_next(
     records.failures[kind] = ConfigurationError("no such thing")
     errors: list[PyMongoError] = []
 
-    async def fail(driver: Client) -> None:
+    async def fail(driver: Driver) -> None:
         errors.append(await error_of(driver))
 
     async with srv_client(records, deployment) as driver:
@@ -299,7 +298,7 @@ async def test_closing_while_operations_wait() -> None:
     records.delay = 5.0
     errors: list[PyMongoError] = []
 
-    async def fail(driver: Client) -> None:
+    async def fail(driver: Driver) -> None:
         errors.append(await error_of(driver))
 
     async with srv_client(records, deployment) as driver, anyio.create_task_group() as group:
@@ -337,8 +336,7 @@ async def test_closing_before_the_look_up() -> None:
 
 async def test_a_client_of_the_public_api() -> None:
     records, deployment = Records(*HOSTS, texts=["replicaSet=rs"]), replica_set()
-    client: AsyncMongoClient = AsyncMongoClient("mongodb+srv://cluster.example.com/")
-    client._core = Core(client.options, World(connector=deployment.connector, resolver=records.resolver))
+    client = make_client(deployment, world={"resolver": records.resolver}, uri=SRV_URI)
     assert repr(client) == "AsyncMongoClient('cluster.example.com')"
     assert not client.options.seeds
     async with client:
@@ -356,7 +354,7 @@ async def test_hosts_are_chosen_at_random() -> None:
     async with srv_client(records, deployment, uri) as driver:
         await driver.run()
         assert driver.types() == {"a.example.com": "Mongos"}
-    async with srv_client(records, deployment, uri, below=lambda limit: limit - 1) as driver:
+    async with srv_client(records, deployment, uri, world={"below": lambda limit: limit - 1}) as driver:
         await driver.run()
         assert driver.types() == {"b.example.com": "Mongos"}
 
@@ -377,8 +375,7 @@ def test_a_loop_that_ends_during_the_look_up(caplog: pytest.LogCaptureFixture) -
     records.delay = 5.0
 
     async def main() -> None:
-        options = client_options("mongodb+srv://cluster.example.com/")
-        core = Core(options, World(connector=deployment.connector, resolver=records.resolver))
+        core = make_client(deployment, world={"resolver": records.resolver}, uri=SRV_URI)._core
         core.enter()
         with anyio.move_on_after(1):
             await core.executor.execute(run_command(), Call(None, Deadline()))

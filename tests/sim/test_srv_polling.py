@@ -12,11 +12,11 @@ from bson import ObjectId
 from motorlite.errors import ConfigurationError, ServerSelectionTimeoutError
 from motorlite.testing.scripted import Hang, ScriptedDeployment
 from tests.support.core import gaps
-from tests.support.sdam import until
 from tests.support.srv import Records, srv_client
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from tests.support.sdam import Client
+    from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
 
@@ -186,7 +186,7 @@ async def test_a_lone_seed_that_became_two_hosts_is_no_standalone() -> None:
         assert driver.types() == {}
 
 
-async def _times_out(driver: Client) -> None:
+async def _times_out(driver: Driver) -> None:
     with pytest.raises(ServerSelectionTimeoutError):
         await driver.run()
 
@@ -222,7 +222,7 @@ async def test_an_answer_that_comes_after_the_deployment_was_found_is_not_follow
             records.set(C)
             for server in deployment.servers.values():
                 server.on("isMaster")
-            await until(lambda: len(records.times()) == 2)
+            await until(lambda: len(records.times()) == 2, 60)
             await until(lambda: driver.core.topology_description.topology_type_name == "ReplicaSetWithPrimary")
             await anyio.sleep(60)
         assert set(driver.types()) == {"a.example.com", "b.example.com"}

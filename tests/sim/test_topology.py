@@ -14,9 +14,6 @@ from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._client.core import Core
-from motorlite._client.world import World
-from motorlite._options.options import client_options
 from motorlite._topology.selection import WRITABLE
 from motorlite._topology.topology import Topology
 from motorlite.errors import (
@@ -33,9 +30,9 @@ from motorlite.errors import (
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support import virtual_time
-from tests.support.core import find, insert, run_command
+from tests.support.clients import make_client
+from tests.support.core import Driver, driver, find, insert, run_command
 from tests.support.pools import settle
-from tests.support.sdam import Client, client
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -48,10 +45,10 @@ def replica_set(*hosts: str, streaming: bool = True) -> ScriptedDeployment:
     return ScriptedDeployment([f"{host}:1" for host in hosts or "abc"], replica_set="rs", streaming=streaming)
 
 
-def discovered(driver: Any) -> Topology:
+def discovered(client: Any) -> Topology:
     """The topology itself, not what stands for it until SRV records are known."""
-    assert isinstance(driver.core.topology, Topology)
-    return driver.core.topology
+    assert isinstance(client.core.topology, Topology)
+    return client.core.topology
 
 
 async def announce(deployment: ScriptedDeployment, hosts: str) -> None:
@@ -67,10 +64,10 @@ async def announce(deployment: ScriptedDeployment, hosts: str) -> None:
 async def test_events_of_the_discovery_of_a_replica_set() -> None:
     deployment = replica_set("a", "b")
     deployment["b:1"].hello_delay = 1.0
-    async with client(deployment, uri="mongodb://a:1/?replicaSet=rs") as driver:
+    async with driver(deployment, uri="mongodb://a:1/?replicaSet=rs", connect=False) as client:
         await anyio.sleep(2)
-        assert driver.types() == {"a": "RSPrimary", "b": "RSSecondary"}
-        assert driver.log.words("server|topology") == [
+        assert client.types() == {"a": "RSPrimary", "b": "RSSecondary"}
+        assert client.log.words("server|topology") == [
             "topology opened",
             "topology changed Unknown to ReplicaSetNoPrimary",
             "server opening a",
@@ -80,8 +77,8 @@ async def test_events_of_the_discovery_of_a_replica_set() -> None:
             "server changed b Unknown to RSSecondary",
             "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary",
         ]
-        await driver.core.close()
-        assert driver.log.words("server|topology") == [
+        await client.core.close()
+        assert client.log.words("server|topology") == [
             "server closed a",
             "server closed b",
             "topology changed ReplicaSetWithPrimary to Unknown",
@@ -93,9 +90,9 @@ async def test_events_of_one_client_have_one_topology_id() -> None:
     deployment = replica_set("a")
     ids: list[Any] = []
     for _ in range(2):
-        async with client(deployment) as driver:
+        async with driver(deployment, connect=False) as client:
             await anyio.sleep(1)
-            found = {event.topology_id for event in driver.log.of(events.TopologyEvent)}
+            found = {event.topology_id for event in client.log.of(events.TopologyEvent)}
         assert len(found) == 1
         ids += found
     assert ids[0] != ids[1]
@@ -103,66 +100,66 @@ async def test_events_of_one_client_have_one_topology_id() -> None:
 
 async def test_checks_that_find_nothing_new_are_not_told() -> None:
     deployment = replica_set(streaming=False)
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
-        description = driver.core.topology.description
-        driver.log.words()
+        description = client.core.topology.description
+        client.log.words()
         await anyio.sleep(25)
-        assert driver.log.words("server|topology") == []
-        assert driver.core.topology.description is not description, "round-trip times are kept up to date, though"
+        assert client.log.words("server|topology") == []
+        assert client.core.topology.description is not description, "round-trip times are kept up to date, though"
 
 
 async def test_standalone() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
-        assert driver.log.words("server|topology") == [
+        assert client.log.words("server|topology") == [
             "topology opened",
             "topology changed Unknown to Unknown",
             "server opening a",
             "server changed a Unknown to Standalone",
             "topology changed Unknown to Single",
         ]
-        assert driver.pool_log.words() == ["pool created", "pool ready"]
+        assert client.pool_log.words() == ["pool created", "pool ready"]
 
 
 async def test_a_standalone_among_several_seeds_is_let_go() -> None:
     deployment = ScriptedDeployment(["a:1", "b:1"])
-    async with client(deployment, serverSelectionTimeoutMS=1000) as driver:
+    async with driver(deployment, serverSelectionTimeoutMS=1000, connect=False) as client:
         await anyio.sleep(1)
-        assert driver.types() == {}
+        assert client.types() == {}
         assert not deployment["a:1"].open_connections
         with pytest.raises(ServerSelectionTimeoutError, match="no server is left in the deployment"):
-            await driver.run()
+            await client.run()
 
 
 async def test_a_direct_connection_to_a_secondary() -> None:
     deployment = replica_set()
-    async with client(deployment, uri="mongodb://b:1/?directConnection=true") as driver:
-        await driver.run(find())
-        assert driver.types() == {"b": "RSSecondary"}
+    async with driver(deployment, uri="mongodb://b:1/?directConnection=true", connect=False) as client:
+        await client.run(find())
+        assert client.types() == {"b": "RSSecondary"}
         assert deployment["b:1"].commands("find")
 
 
 async def test_sharded() -> None:
     deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
-    async with client(deployment) as driver:
-        await driver.run(insert())
+    async with driver(deployment, connect=False) as client:
+        await client.run(insert())
         await anyio.sleep(1)
-        assert driver.types() == {"a": "Mongos", "b": "Mongos"}
+        assert client.types() == {"a": "Mongos", "b": "Mongos"}
 
 
 async def test_a_load_balancer_is_not_monitored() -> None:
     deployment = ScriptedDeployment(["a:1"], mongos=True)
     deployment["a:1"].hello = {"serviceId": ObjectId()}
-    async with client(deployment, uri="mongodb://a:1/?loadBalanced=true") as driver:
-        assert driver.types() == {"a": "LoadBalancer"}
-        assert driver.server("a").monitor is None
-        assert driver.pool_log.words() == ["pool created", "pool ready"]
-        await driver.run()
+    async with driver(deployment, uri="mongodb://a:1/?loadBalanced=true", connect=False) as client:
+        assert client.types() == {"a": "LoadBalancer"}
+        assert client.server("a").monitor is None
+        assert client.pool_log.words() == ["pool created", "pool ready"]
+        await client.run()
         await anyio.sleep(60)
         assert deployment["a:1"].connections_made == 1
-        assert driver.log.words() == [
+        assert client.log.words() == [
             "topology opened",
             "topology changed Unknown to LoadBalanced",
             "server opening a",
@@ -170,25 +167,25 @@ async def test_a_load_balancer_is_not_monitored() -> None:
             "topology changed LoadBalanced to LoadBalanced",
         ]
         with pytest.raises(AutoReconnect, match="b:1 has left the deployment"):
-            await driver.select(("b", 1), limit=1.0)
+            await client.select(("b", 1), limit=1.0)
         deployment["a:1"].on("insert", Close(), {"n": 1})
         with pytest.raises(PyMongoError):
-            await driver.run(run_command("insert"))
-        assert driver.types() == {"a": "LoadBalancer"}, "another mongos may be behind it the next time"
-        await driver.run()
+            await client.run(run_command("insert"))
+        assert client.types() == {"a": "LoadBalancer"}, "another mongos may be behind it the next time"
+        await client.run()
 
 
 async def test_a_load_balancer_that_does_not_answer_one_client() -> None:
     # The pool is ready before the event loop got to run the client's background work.
     deployment = ScriptedDeployment(["a:1"], mongos=True)
     deployment["a:1"].hello = {"serviceId": ObjectId()}
-    async with client(deployment, uri="mongodb://a:1/?loadBalanced=true") as driver:
+    async with driver(deployment, uri="mongodb://a:1/?loadBalanced=true", connect=False) as client:
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await driver.run()
+            await client.run()
         assert scope.cancelled_caught
-        await driver.run()
-        assert not driver.server("a").pool.state.in_use
+        await client.run()
+        assert not client.server("a").pool.state.in_use
 
 
 # --- changes ---
@@ -196,16 +193,16 @@ async def test_a_load_balancer_that_does_not_answer_one_client() -> None:
 
 async def test_a_server_joins_and_one_leaves() -> None:
     deployment = replica_set("a", "b")
-    async with client(deployment) as driver:
-        await driver.run(find(selector=ReadPreference.SECONDARY))
+    async with driver(deployment, connect=False) as client:
+        await client.run(find(selector=ReadPreference.SECONDARY))
         await anyio.sleep(1)
-        driver.log.words()
-        driver.pool_log.words()
+        client.log.words()
+        client.pool_log.words()
         deployment.add("c:1")
         deployment.remove("b:1")
         await announce(deployment, "a")
-        assert driver.types() == {"a": "RSPrimary", "c": "RSSecondary"}
-        assert driver.log.words("server|topology") == [
+        assert client.types() == {"a": "RSPrimary", "c": "RSSecondary"}
+        assert client.log.words("server|topology") == [
             "server changed a RSPrimary to RSPrimary",
             "server opening c",
             "server closed b",
@@ -213,31 +210,31 @@ async def test_a_server_joins_and_one_leaves() -> None:
             "server changed c Unknown to RSSecondary",
             "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary",
         ]
-        assert driver.pool_log.words() == ["pool created", "closed 1 poolClosed", "pool closed", "pool ready"]
+        assert client.pool_log.words() == ["pool created", "closed 1 poolClosed", "pool closed", "pool ready"]
         assert not deployment["b:1"].open_connections, "its monitor has gone as well"
         await anyio.sleep(30)
         assert not deployment["b:1"].open_connections
-        assert await driver.select(ReadPreference.SECONDARY) == "c"
+        assert await client.select(ReadPreference.SECONDARY) == "c"
 
 
 async def test_operations_on_a_server_that_leaves() -> None:
     deployment = replica_set("a", "b")
     deployment["b:1"].on("find", Reply({"cursor": {"id": 0, "ns": "d.c", "firstBatch": [{"_id": 1}]}}, 5.0))
-    async with client(deployment, maxPoolSize=1) as driver, anyio.create_task_group() as group:
+    async with driver(deployment, maxPoolSize=1, connect=False) as client, anyio.create_task_group() as group:
         await anyio.sleep(1)
         outcome: list[Any] = []
 
         async def read() -> None:
-            outcome.append((await driver.run(find(selector=ReadPreference.SECONDARY_PREFERRED))).documents)
+            outcome.append((await client.run(find(selector=ReadPreference.SECONDARY_PREFERRED))).reply.documents)
 
         group.start_soon(read)
         await settle()
         group.start_soon(read)
         await settle()
-        begun = driver.now
+        begun = client.now
         deployment.remove("b:1")
         await announce(deployment, "a")
-        assert driver.now == begun
+        assert client.now == begun
         assert outcome == [[]], "who waited for a connection goes to another member, at once"
         await anyio.sleep(6)
         assert outcome[1] == [{"_id": 1}], "what was under way may end"
@@ -246,22 +243,22 @@ async def test_operations_on_a_server_that_leaves() -> None:
 
 async def test_another_primary() -> None:
     deployment = replica_set()
-    async with client(deployment) as driver:
-        await driver.run(insert())
+    async with driver(deployment, connect=False) as client:
+        await client.run(insert())
         await anyio.sleep(1)
-        driver.log.words()
-        driver.pool_log.words()
+        client.log.words()
+        client.pool_log.words()
         deployment.step_down("b:1")
         await announce(deployment, "ab")
-        assert driver.types() == {"a": "RSSecondary", "b": "RSPrimary", "c": "RSSecondary"}
-        assert driver.log.words("server|topology") == [
+        assert client.types() == {"a": "RSSecondary", "b": "RSPrimary", "c": "RSSecondary"}
+        assert client.log.words("server|topology") == [
             "server changed a RSPrimary to RSSecondary",
             "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
             "server changed b RSSecondary to RSPrimary",
             "topology changed ReplicaSetNoPrimary to ReplicaSetWithPrimary",
         ]
-        assert driver.pool_log.words() == [], "connections survive an election"
-        await driver.run(insert())
+        assert client.pool_log.words() == [], "connections survive an election"
+        await client.run(insert())
         assert deployment["b:1"].commands("insert")
 
 
@@ -278,48 +275,48 @@ def elect(deployment: ScriptedDeployment, host: str, election: int) -> None:
 async def test_two_primaries() -> None:
     deployment = replica_set("a", "b")
     elect(deployment, "a", 1)
-    async with client(deployment) as driver:
-        await driver.run(insert())
+    async with driver(deployment, connect=False) as client:
+        await client.run(insert())
         await anyio.sleep(1)
-        driver.log.words()
-        driver.pool_log.words()
+        client.log.words()
+        client.pool_log.words()
         elect(deployment, "b", 2)
         await announce(deployment, "b")
         # The newer election deposes the older one, whoever is heard of last.
-        assert driver.types() == {"a": "Unknown", "b": "RSPrimary"}
-        error = driver.description("a").error
+        assert client.types() == {"a": "Unknown", "b": "RSPrimary"}
+        error = client.description("a").error
         assert isinstance(error, NotPrimaryError)
         assert "discovery of newer primary" in str(error)
-        assert driver.log.words("server|topology") == [
+        assert client.log.words("server|topology") == [
             "server changed b RSSecondary to RSPrimary",
             "server changed a RSPrimary to Unknown",
             "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary",
         ]
         await announce(deployment, "a")
-        assert driver.types() == {"a": "Unknown", "b": "RSPrimary"}
-        assert "stale" in str(driver.description("a").error)
-        assert driver.pool_log.words("cleared") == []
-        assert await driver.select(WRITABLE) == "b"
+        assert client.types() == {"a": "Unknown", "b": "RSPrimary"}
+        assert "stale" in str(client.description("a").error)
+        assert client.pool_log.words("cleared") == []
+        assert await client.select(WRITABLE) == "b"
         deployment["a:1"].hello = {}
         deployment.step_down("b:1")
         await announce(deployment, "a")
-        assert driver.types() == {"a": "RSSecondary", "b": "RSPrimary"}
+        assert client.types() == {"a": "RSSecondary", "b": "RSPrimary"}
 
 
 async def test_a_deposed_primary_that_is_polled_is_checked_soon() -> None:
     deployment = replica_set("a", "b", streaming=False)
     elect(deployment, "a", 1)
     deployment["b:1"].hello_delay = 2.0
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         elect(deployment, "b", 2)
         await anyio.sleep(1)
-        assert driver.types()["a"] == "RSPrimary"
+        assert client.types()["a"] == "RSPrimary"
         deployment["a:1"].hello = {}
         deployment.step_down("b:1")
         await anyio.sleep(1)
         await settle()
-        assert driver.types() == {"a": "RSSecondary", "b": "RSPrimary"}
-        assert "server changed a RSPrimary to Unknown" in driver.log.words()
+        assert client.types() == {"a": "RSSecondary", "b": "RSPrimary"}
+        assert "server changed a RSPrimary to Unknown" in client.log.words()
 
 
 # --- errors of operations and of connecting ---
@@ -328,38 +325,38 @@ async def test_a_deposed_primary_that_is_polled_is_checked_soon() -> None:
 async def test_not_primary() -> None:
     deployment = replica_set("a", "b")
     server = deployment["a:1"]
-    async with client(deployment, retryWrites=False) as driver:
-        await driver.run(insert())
+    async with driver(deployment, retryWrites=False, connect=False) as client:
+        await client.run(insert())
         await anyio.sleep(1)
-        driver.log.words()
-        driver.pool_log.words()
+        client.log.words()
+        client.pool_log.words()
         # The server's version in the reply is as old as what is known: the news were overtaken.
         stale = {"processId": server.process_id, "counter": server.counter}
         server.on("insert", failure(10107, topologyVersion=stale))
         with pytest.raises(NotPrimaryError):
-            await driver.run(insert())
-        assert driver.types()["a"] == "RSPrimary"
+            await client.run(insert())
+        assert client.types()["a"] == "RSPrimary"
         server.on("insert", failure(10107, topologyVersion={**stale, "counter": 1}))
         with pytest.raises(NotPrimaryError):
-            await driver.run(insert())
-        assert driver.types()["a"] == "Unknown"
-        assert driver.log.words() == [
+            await client.run(insert())
+        assert client.types()["a"] == "Unknown"
+        assert client.log.words() == [
             "server changed a RSPrimary to Unknown",
             "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
         ]
-        assert driver.pool_log.words("pool") == [], "since 4.2 the connections stay good"
+        assert client.pool_log.words("pool") == [], "since 4.2 the connections stay good"
 
 
 async def test_shutting_down_clears_the_pool() -> None:
     deployment = replica_set("a", "b")
     deployment["a:1"].on("insert", {"n": 1}, failure(91))
-    async with client(deployment, retryWrites=False) as driver:
-        await driver.run(insert())
-        driver.pool_log.words()
+    async with driver(deployment, retryWrites=False, connect=False) as client:
+        await client.run(insert())
+        client.pool_log.words()
         with pytest.raises(NotPrimaryError):
-            await driver.run(insert())
-        assert driver.types()["a"] == "Unknown"
-        assert driver.pool_log.words() == [
+            await client.run(insert())
+        assert client.types()["a"] == "Unknown"
+        assert client.pool_log.words() == [
             "check-out started",
             "checked out 1",
             "pool cleared",
@@ -372,75 +369,75 @@ async def test_a_write_concern_error_that_says_so() -> None:
     deployment = replica_set("a", "b")
     concern_error = {"code": 91, "errmsg": "shutting down"}
     deployment["a:1"].on("insert", {"n": 1, "writeConcernError": concern_error})
-    async with client(deployment, retryWrites=False) as driver:
+    async with driver(deployment, retryWrites=False, connect=False) as client:
         with pytest.raises(WriteConcernError, match="shutting down"):
-            await driver.run(insert())
-        assert driver.types()["a"] == "Unknown"
+            await client.run(insert())
+        assert client.types()["a"] == "Unknown"
 
 
 async def test_a_check_that_was_overtaken_is_old_news() -> None:
     deployment = replica_set("a", "b")
     server = deployment["a:1"]
     server.counter = 5
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
-        driver.log.words()
+        client.log.words()
         server.counter = 3
         deployment.step_down(None)
         await announce(deployment, "a")
-        assert driver.types()["a"] == "RSPrimary"
-        assert driver.log.words("server|topology") == []
+        assert client.types()["a"] == "RSPrimary"
+        assert client.log.words("server|topology") == []
         server.counter = 5
         await announce(deployment, "a")
-        assert driver.types()["a"] == "RSSecondary"
+        assert client.types()["a"] == "RSSecondary"
 
 
 async def test_an_error_of_an_older_generation_is_old_news() -> None:
     deployment = replica_set("a")
-    async with client(deployment) as driver:
-        await driver.run(insert())
-        server = driver.server("a")
+    async with driver(deployment, connect=False) as client:
+        await client.run(insert())
+        server = client.server("a")
         server.failed(AutoReconnect("lost"), server.pool.generation)
-        assert driver.types() == {"a": "Unknown"}
-        await driver.run(insert())
+        assert client.types() == {"a": "Unknown"}
+        await client.run(insert())
         server.failed(AutoReconnect("lost"), server.pool.generation - 1)
-        assert driver.types() == {"a": "RSPrimary"}
+        assert client.types() == {"a": "RSPrimary"}
 
 
 async def test_an_error_of_a_server_that_has_left_is_nobodys_business() -> None:
     deployment = replica_set("a", "b")
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
-        topology, server = discovered(driver), driver.server("b")
+        topology, server = discovered(client), client.server("b")
         deployment.remove("b:1")
         await announce(deployment, "a")
-        driver.log.words()
+        client.log.words()
         server.failed(AutoReconnect("lost"), 0)
         assert topology._on_check_failed(("b", 1), AutoReconnect("lost")) is False
-        assert driver.log.words() == []
+        assert client.log.words() == []
         # Not even when another one came to the same address.
         deployment.add("b:1")
         await announce(deployment, "a")
-        assert driver.types() == {"a": "RSPrimary", "b": "RSSecondary"}
+        assert client.types() == {"a": "RSPrimary", "b": "RSSecondary"}
         server.failed(AutoReconnect("lost"), 0)
-        assert driver.types() == {"a": "RSPrimary", "b": "RSSecondary"}
+        assert client.types() == {"a": "RSPrimary", "b": "RSSecondary"}
 
 
 async def test_an_overloaded_server_stays_known() -> None:
     deployment = replica_set("a")
-    async with client(deployment) as driver:
-        await driver.run(insert())
-        in_use = await driver.server("a").pool.check_out(NO_DEADLINE, driver.now + 1)
-        driver.pool_log.words()
+    async with driver(deployment, connect=False) as client:
+        await client.run(insert())
+        in_use = await client.server("a").pool.check_out(NO_DEADLINE, client.now + 1)
+        client.pool_log.words()
         deployment["a:1"].is_down = True
         with pytest.raises(AutoReconnect) as caught:
-            await driver.run(insert())
+            await client.run(insert())
         assert caught.value.attempts == 6
-        assert driver.types() == {"a": "RSPrimary"}
-        assert driver.pool_log.words("cleared") == []
+        assert client.types() == {"a": "RSPrimary"}
+        assert client.pool_log.words("cleared") == []
         deployment["a:1"].is_down = False
-        driver.server("a").pool.check_in(in_use)
-        await driver.run(insert())
+        client.server("a").pool.check_in(in_use)
+        await client.run(insert())
         assert not in_use.stream.is_closed
 
 
@@ -448,15 +445,15 @@ async def test_an_overloaded_server_stays_known() -> None:
 async def test_a_failure_that_is_no_overload(kind: type[PyMongoError]) -> None:
     """A name that does not resolve any more, a proxy that is gone."""
     deployment = replica_set("a")
-    async with client(deployment, serverSelectionTimeoutMS=3000) as driver:
+    async with driver(deployment, serverSelectionTimeoutMS=3000, connect=False) as client:
         await anyio.sleep(1)
-        begun = driver.now
+        begun = client.now
         deployment["a:1"].connect_error = lambda: kind("a:1: no way to it")
         with pytest.raises(kind):
-            await driver.run(run_command())
-        assert driver.types() == {"a": "Unknown"}
-        assert driver.pool_log.words("cleared|closed") == ["pool cleared", "closed 1 error"]
-        assert driver.now == begun
+            await client.run(run_command())
+        assert client.types() == {"a": "Unknown"}
+        assert client.pool_log.words("cleared|closed") == ["pool cleared", "closed 1 error"]
+        assert client.now == begun
 
 
 # --- the end ---
@@ -466,13 +463,13 @@ async def test_close_while_operations_wait() -> None:
     deployment = replica_set("a", "b")
     deployment["a:1"].on("insert", Reply({"n": 1}, 5.0))
     deployment["b:1"].is_unreachable = True
-    async with client(deployment, maxPoolSize=1) as driver, anyio.create_task_group() as group:
+    async with driver(deployment, maxPoolSize=1, connect=False) as client, anyio.create_task_group() as group:
         await anyio.sleep(1)
         outcome: dict[str, Any] = {}
 
         async def run(name: str, operation: Any) -> None:
             try:
-                await driver.run(operation)
+                await client.run(operation)
                 outcome[name] = "done"
             except PyMongoError as error:
                 outcome[name] = error
@@ -484,33 +481,33 @@ async def test_close_while_operations_wait() -> None:
         ):
             group.start_soon(run, name, operation)
             await settle()
-        begun = driver.now
-        group.start_soon(driver.core.close, 6.0)
+        begun = client.now
+        group.start_soon(client.core.close, 6.0)
         await settle()
         assert sorted(outcome) == ["queued", "selecting"]
         assert all(isinstance(error, InvalidOperation) for error in outcome.values())
         assert str(outcome["selecting"]) == "the client is closed"
         assert str(outcome["queued"]).startswith("the connection pool of a:1 is closed")
-        assert driver.now < begun + 1
+        assert client.now < begun + 1
         # What was sent may end: otherwise nobody would know whether it was applied.
         await anyio.sleep(6)
         assert outcome["under way"] == "done"
         with pytest.raises(InvalidOperation, match="the client is closed"):
-            driver.core.enter()
+            client.core.enter()
 
 
 async def test_close_twice_and_news_after_it() -> None:
     deployment = replica_set("a", "b")
-    async with client(deployment) as driver:
-        await driver.run(insert())
-        topology, server = discovered(driver), driver.server("a")
-        await driver.core.close()
-        await driver.core.close()
-        driver.log.words()
+    async with driver(deployment, connect=False) as client:
+        await client.run(insert())
+        topology, server = discovered(client), client.server("a")
+        await client.core.close()
+        await client.core.close()
+        client.log.words()
         topology.close()
         topology._on_checked(server.description)
         server.failed(AutoReconnect("late"), 0)
-        assert driver.log.words() == []
+        assert client.log.words() == []
         assert not topology.servers
 
 
@@ -524,11 +521,11 @@ async def test_no_task_is_left_after_close(anyio_backend_name: str) -> None:
     deployment["b:1"].is_unreachable = True
     deployment["c:1"].on("isMaster", Hang())
     before = tasks()
-    async with client(deployment, minPoolSize=2, maxIdleTimeMS=5000) as driver:
-        await driver.run(insert())
+    async with driver(deployment, minPoolSize=2, maxIdleTimeMS=5000, connect=False) as client:
+        await client.run(insert())
         await anyio.sleep(15)
         assert tasks() > before
-        await driver.core.close()
+        await client.core.close()
         await deployment.close()
         await settle()
         assert tasks() == before
@@ -537,18 +534,16 @@ async def test_no_task_is_left_after_close(anyio_backend_name: str) -> None:
 # --- an event loop that ends first ---
 
 
-def forgotten(deployment: ScriptedDeployment, main: Callable[[Client], Awaitable[None]]) -> None:
+def forgotten(deployment: ScriptedDeployment, main: Callable[[Driver], Awaitable[None]]) -> None:
     """What is left to see when the loop of a client ends and nobody has closed it."""
     for backend in virtual_time.BACKENDS:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
 
             async def run() -> None:
-                chosen = client_options(deployment.uri, minPoolSize=1, maxPoolSize=2)
-                core = Core(chosen, World(connector=deployment.connector, jitter=lambda: 1.0))
-                core.enter()
-                found: Any = None
-                await main(Client(core, deployment, found, found))
+                client = Driver(deployment, minPoolSize=1, maxPoolSize=2)
+                client.core.enter()
+                await main(client)
 
             if backend == "asyncio":
                 with asyncio.Runner(loop_factory=virtual_time.VirtualTimeLoop) as runner:
@@ -562,9 +557,9 @@ def forgotten(deployment: ScriptedDeployment, main: Callable[[Client], Awaitable
 
 
 def test_a_loop_that_ends_without_close(caplog: pytest.LogCaptureFixture) -> None:
-    async def main(driver: Client) -> None:
-        await driver.run(insert())
-        await driver.run(find(selector=ReadPreference.SECONDARY_PREFERRED))
+    async def main(client: Driver) -> None:
+        await client.run(insert())
+        await client.run(find(selector=ReadPreference.SECONDARY_PREFERRED))
         await anyio.sleep(12)
 
     forgotten(replica_set(), main)
@@ -572,7 +567,7 @@ def test_a_loop_that_ends_without_close(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_a_loop_that_ends_before_anything_began(caplog: pytest.LogCaptureFixture) -> None:
-    async def main(driver: Client) -> None:
+    async def main(client: Driver) -> None:
         return None
 
     forgotten(replica_set(), main)
@@ -585,16 +580,16 @@ def test_a_loop_that_ends_while_operations_run(caplog: pytest.LogCaptureFixture,
     deployment["a:1"].hello_delay = 0.3
     deployment["a:1"].on("find", Hang())
 
-    async def main(driver: Client) -> None:
+    async def main(client: Driver) -> None:
         backend = "trio" if trio.lowlevel.in_trio_run() else "asyncio"
         if backend == "trio":
             async with trio.open_nursery() as nursery:
                 for _ in range(5):
-                    nursery.start_soon(driver.run, find())
+                    nursery.start_soon(client.run, find())
                 await trio.sleep(delay)
                 nursery.cancel_scope.cancel()
         else:
-            background = [asyncio.get_running_loop().create_task(driver.run(find())) for _ in range(5)]
+            background = [asyncio.get_running_loop().create_task(client.run(find())) for _ in range(5)]
             await asyncio.sleep(delay)
             assert not any(task.done() for task in background)
 
@@ -604,7 +599,7 @@ def test_a_loop_that_ends_while_operations_run(caplog: pytest.LogCaptureFixture,
 
 async def test_a_client_that_was_never_used() -> None:
     deployment = replica_set("a")
-    core = Core(client_options(deployment.uri), World(connector=deployment.connector))
+    core = make_client(deployment)._core
     assert core._runtime is None
     assert core.topology_description.topology_type_name == "ReplicaSetNoPrimary"
     await core.close()

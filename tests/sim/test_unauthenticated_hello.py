@@ -12,7 +12,7 @@ from motorlite.errors import ConfigurationError, OperationFailure, PyMongoError,
 from motorlite.testing.scripted import Reply, ScriptedDeployment, failure
 from tests.support.auth_servers import Callback, authenticating_driver, oidc_options
 from tests.support.core import FOUND, driver, find, insert, run_command
-from tests.support.sdam import client, until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,7 @@ async def test_no_lie_lets_a_command_out_before_authentication(
     server = deployment["a:1"]
     server.on("saslStart", REFUSED)
     options = {**MECHANISMS[mechanism], "serverSelectionTimeoutMS": 2000, "connectTimeoutMS": 1000, "minPoolSize": 2}
-    async with authenticating_driver(deployment, **options) as driver:
+    async with authenticating_driver(deployment, **options) as client:
 
         def hello(command: dict[str, Any]) -> Reply:
             # Where they can be told apart, the monitor hears that it is a sound primary.
@@ -108,7 +108,7 @@ async def test_no_lie_lets_a_command_out_before_authentication(
         server.on("isMaster", hello)
         for operation in (insert(), find(), run_command()):
             with pytest.raises(PyMongoError):
-                await driver.run(operation, timeout=3)
+                await client.run(operation, timeout=3)
         await anyio.sleep(10)
         assert {item.name for item in server.received} <= AUTHENTICATING
         # A password is shown to nobody unless the application said so.
@@ -121,18 +121,18 @@ async def test_no_lie_lets_a_command_out_before_authentication(
 async def test_no_lie_ends_discovery(deployment: ScriptedDeployment, lie: dict[str, Any]) -> None:
     """Whatever a later check says: the monitor goes on, at its pace, and believes the next sound reply."""
     server = deployment["a:1"]
-    async with client(deployment) as driver:
-        await driver.run()
+    async with driver(deployment, connect=False) as client:
+        await client.run()
         server.hello = lie
         hellos = len(server.hellos)
         await anyio.sleep(60)
         server.hello = {}
-        if "a" not in driver.types():
+        if "a" not in client.types():
             return  # it said that it belongs elsewhere, and is taken at its word
         assert 5 <= len(server.hellos) - hellos <= 20
         await anyio.sleep(11)
-        assert driver.types() == {"a": "RSPrimary"}
-        await driver.run()
+        assert client.types() == {"a": "RSPrimary"}
+        await client.run()
 
 
 # --- arbiters ---
@@ -143,14 +143,14 @@ async def test_an_arbiter_gets_no_operation(deployment: ScriptedDeployment) -> N
     server = deployment["a:1"]
     server.hello = {"isWritablePrimary": False, "ismaster": False, "arbiterOnly": True}
     options = {**SCRAM, "directConnection": True, "replicaSet": None, "minPoolSize": 2}
-    async with authenticating_driver(deployment, **options) as driver:
+    async with authenticating_driver(deployment, **options) as client:
         for operation in (insert(), find(), run_command()):
             with pytest.raises(PyMongoError, match="a:1 is an arbiter and cannot authenticate anyone"):
-                await driver.run(operation)
+                await client.run(operation)
         for _ in range(300):
             await anyio.sleep(0.1)
-            assert driver.server().description.server_type_name == "RSArbiter"
-        pool = driver.server().pool.state
+            assert client.server().description.server_type_name == "RSArbiter"
+        pool = client.server().pool.state
         assert not pool.idle
         assert not pool.in_use
     assert server.received == []
@@ -159,22 +159,22 @@ async def test_an_arbiter_gets_no_operation(deployment: ScriptedDeployment) -> N
 async def test_an_arbiter_without_credentials_is_a_server_like_others(deployment: ScriptedDeployment) -> None:
     server = deployment["a:1"]
     server.hello = {"isWritablePrimary": False, "ismaster": False, "arbiterOnly": True}
-    async with authenticating_driver(deployment, directConnection=True, replicaSet=None) as driver:
-        await driver.run(run_command())
+    async with authenticating_driver(deployment, directConnection=True, replicaSet=None) as client:
+        await client.run(run_command())
     assert server.received[0].name == "ping"
 
 
 async def test_a_secondary_that_became_an_arbiter(deployment: ScriptedDeployment) -> None:
     """The monitor has not heard of it yet: the operation fails, and discovery looks again."""
     server = deployment["a:1"]
-    async with authenticating_driver(deployment, **SCRAM, heartbeatFrequencyMS=600_000) as driver:
-        await until(lambda: driver.server().description.server_type_name == "RSPrimary")
+    async with authenticating_driver(deployment, **SCRAM, heartbeatFrequencyMS=600_000) as client:
+        await until(lambda: client.server().description.server_type_name == "RSPrimary")
         server.hello = {"isWritablePrimary": False, "ismaster": False, "arbiterOnly": True}
         with pytest.raises(ConfigurationError, match="is an arbiter"):
-            await driver.run(insert())
+            await client.run(insert())
         with pytest.raises(ServerSelectionTimeoutError):
-            await driver.run(insert(), timeout=5)
-        assert driver.server().description.server_type_name == "RSArbiter"
+            await client.run(insert(), timeout=5)
+        assert client.server().description.server_type_name == "RSArbiter"
     assert server.received == []
 
 
@@ -214,15 +214,15 @@ async def test_a_service_id_counts_behind_a_load_balancer_only(deployment: Scrip
 
 async def test_a_flood_of_hosts_is_refused(deployment: ScriptedDeployment) -> None:
     deployment["a:1"].hello = {"hosts": [f"h{number}:1" for number in range(2000)]}
-    async with client(deployment) as driver:
-        begin = driver.now
+    async with driver(deployment, connect=False) as client:
+        begin = client.now
         with pytest.raises(ServerSelectionTimeoutError) as caught:
-            await driver.select(insert().selector, limit=5.0)
-        assert driver.now == begin + 5
+            await client.select(insert().selector, limit=5.0)
+        assert client.now == begin + 5
         assert "the deployment would have 2000 members; at most 100 are followed" in str(caught.value)
-        assert driver.types() == {"a": "Unknown"}
+        assert client.types() == {"a": "Unknown"}
         deployment["a:1"].hello = {}
-        await driver.run()
+        await client.run()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.3\0.mongodb.net:1", "[fe80::1%x.mongodb.net]:1", "evil/.mongodb.net:1"])
@@ -244,8 +244,8 @@ async def test_a_host_that_only_looks_allowed_does_not_get_the_token(host: str) 
 
         return note
 
-    async with authenticating_driver(deployment, world={"connector": connector}, **options) as driver:
+    async with authenticating_driver(deployment, world={"connector": connector}, **options) as client:
         with pytest.raises((ServerSelectionTimeoutError, OperationFailure, ConfigurationError)):
-            await driver.run(insert(), timeout=5)
+            await client.run(insert(), timeout=5)
     assert callback.contexts == []
     assert {address for address in asked if address != ("cluster.mongodb.net", 1)} <= {("fe80::1%x.mongodb.net", 1)}

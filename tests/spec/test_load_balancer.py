@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from motorlite import AsyncMongoClient
 from motorlite.errors import ServerSelectionTimeoutError
-from motorlite.monitoring import CommandListener, CommandSucceededEvent
+from motorlite.monitoring import CommandSucceededEvent
 from tests.spec.unified.environment import Environment
+from tests.support.clients import make_client
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,27 +24,16 @@ def environment() -> Iterator[Environment]:
         yield found
 
 
-class Services(CommandListener):
-    """The services that have answered."""
-
-    def __init__(self) -> None:
-        self.found: list[Any] = []
-
-    def succeeded(self, event: CommandSucceededEvent) -> None:
-        self.found.append(event.service_id)
-
-
 @pytest.mark.parametrize("services", [1, 2])
 async def test_connections_lead_to_the_services_in_turn(environment: Environment, services: int) -> None:
-    record = Services()
+    record = Recorder(CommandSucceededEvent)
     uri = environment.uri(has_many_services=services == 2)
-    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(uri, event_listeners=[record])
-    async with client:
+    async with make_client(uri, event_listeners=[record]) as client:
         coll = client.motorlite_test.coll
         await coll.delete_many({})
         await coll.insert_many([{} for _ in range(3)])
         cursors = [await coll.find(batch_size=1) for _ in range(4)]
-        assert len(set(record.found[-4:])) == services
+        assert len({event.service_id for event in record.events[-4:]}) == services
         assert len(await cursors[0].to_list()) == 3
         for cursor in cursors:
             await cursor.close()
@@ -51,7 +41,6 @@ async def test_connections_lead_to_the_services_in_turn(environment: Environment
 
 async def test_a_client_that_does_not_expect_a_load_balancer_is_refused(environment: Environment) -> None:
     uri = environment.uri().replace("loadBalanced=true", "serverSelectionTimeoutMS=200")
-    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(uri)
-    async with client:
+    async with make_client(uri) as client:
         with pytest.raises(ServerSelectionTimeoutError, match="the client does not have load balancing enabled"):
             await client.admin.command("ping")

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._base.deadline import Deadline
-from motorlite._client.core import Core
-from motorlite._client.world import World
+from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._execution.call import Call
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.reads.find import Find
@@ -22,28 +20,22 @@ from motorlite._operations.writes.statements import update_statement
 from motorlite._operations.writes.update import Update
 from motorlite._options.options import client_options
 from motorlite.errors import PyMongoError
-from motorlite.monitoring import (
-    CommandFailedEvent,
-    CommandListener,
-    CommandStartedEvent,
-    CommandSucceededEvent,
-    ConnectionPoolListener,
-    PoolClearedEvent,
-    RetryEvent,
-    RetryListener,
-)
+from motorlite.monitoring import PoolEvent
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
+from tests.support.clients import make_core
+from tests.support.events import DISCOVERY, Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from motorlite._base.values import Address
     from motorlite._execution.operation import Operation
     from motorlite._overload.token_bucket import TokenBucket
     from motorlite._sessions.session import Session
+    from motorlite._topology.selection import Selector
     from motorlite._topology.server import Server
-    from motorlite.monitoring import CommandEvent
+    from motorlite._topology.server_description import ServerDescription
     from motorlite.testing.scripted import Answer
 
 A: Address = ("a", 1)
@@ -61,57 +53,49 @@ WRITTEN = {"n": 1}
 DONE: dict[str, Any] = {"ok": 1}
 
 
-class Recorder(CommandListener, RetryListener, ConnectionPoolListener):
-    """Published events, in order."""
-
-    def __init__(self) -> None:
-        self.commands: list[CommandEvent] = []
-        self.retries: list[RetryEvent] = []
-        self.cleared: list[PoolClearedEvent] = []
-
-    def started(self, event: CommandStartedEvent) -> None:
-        self.commands.append(event)
-
-    def succeeded(self, event: CommandSucceededEvent) -> None:
-        self.commands.append(event)
-
-    def failed(self, event: CommandFailedEvent) -> None:
-        self.commands.append(event)
-
-    def retry(self, event: RetryEvent) -> None:
-        self.retries.append(event)
-
-    def pool_cleared(self, event: PoolClearedEvent) -> None:
-        self.cleared.append(event)
-
-    @property
-    def names(self) -> list[str]:
-        """The command events as ``started find``, ``failed find``..."""
-        words = {CommandStartedEvent: "started", CommandSucceededEvent: "succeeded", CommandFailedEvent: "failed"}
-        return [f"{words[type(event)]} {event.command_name}" for event in self.commands]
+_PING: Operation[Any] = RunCommand("db", {"ping": 1})
 
 
 class Driver:
-    """One client's machinery and its deployment."""
+    """One client's machinery, its deployment, and what it publishes.
 
-    def __init__(self, core: Core, deployment: ScriptedDeployment, recorder: Recorder) -> None:
-        self.core = core
+    `recorder` has all events, `log` those of topology, servers and heartbeats, `pool_log` those of pools.
+    """
+
+    def __init__(
+        self,
+        deployment: ScriptedDeployment,
+        *,
+        world: Mapping[str, Any] | None = None,
+        uri: str | None = None,
+        jitter: float | None = None,
+        **options: Any,
+    ) -> None:
         self.deployment = deployment
-        self.recorder = recorder
+        self.recorder = Recorder()
+        self.log = Recorder(*DISCOVERY)
+        self.pool_log = Recorder(PoolEvent)
+        chosen = client_options(
+            uri or deployment.uri, event_listeners=[self.recorder, self.log, self.pool_log], **options
+        )
+        self.core = make_core(chosen, deployment, world=world, jitter=jitter)
 
     async def run(
         self,
-        operation: Operation[Any],
+        operation: Operation[Any] | None = None,
+        deadline: Deadline | None = None,
         *,
         session: Session | None = None,
         timeout: float = inf,  # noqa: ASYNC109
     ) -> Any:
-        """Execute `operation`, or open its cursor, as the API does. `timeout`: timeoutMS in seconds."""
+        """Execute `operation`, or open its cursor, as the API does; by default a ping.
+
+        `timeout` is timeoutMS in seconds; `deadline` takes its place and that of the enclosing cancel scope.
+        """
         core = self.core
         core.enter()
-        expires_at = core.now() + timeout
-        deadline = Deadline(expires_at, core.scope_deadline(), timeout)
-        call = Call(session, deadline)
+        operation = operation or _PING
+        call = Call(session, deadline or Deadline(core.now() + timeout, core.scope_deadline(), timeout))
         if operation.creates_cursor:
             return await core.executor.open(operation, call)
         return await core.executor.execute(operation, call)
@@ -125,7 +109,20 @@ class Driver:
         await anyio.sleep(1)
         for server in self.deployment.servers.values():
             server.received.clear()
-        self.recorder.commands.clear()
+        for recorder in (self.recorder, self.log, self.pool_log):
+            recorder.clear()
+
+    async def select(
+        self,
+        selector: Selector,
+        *,
+        limit: float = 30.0,
+        deadline: Deadline = NO_DEADLINE,
+        avoid: Collection[Address] = (),
+    ) -> str:
+        """The host of the selected server."""
+        server = await self.core.topology.select(selector, deadline, avoid, self.now + limit)
+        return server.address[0]
 
     @property
     def bucket(self) -> TokenBucket:
@@ -142,10 +139,17 @@ class Driver:
         while self.bucket.tokens > tokens:
             assert self.bucket.take()
 
-    def server(self, address: Address = A) -> Server:
-        """The driver's server object for an address."""
-        (found,) = (server for server in self.core.topology.servers if server.address == address)
+    def server(self, host: str = "a") -> Server:
+        """The driver's server object for a host."""
+        (found,) = (server for server in self.core.topology.servers if server.address[0] == host)
         return found
+
+    def description(self, host: str = "a") -> ServerDescription:
+        return self.server(host).description
+
+    def types(self) -> dict[str, str]:
+        """The servers' types by host."""
+        return {server.address[0]: server.description.server_type_name for server in self.core.topology.servers}
 
     @property
     def now(self) -> float:
@@ -156,28 +160,25 @@ class Driver:
 async def driver(
     deployment: ScriptedDeployment,
     *,
-    jitter: float = 1.0,
+    world: Mapping[str, Any] | None = None,
     connect: bool = True,
-    world: Any = None,
     **options: Any,
 ) -> AsyncIterator[Driver]:
-    """A client on `deployment`, with a connection to the primary unless `connect` is false.
+    """A started `Driver`, with a connection to the primary unless `connect` is false.
 
-    `world` is a mapping with additional fields of its `World`.
+    At the end it is closed, and its deployment must have no open connection.
     """
-    recorder = Recorder()
-    chosen = client_options(deployment.uri, event_listeners=[recorder], **options)
-    parts: dict[str, Any] = {"connector": deployment.connector, "jitter": lambda: jitter, "below": lambda _: 0}
-    core = Core(chosen, World(**{**parts, **(world or {})}))
-    core.enter()
-    client = Driver(core, deployment, recorder)
+    client = Driver(deployment, world=world, **options)
+    client.core.enter()
     try:
         if connect:
             await client.connect()
         yield client
     finally:
-        await core.close()
+        await client.core.close()
         await deployment.close()
+    remains = {server.address: len(server.open_connections) for server in deployment.servers.values()}
+    assert not any(remains.values()), f"connections that were not closed: {remains}"
 
 
 # --- operations ---

@@ -1,13 +1,23 @@
-"""Events in short form, so that tests can spell out the published events and their order."""
+"""Records published events, and writes them in short form, so that tests can spell out their order."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
 
 from motorlite import monitoring as events
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+DISCOVERY: Final = (events.TopologyEvent, events.ServerHeartbeatEvent)
+
 _SHORT: Final = {
+    events.CommandStartedEvent: "started",
+    events.CommandSucceededEvent: "succeeded",
+    events.CommandFailedEvent: "failed",
     events.ConnectionCheckOutStartedEvent: "check-out started",
     events.ConnectionCheckedOutEvent: "checked out",
     events.ConnectionCheckOutFailedEvent: "check-out failed",
@@ -35,9 +45,11 @@ _SHORT: Final = {
 
 
 def words(event: Any) -> str:
-    """For example ``closed 1 stale`` or ``server changed b Unknown to RSPrimary``."""
+    """For example ``started find``, ``closed 1 stale`` or ``server changed b Unknown to RSPrimary``."""
     parts: list[object] = [_SHORT[type(event)]]
-    if isinstance(event, events.ServerHeartbeatEvent):
+    if isinstance(event, events.CommandEvent):
+        parts.append(event.command_name)
+    elif isinstance(event, events.ServerHeartbeatEvent):
         parts.append(event.connection_id[0])
         if event.awaited:
             parts.append("awaited")
@@ -57,51 +69,110 @@ def words(event: Any) -> str:
     return " ".join(map(str, parts))
 
 
-class Log:
-    """All published events; pass `publish` to a pool or topology, or register the log with a client."""
+class Recorder(
+    events.CommandListener,
+    events.RetryListener,
+    events.ServerSelectionListener,
+    events.ConnectionPoolListener,
+    events.TopologyListener,
+    events.ServerListener,
+    events.ServerHeartbeatListener,
+):
+    """Published events, in order: all of them, or those of some `kinds`.
 
-    def __init__(self) -> None:
+    Register it with a client, or pass `publish` to a pool or topology.
+    """
+
+    def __init__(self, *kinds: type) -> None:
+        self._kinds = kinds or (object,)
         self.events: list[Any] = []
+        # Seconds of the event loop's clock, one for each command event.
+        self._times: list[float] = []
+        # Called with each failed command, before its retry: the place to change failpoints.
+        self.on_failure: Callable[[events.CommandFailedEvent], None] | None = None
 
     def publish(self, event: Any) -> None:
+        if not isinstance(event, self._kinds):
+            return
         self.events.append(event)
+        if isinstance(event, events.CommandEvent):
+            self._times.append(anyio.current_time())
+        if isinstance(event, events.CommandFailedEvent) and self.on_failure is not None:
+            self.on_failure(event)
 
-    def words(self, pattern: str = "") -> list[str]:
-        """The events since the last call that match `pattern`, in short form; clears the log."""
-        found, self.events = self.events, []
-        return [text for text in map(words, found) if re.search(pattern, text)]
+    def _publish(self, event: Any) -> None:
+        self.publish(event)  # which subclasses extend
+
+    # Several listener classes share a name; the event's class tells them apart.
+    started = succeeded = failed = retry = _publish
+    selection_started = selection_waiting = selection_succeeded = selection_failed = _publish
+    pool_created = pool_ready = pool_cleared = pool_closed = _publish
+    connection_created = connection_ready = connection_closed = _publish
+    connection_check_out_started = connection_check_out_failed = _publish
+    connection_checked_out = connection_checked_in = _publish
+    pending_reply_started = pending_reply_succeeded = pending_reply_failed = _publish
+    opened = description_changed = closed = _publish
+
+    def clear(self) -> None:
+        """Forget the events so far."""
+        self.events.clear()
+        self._times.clear()
 
     def of(self, *kinds: type) -> list[Any]:
-        """The events of these kinds since the last call of `words`."""
+        """The events of these kinds."""
         return [event for event in self.events if isinstance(event, kinds)]
 
+    def words(self, pattern: str = "") -> list[str]:
+        """The events that match `pattern`, in short form; clears the recorder."""
+        found = [text for text in map(words, self.events) if re.search(pattern, text)]
+        self.clear()
+        return found
 
-class PoolLog(Log, events.ConnectionPoolListener):
-    """A listener for the events of all pools."""
+    # --- commands and retries ---
 
-    pool_created = pool_ready = pool_cleared = pool_closed = Log.publish
-    connection_created = connection_ready = connection_closed = Log.publish
-    connection_check_out_started = connection_check_out_failed = Log.publish
-    connection_checked_out = connection_checked_in = Log.publish
-    pending_reply_started = pending_reply_succeeded = pending_reply_failed = Log.publish
+    @property
+    def command_events(self) -> list[events.CommandEvent]:
+        return self.of(events.CommandEvent)
 
+    @property
+    def started_events(self) -> list[events.CommandStartedEvent]:
+        return self.of(events.CommandStartedEvent)
 
-class _Servers(events.ServerListener):
-    def __init__(self, log: Log) -> None:
-        self.opened = self.description_changed = self.closed = log.publish  # type: ignore[method-assign]
+    @property
+    def ended_events(self) -> list[events.CommandSucceededEvent | events.CommandFailedEvent]:
+        return self.of(events.CommandSucceededEvent, events.CommandFailedEvent)
 
+    @property
+    def retries(self) -> list[events.RetryEvent]:
+        return self.of(events.RetryEvent)
 
-class _Topologies(events.TopologyListener):
-    def __init__(self, log: Log) -> None:
-        self.opened = self.description_changed = self.closed = log.publish  # type: ignore[method-assign]
+    @property
+    def cleared(self) -> list[events.PoolClearedEvent]:
+        return self.of(events.PoolClearedEvent)
 
+    @property
+    def history(self) -> list[str]:
+        """The command events as ``started find``, ``failed find``..."""
+        return [words(event) for event in self.command_events]
 
-class _Heartbeats(events.ServerHeartbeatListener):
-    def __init__(self, log: Log) -> None:
-        self.started = self.succeeded = self.failed = log.publish  # type: ignore[method-assign]
+    @property
+    def names(self) -> list[str]:
+        """The names of the started commands."""
+        return [event.command_name for event in self.started_events]
 
+    def commands(self, name: str) -> list[Mapping[str, Any]]:
+        """The started commands of one name."""
+        return [event.command for event in self.started_events if event.command_name == name]
 
-def listeners(log: Log, *, heartbeats: bool = True) -> list[Any]:
-    """Listeners that write the events of topology, servers and, if `heartbeats` is true, heartbeats to `log`."""
-    found: list[Any] = [_Servers(log), _Topologies(log)]
-    return [*found, _Heartbeats(log)] if heartbeats else found
+    @property
+    def session_ids(self) -> set[Any]:
+        """The different server sessions of the commands."""
+        return {event.command["lsid"]["id"] for event in self.started_events if "lsid" in event.command}
+
+    @property
+    def gaps(self) -> list[float]:
+        """Seconds between the end of each command and the start of the next one."""
+        timed = list(zip(self.command_events, self._times, strict=True))
+        starts = [time for event, time in timed if isinstance(event, events.CommandStartedEvent)]
+        ends = [time for event, time in timed if not isinstance(event, events.CommandStartedEvent)]
+        return [start - end for end, start in zip(ends, starts[1:], strict=False)]

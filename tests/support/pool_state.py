@@ -78,7 +78,7 @@ class FakeWaiter:
         return True
 
 
-class Subject:
+class StateDriver:
     """A pool state, with short methods for the actions of the shell."""
 
     def __init__(self, *, ready: bool = True, **options: Any) -> None:
@@ -143,6 +143,6 @@ def answer(request: Request) -> Any:
     return cast("FakeWaiter", request.waiter).answer
 
 
-def give_up(subject: Subject, request: Request) -> None:
+def give_up(subject: StateDriver, request: Request) -> None:
     cast("FakeWaiter", request.waiter).waits = False
     subject.state.give_up(request, subject.now)

@@ -11,7 +11,7 @@ from motorlite._base.deadline import NO_DEADLINE
 from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._net.current import current_runtime
 from motorlite._pool.pool import Pool
-from tests.support.events import Log
+from tests.support.events import Recorder
 from tests.support.pool_state import pool_settings
 
 if TYPE_CHECKING:
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 INF = float("inf")
 
 
-class Subject:
-    """The pool, its published events, and its failed establishments."""
+class PoolDriver:
+    """The pool on its host, its published events and failed establishments.
 
-    def __init__(self, pool: Pool, server: ScriptedServer, runtime: Runtime, host: Host, log: Log) -> None:
+    `StateDriver` drives the same pool without connections, and `Driver` a whole client.
+    """
+
+    def __init__(self, pool: Pool, server: ScriptedServer, runtime: Runtime, host: Host, log: Recorder) -> None:
         self.pool = pool
         self.server = server
         self.runtime = runtime
@@ -74,7 +77,7 @@ class Subject:
 class Waiting:
     """A check-out in the background."""
 
-    def __init__(self, subject: Subject, deadline: Deadline = NO_DEADLINE, until: float = INF) -> None:
+    def __init__(self, subject: PoolDriver, deadline: Deadline = NO_DEADLINE, until: float = INF) -> None:
         self._subject = subject
         self._arguments = deadline, until
         self.connection: Connection | None = None
@@ -91,7 +94,7 @@ class Waiting:
             self.ended_at = self._subject.now
 
 
-async def start(subject: Subject, group: anyio.abc.TaskGroup, **arguments: Any) -> Waiting:
+async def start(subject: PoolDriver, group: anyio.abc.TaskGroup, **arguments: Any) -> Waiting:
     """Start a check-out; return when its request is queued or answered."""
     waiting = Waiting(subject, **arguments)
     group.start_soon(waiting.run)
@@ -120,10 +123,10 @@ async def pool_on(
     runtime: Runtime | None = None,
     listen: bool = True,
     **options: Any,
-) -> AsyncIterator[Subject]:
+) -> AsyncIterator[PoolDriver]:
     """A pool on the first server of `deployment`; at the end, it is closed and checked for leftovers."""
     runtime = runtime or current_runtime()
-    log = Log()
+    log = Recorder()
     host = runtime.host("test", lambda: None)
     connector = deployment.connector(runtime, None)
     establisher = Establisher(runtime, connector, settings or HandshakeSettings(dict))
@@ -145,12 +148,12 @@ async def pool_on(
         on_late_reply=learn_late,
         publish=log.publish if listen else None,
     )
-    subject = Subject(pool, deployment.servers[address], runtime, host, log)
+    subject = PoolDriver(pool, deployment.servers[address], runtime, host, log)
     failed.append(subject.note_failure)
     subject.late_replies = late
     if ready:
         pool.ready()
-        log.events.clear()
+        log.clear()
     try:
         yield subject
     finally:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._client.core import Core
-from motorlite._client.world import World
-from motorlite._options.options import client_options
 from motorlite._options.srv import SRVRecords
 from motorlite.errors import ConfigurationError
-from tests.support.events import Log, PoolLog, listeners
-from tests.support.sdam import Client
+from tests.support.core import driver
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Runtime
     from motorlite.testing.scripted import ScriptedDeployment
+    from tests.support.core import Driver
+
+
+SRV_URI: Final = "mongodb+srv://cluster.example.com/"
 
 
 class Records:
@@ -71,23 +71,13 @@ class Records:
             raise self.failures[kind]
 
 
-@asynccontextmanager
-async def srv_client(
+def srv_client(
     records: Records,
     deployment: ScriptedDeployment,
-    uri: str = "mongodb+srv://cluster.example.com/",
+    uri: str = SRV_URI,
     *,
-    below: Callable[[int], int] = lambda _: 0,
+    world: dict[str, Any] | None = None,
     **options: Any,
-) -> AsyncIterator[Client]:
+) -> AbstractAsyncContextManager[Driver]:
     """A client that has not looked up any records yet; closed at the end."""
-    log, pool_log = Log(), PoolLog()
-    chosen = client_options(uri, event_listeners=[*listeners(log), pool_log], **options)
-    world = World(connector=deployment.connector, resolver=records.resolver, jitter=lambda: 1.0, below=below)
-    core = Core(chosen, world)
-    core.enter()
-    try:
-        yield Client(core, deployment, log, pool_log)
-    finally:
-        await core.close()
-        await deployment.close()
+    return driver(deployment, world={"resolver": records.resolver} | (world or {}), uri=uri, connect=False, **options)

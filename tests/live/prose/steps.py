@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from motorlite import OverloadRetry
-from tests.live.clients import Record
+from motorlite.monitoring import CommandFailedEvent, CommandSucceededEvent
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
-    from motorlite.monitoring import CommandFailedEvent, CommandSucceededEvent
     from motorlite.testing import LocalServer
 
 # A server that answers with error 91 is unknown until its next check. The one that is being awaited would end only
@@ -34,7 +34,7 @@ MAXIMA: Final = pytest.mark.parametrize(
 )
 
 
-class TwoSteps(Record):
+class TwoSteps(Recorder):
     """Sets a second failpoint after the first error 91 (of a command or of its write concern), before the retry."""
 
     def __init__(self, server: LocalServer, second: dict[str, Any]) -> None:
@@ -43,13 +43,12 @@ class TwoSteps(Record):
         self._second = second
         self.is_second_set = False
 
-    def succeeded(self, event: CommandSucceededEvent) -> None:
-        super().succeeded(event)
-        self._advance(event.reply.get("writeConcernError", {}))
-
-    def failed(self, event: CommandFailedEvent) -> None:
-        super().failed(event)
-        self._advance(event.failure)
+    def publish(self, event: Any) -> None:
+        super().publish(event)
+        if isinstance(event, CommandSucceededEvent):
+            self._advance(event.reply.get("writeConcernError", {}))
+        elif isinstance(event, CommandFailedEvent):
+            self._advance(event.failure)
 
     def _advance(self, error: Any) -> None:
         if not self.is_second_set and error.get("code") == SHUTDOWN_IN_PROGRESS:

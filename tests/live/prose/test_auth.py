@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 import pytest
 
-from motorlite import AsyncMongoClient
 from motorlite._base.values import format_address
 from motorlite._connection import handshake
 from motorlite._connection.auth import scram
 from motorlite.errors import OperationFailure
 from tests.live.users import add_user, client, tls_options, who
+from tests.support.clients import Client, make_client
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -31,10 +31,10 @@ def users(secured: LocalServer) -> None:
     add_user(secured, "\u2168", "\u2163", mechanisms=[SHA_256])
 
 
-def by_uri(server: LocalServer, userinfo: str, mechanism: str | None = None) -> AsyncMongoClient[dict[str, Any]]:
+def by_uri(server: LocalServer, userinfo: str, mechanism: str | None = None) -> Client:
     hosts = ",".join(map(format_address, server.addresses))
     query = f"?authMechanism={mechanism}" if mechanism else ""
-    return AsyncMongoClient(f"mongodb://{userinfo}@{hosts}/admin{query}", **tls_options(server))
+    return make_client(f"mongodb://{userinfo}@{hosts}/admin{query}", **tls_options(server))
 
 
 def used_mechanisms(monkeypatch: pytest.MonkeyPatch) -> list[str]:

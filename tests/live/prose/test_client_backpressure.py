@@ -9,8 +9,9 @@ import pytest
 from motorlite import OverloadRetry
 from motorlite.errors import OperationFailure
 from motorlite.testing import failpoints
-from tests.live.clients import Record, make_client
 from tests.live.prose.steps import BOTH, POLICIES, REVISION
+from tests.support.clients import make_client
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -22,9 +23,9 @@ BAD_VALUE = 2
 ALMOST_ONE = 1 - 2**-53
 
 
-async def failing_find(server: LocalServer, database_name: str, fail: Fail, **options: Any) -> Record:
+async def failing_find(server: LocalServer, database_name: str, fail: Fail, **options: Any) -> Recorder:
     """Let every find fail with error 462 and both labels; check what is raised, and tell what happened."""
-    record = Record()
+    record = Recorder()
     async with make_client(server, jitter=0.0, event_listeners=[record], **options) as client:
         fail(server, failpoints.overload(1.0, ["find"], error_labels=BOTH, namespace=f"{database_name}.coll"))
         with pytest.raises(OperationFailure) as caught:
@@ -45,7 +46,7 @@ async def test_1_operation_retry_uses_exponential_backoff(
     )
     fail(replica_set, insert_fails)
     for jitter, expected in ((0.0, 0.0), (ALMOST_ONE, 0.6)):
-        record = Record()
+        record = Recorder()
         async with make_client(replica_set, jitter=jitter, event_listeners=[record], **REVISION) as client:
             await client.admin.command("ping")
             record.clear()
@@ -91,8 +92,8 @@ async def test_4_adaptive_retries_are_limited_by_token_bucket_tokens(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
     """Client backpressure, test 4 of the token bucket revision."""
-    record = Record()
-    options = {"adaptiveRetries": True, "overload_policy": OverloadRetry(token_capacity=2)}
+    record = Recorder()
+    options: dict[str, Any] = {"adaptiveRetries": True, "overload_policy": OverloadRetry(token_capacity=2)}
     async with make_client(replica_set, jitter=0.0, event_listeners=[record], **options) as client:
         assert client.stats().tokens == 2
         find_fails = failpoints.overload(commands=["find"], times=3, namespace=f"{database_name}.coll")

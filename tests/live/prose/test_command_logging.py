@@ -9,7 +9,7 @@ import pytest
 
 from motorlite._observe.log_documents import LENGTH_VARIABLES
 from motorlite.errors import OperationFailure
-from tests.live.clients import make_client
+from tests.support.clients import make_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,8 @@ import motorlite
 from motorlite.errors import WriteConcernError, WriteError
 from motorlite.monitoring import CommandSucceededEvent
 from motorlite.testing import failpoints
-from tests.live.clients import Record, make_client
+from tests.support.clients import make_client
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -42,7 +43,7 @@ async def test_1_write_concern_error_details_expose_err_info(
 
 async def test_2_write_error_details_expose_err_info(deployment: LocalServer, database_name: str) -> None:
     """Prose test 2: errInfo of a write error is in the exception's details, as it was in the reply."""
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = await client[database_name].create_collection("test", validator={"x": {"$type": "string"}})
         record.clear()
@@ -78,7 +79,7 @@ EXPLAIN: dict[str, Callable[[Any], Awaitable[Any]]] = {
 @pytest.mark.parametrize("way", EXPLAIN)
 async def test_14_explain_helpers_take_max_time(deployment: LocalServer, way: str) -> None:
     """Prose test 14: the limit is that of the explain command; tests/sim has the exact number."""
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         await client["motorlite_test_explain"].create_collection("collection", check_exists=False)
         record.clear()

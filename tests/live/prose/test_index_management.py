@@ -8,7 +8,7 @@ import pytest
 
 from motorlite import DESCENDING, WriteConcern
 from motorlite._base.values import format_address
-from tests.live.clients import make_client
+from tests.support.clients import make_client
 
 if TYPE_CHECKING:
     from motorlite import AsyncCollection, AsyncMongoClient

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from tests.live.clients import make_client
+from tests.support.clients import make_client
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer

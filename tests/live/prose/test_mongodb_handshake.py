@@ -10,8 +10,10 @@ from bson import ObjectId
 from motorlite import DriverInfo
 from motorlite._base.version import __version__
 from motorlite._connection.metadata import ENVIRONMENT_VARIABLES
-from motorlite.monitoring import ConnectionClosedEvent, ConnectionPoolListener, ConnectionReadyEvent
-from tests.live.clients import make_client, until
+from motorlite.monitoring import ConnectionClosedEvent, ConnectionReadyEvent
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite import AsyncMongoClient
@@ -73,20 +75,6 @@ async def test_1_environment_metadata(deployment: LocalServer, monkeypatch: pyte
     assert found == expected
 
 
-class Connections(ConnectionPoolListener):
-    """Counts the connections that became ready and were closed."""
-
-    def __init__(self) -> None:
-        self.ready = 0
-        self.closed = 0
-
-    def connection_ready(self, event: ConnectionReadyEvent) -> None:
-        self.ready += 1
-
-    def connection_closed(self, event: ConnectionClosedEvent) -> None:
-        self.closed += 1
-
-
 @pytest.mark.parametrize(
     ("version", "platform"),
     [("2.0", "Framework Platform"), ("2.0", None), (None, "Framework Platform"), (None, None)],
@@ -96,12 +84,12 @@ async def test_metadata_1_the_driver_updates_metadata(
     deployment: LocalServer, version: str | None, platform: str | None
 ) -> None:
     """Client metadata update prose test 1: the server of a new connection knows both libraries."""
-    connections = Connections()
+    recorder = Recorder(ConnectionReadyEvent, ConnectionClosedEvent)
     library = DriverInfo("library", "1.2", "Library Platform")
-    async with make_client(deployment, maxIdleTimeMS=1, driver=library, event_listeners=[connections]) as client:
+    async with make_client(deployment, maxIdleTimeMS=1, driver=library, event_listeners=[recorder]) as client:
         before = await told(client)
         # The connection has been idle for too long; the pool's maintenance closes it.
-        await until(lambda: connections.closed == connections.ready)
+        await until(lambda: len(recorder.of(ConnectionClosedEvent)) == len(recorder.of(ConnectionReadyEvent)))
         client.append_metadata(DriverInfo("framework", version, platform))
         after = await told(client)
     assert after["driver"]["name"] == "motorlite|library|framework"

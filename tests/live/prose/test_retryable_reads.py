@@ -9,10 +9,12 @@ import anyio
 import pytest
 
 from motorlite.errors import NotPrimaryError
+from motorlite.monitoring import PoolEvent
 from motorlite.testing import failpoints
-from tests.live.clients import Record, make_client, until
 from tests.live.prose.steps import BOTH, DEFAULTS, MAXIMA, POLICIES, POLLING, REVISION, SHUTDOWN_IN_PROGRESS, TwoSteps
-from tests.support.events import PoolLog
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +29,7 @@ HOST_UNREACHABLE = 6
 
 async def test_1_pool_cleared_error_retryability(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
     """Retryable reads, 1."""
-    record, pool = Record(), PoolLog()
+    record, pool = Recorder(), Recorder(PoolEvent)
     options: dict[str, Any] = {"maxPoolSize": 1, "retryReads": True, "event_listeners": [record, pool], **POLLING}
     async with make_client(replica_set, **options) as client:
         find_fails = failpoints.fail_command(
@@ -53,7 +55,7 @@ async def addresses_of_two_finds(
     server: LocalServer, database_name: str, fail: Fail, labels: Sequence[str], options: dict[str, Any]
 ) -> tuple[Any, Any]:
     """Let the primary fail one find with primaryPreferred; the servers that failed it and that then answered it."""
-    record = Record()
+    record = Recorder()
     options = {"readPreference": "primaryPreferred", "retryReads": True, "event_listeners": [record], **options}
     async with make_client(server, jitter=0.0, **options) as client:
         # A retry cannot go to a server that the client has not found yet.

@@ -8,10 +8,11 @@ import anyio
 import pytest
 
 from motorlite.errors import NotPrimaryError, WriteConcernError
+from motorlite.monitoring import PoolEvent
 from motorlite.testing import failpoints
-from tests.live.clients import Record, make_client
 from tests.live.prose.steps import BOTH, MAXIMA, POLICIES, POLLING, SHUTDOWN_IN_PROGRESS, TwoSteps
-from tests.support.events import PoolLog
+from tests.support.clients import make_client
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -25,7 +26,7 @@ NO_WRITES_PERFORMED = "NoWritesPerformed"
 
 async def test_2_pool_cleared_errors_are_retried(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
     """Retryable writes, 2."""
-    record, pool = Record(), PoolLog()
+    record, pool = Recorder(), Recorder(PoolEvent)
     options: dict[str, Any] = {"maxPoolSize": 1, "retryWrites": True, "event_listeners": [record, pool], **POLLING}
     async with make_client(replica_set, **options) as client:
         insert_fails = failpoints.fail_command(

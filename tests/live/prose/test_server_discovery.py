@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -11,18 +12,18 @@ from motorlite import AsyncMongoClient
 from motorlite._base.values import format_address
 from motorlite.errors import NotPrimaryError, ServerSelectionTimeoutError
 from motorlite.monitoring import (
-    ConnectionPoolListener,
     PoolClearedEvent,
     PoolReadyEvent,
     ServerDescriptionChangedEvent,
+    ServerHeartbeatEvent,
     ServerHeartbeatFailedEvent,
-    ServerHeartbeatListener,
     ServerHeartbeatStartedEvent,
     ServerHeartbeatSucceededEvent,
 )
 from motorlite.testing import failpoints
-from tests.live.clients import make_client, until
-from tests.support.events import Log, listeners
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -33,40 +34,27 @@ pytestmark = pytest.mark.anyio
 HELLO = ("hello", "isMaster", "ismaster")
 
 
-class Happenings(ServerHeartbeatListener, ConnectionPoolListener):
-    """Heartbeats and what happens to pools, in order, without those that are said twice in a row."""
+WORDS = {
+    ServerHeartbeatSucceededEvent: "heartbeat succeeded",
+    ServerHeartbeatFailedEvent: "heartbeat failed",
+    PoolReadyEvent: "pool ready",
+    PoolClearedEvent: "pool cleared",
+}
 
-    def __init__(self) -> None:
-        self.words: list[str] = []
 
-    def _note(self, word: str) -> None:
-        if self.words[-1:] != [word]:
-            self.words.append(word)
-
-    def started(self, event: ServerHeartbeatStartedEvent) -> None:
-        """Not looked at."""
-
-    def succeeded(self, event: ServerHeartbeatSucceededEvent) -> None:
-        self._note("heartbeat succeeded")
-
-    def failed(self, event: ServerHeartbeatFailedEvent) -> None:
-        self._note("heartbeat failed")
-
-    def pool_ready(self, event: PoolReadyEvent) -> None:
-        self._note("pool ready")
-
-    def pool_cleared(self, event: PoolClearedEvent) -> None:
-        self._note("pool cleared")
+def happenings(recorder: Recorder) -> list[str]:
+    """What happened to the server and its pool, without what happened twice in a row."""
+    return [WORDS[kind] for kind, _ in groupby(map(type, recorder.of(*WORDS)))]
 
 
 @pytest.mark.parametrize("kind", ["standalone", "replica_set"])
 async def test_streaming_1_replies_come_every_heartbeat(request: pytest.FixtureRequest, kind: str) -> None:
     """Streaming protocol tests, 1."""
-    log = Log()
+    log = Recorder()
     server: LocalServer = request.getfixturevalue(kind)
-    async with make_client(server, heartbeatFrequencyMS=500, event_listeners=listeners(log)) as client:
+    async with make_client(server, heartbeatFrequencyMS=500, event_listeners=[log]) as client:
         await client.admin.command("ping")
-        log.events.clear()
+        log.clear()
         begun = anyio.current_time()
         await until(lambda: len(log.of(ServerHeartbeatSucceededEvent)) >= 4, 20)
         # By default it would be half a minute; and it is not as often as can be.
@@ -76,9 +64,9 @@ async def test_streaming_1_replies_come_every_heartbeat(request: pytest.FixtureR
 
 async def test_rtt_1_it_is_updated_continuously(replica_set: LocalServer, fail: Fail) -> None:
     """RTT tests, 1."""
-    log = Log()
+    log = Recorder()
     options: dict[str, Any] = {"heartbeatFrequencyMS": 500, "appname": "streamingRttTest"}
-    async with make_client(replica_set, event_listeners=listeners(log), **options) as client:
+    async with make_client(replica_set, event_listeners=[log], **options) as client:
         await client.db.coll.find_one()
         await anyio.sleep(2)
         changed = log.of(ServerDescriptionChangedEvent)
@@ -91,34 +79,28 @@ async def test_rtt_1_it_is_updated_continuously(replica_set: LocalServer, fail: 
 
 async def test_heartbeat_1_it_starts_before_the_socket_is_made() -> None:
     """Heartbeat tests, 1."""
-    words: list[str] = []
-
-    class Heartbeats(ServerHeartbeatListener):
-        def started(self, event: ServerHeartbeatStartedEvent) -> None:
-            words.append("started")
-
-        def succeeded(self, event: ServerHeartbeatSucceededEvent) -> None:
-            words.append("succeeded")
-
-        def failed(self, event: ServerHeartbeatFailedEvent) -> None:
-            words.append("failed")
+    recorder = Recorder(ServerHeartbeatEvent)
 
     async def serve(stream: anyio.abc.SocketStream) -> None:
-        words.append("client connected")
+        recorder.events.append("client connected")
         async with stream:
             await stream.receive()
-            words.append("client hello received")
+            recorder.events.append("client hello received")
 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, serve)
         address = listener.extra(anyio.abc.SocketAttribute.local_address)
         uri = f"mongodb://{address[0]}:{address[1]}/?serverSelectionTimeoutMS=500"
-        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(uri, event_listeners=[Heartbeats()])
-        async with client:
+        async with make_client(uri, event_listeners=[recorder]) as client:
             with pytest.raises(ServerSelectionTimeoutError):
                 await client.admin.command("ping")
         group.cancel_scope.cancel()
-    assert words[:4] == ["started", "client connected", "client hello received", "failed"]
+    assert [each if isinstance(each, str) else type(each) for each in recorder.events[:4]] == [
+        ServerHeartbeatStartedEvent,
+        "client connected",
+        "client hello received",
+        ServerHeartbeatFailedEvent,
+    ]
 
 
 async def secondary_uri(server: LocalServer, query: str) -> str:
@@ -164,16 +146,17 @@ async def test_plan_10_monitors_sleep_between_failed_checks(standalone: LocalSer
 
 async def test_plan_11_monitors_make_pools_ready_and_clear_them(standalone: LocalServer, fail: Fail) -> None:
     """Test plan, "Connection Pool Management"."""
-    happenings = Happenings()
+    recorder = Recorder()
     options: dict[str, Any] = {"directConnection": True, "appname": "SDAMPoolManagementTest"}
-    options |= {"heartbeatFrequencyMS": 500, "event_listeners": [happenings]}
+    options |= {"heartbeatFrequencyMS": 500, "event_listeners": [recorder]}
     async with make_client(standalone, **options) as client:
         await client.admin.command("ping")
-        assert happenings.words[:2] == ["heartbeat succeeded", "pool ready"]
-        happenings.words.clear()
+        assert happenings(recorder)[:2] == ["heartbeat succeeded", "pool ready"]
+        recorder.clear()
         fail(standalone, failpoints.fail_command(HELLO, error_code=1234, times=2, app_name="SDAMPoolManagementTest"))
-        await until(lambda: "pool ready" in happenings.words)
-        words = happenings.words[: happenings.words.index("pool ready") + 1]
+        await until(lambda: recorder.of(PoolReadyEvent))
+        found = happenings(recorder)
+        words = found[: found.index("pool ready") + 1]
         assert words[-4:] == ["heartbeat failed", "pool cleared", "heartbeat succeeded", "pool ready"] or (
             # Two failures in a row; the second one finds the pool cleared.
             words[-5:] == ["heartbeat failed", "pool cleared", "heartbeat failed", "heartbeat succeeded", "pool ready"]

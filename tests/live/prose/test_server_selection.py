@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.live.clients import Record, make_client, until
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -20,7 +22,7 @@ def highest_port(servers: list[Any]) -> list[Any]:
 
 async def test_plan_5_the_applications_own_selector(replica_set3: LocalServer, database_name: str) -> None:
     """Test plan, "Application-Provided Server Selector"."""
-    record = Record()
+    record = Recorder()
     options: dict[str, Any] = {"readPreference": "nearest", "server_selector": highest_port}
     async with make_client(replica_set3, event_listeners=[record], **options) as client:
         await client.admin.command("ping")

@@ -16,13 +16,14 @@ from motorlite import UpdateOne, WriteConcern
 from motorlite._base.values import format_address
 from motorlite.errors import InvalidOperation
 from motorlite.monitoring import (
-    ServerHeartbeatListener,
-    ServerHeartbeatStartedEvent,
     ServerHeartbeatSucceededEvent,
 )
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
-from tests.live.clients import Record, make_client, numbered, until
+from tests.live.clients import numbered
 from tests.live.prose import session_methods
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -68,7 +69,7 @@ GOSSIPING: dict[str, Callable[[Any], Awaitable[Any]]] = {
 @pytest.mark.parametrize("command", GOSSIPING)
 async def test_3_cluster_time_in_commands(replica_set: LocalServer, database_name: str, command: str) -> None:
     """Prose test 3: a command carries the $clusterTime of the reply before it."""
-    record = Record()
+    record = Recorder()
     async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         # The first reply tells the cluster time: monitors must not learn it (test 20).
@@ -87,7 +88,7 @@ async def test_4_explicit_and_implicit_session_arguments(
     deployment: LocalServer, database_name: str, method: str
 ) -> None:
     """Prose test 4: a command carries the session that its method was given, or else an implicit one."""
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = await session_methods.prepare(client, database_name, method)
         record.clear()
@@ -110,7 +111,7 @@ async def test_5_session_argument_is_for_the_right_client(
     deployment: LocalServer, database_name: str, method: str
 ) -> None:
     """Prose test 5: a session of another client is refused, before anything is sent."""
-    record = Record()
+    record = Recorder()
     async with (
         make_client(deployment, event_listeners=[record]) as client1,
         make_client(deployment) as client2,
@@ -127,7 +128,7 @@ async def test_6_no_further_operations_after_end_session(
     deployment: LocalServer, database_name: str, method: str, is_disposed: bool
 ) -> None:
     """Prose test 6: a session that has ended is refused, however it ended."""
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = client[database_name].c
         session = client.start_session()
@@ -147,7 +148,7 @@ async def test_8_exhausted_initial_query_returns_the_implicit_session(
     deployment: LocalServer, database_name: str, checked_out_sessions: list[ServerSession]
 ) -> None:
     """Prose test 8: a cursor whose first batch is all holds no session while it is iterated."""
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many([{}, {}])
@@ -164,7 +165,7 @@ async def test_9_exhaustion_after_a_get_more_returns_the_implicit_session(
     deployment: LocalServer, database_name: str, checked_out_sessions: list[ServerSession]
 ) -> None:
     """Prose test 9: the session is free after the last getMore, not after the last document."""
-    record = Record()
+    record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_many(numbered(5))
@@ -210,7 +211,7 @@ async def test_11_find_and_get_more_send_the_same_session_id(
 ) -> None:
     """Prose test 11, for a standalone server and a replica set; tests/sim has the sharded cluster."""
     server: LocalServer = request.getfixturevalue(topology)
-    record = Record()
+    record = Recorder()
     async with make_client(server, event_listeners=[record]) as client:
         collection = client[database_name].c
         concern = WriteConcern(w=len(server.addresses))
@@ -329,7 +330,7 @@ async def test_14_implicit_sessions_are_allocated_after_check_out(deployment: Lo
     """Prose test 14: operations that wait for the one connection hold no session."""
     numbers = []
     for _ in range(5):
-        record = Record()
+        record = Recorder()
         async with make_client(deployment, maxPoolSize=1, retryWrites=True, event_listeners=[record]) as client:
             collection = client[database_name].c
             async with anyio.create_task_group() as tasks:
@@ -342,36 +343,21 @@ async def test_14_implicit_sessions_are_allocated_after_check_out(deployment: Lo
     assert all(1 <= number < len(OPERATIONS) for number in numbers)
 
 
-class Heartbeats(ServerHeartbeatListener):
-    """Counts the checks that were started and succeeded, in pairs."""
-
-    def __init__(self) -> None:
-        self.pairs = 0
-        self._has_started = False
-
-    def started(self, event: ServerHeartbeatStartedEvent) -> None:
-        self._has_started = True
-
-    def succeeded(self, event: ServerHeartbeatSucceededEvent) -> None:
-        self.pairs += self._has_started
-        self._has_started = False
-
-
 async def test_20_cluster_time_is_not_gossiped_on_monitoring_commands(
     replica_set: LocalServer, database_name: str
 ) -> None:
     """Prose test 20: what a monitor hears does not advance the cluster time; tests/sim looks at what it sends."""
-    record, heartbeats = Record(), Heartbeats()
+    record = Recorder()
     uri = f"mongodb://{format_address(replica_set.addresses[0])}/?directConnection=true&heartbeatFrequencyMS=500"
     async with (
-        make_client(uri, event_listeners=[record, heartbeats]) as c1,
+        make_client(uri, event_listeners=[record]) as c1,
         make_client(replica_set) as c2,
     ):
         cluster_time = (await c1.admin.command({"ping": 1}))["$clusterTime"]
         await c2[database_name].test.insert_one({"advance": "$clusterTime"})
         # The check that runs may have been answered before the insert, so the pair after the next one.
-        seen = heartbeats.pairs
-        await until(lambda: heartbeats.pairs >= seen + 2)
+        seen = len(record.of(ServerHeartbeatSucceededEvent))
+        await until(lambda: len(record.of(ServerHeartbeatSucceededEvent)) >= seen + 2)
         reply = await c1.admin.command({"ping": 1})
         assert record.commands("ping")[1]["$clusterTime"] == cluster_time
         assert reply["$clusterTime"]["clusterTime"] > cluster_time["clusterTime"]

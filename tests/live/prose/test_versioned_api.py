@@ -11,12 +11,14 @@ from motorlite.errors import ServerSelectionTimeoutError
 from motorlite.monitoring import (
     CommandFailedEvent,
     ServerHeartbeatFailedEvent,
-    ServerHeartbeatListener,
     ServerHeartbeatSucceededEvent,
 )
 from motorlite.testing import LocalServer
-from tests.live.clients import Record, make_client, numbered, until
+from tests.live.clients import numbered
 from tests.live.prose import session_methods
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,21 +36,7 @@ def demanding() -> Iterator[LocalServer]:
         yield server
 
 
-class Heartbeats(ServerHeartbeatListener):
-    """Counts the checks of a monitor."""
-
-    def __init__(self) -> None:
-        self.succeeded_checks = 0
-        self.failed_checks = 0
-
-    def succeeded(self, event: ServerHeartbeatSucceededEvent) -> None:
-        self.succeeded_checks += 1
-
-    def failed(self, event: ServerHeartbeatFailedEvent) -> None:
-        self.failed_checks += 1
-
-
-def check(record: Record) -> None:
+def check(record: Recorder) -> None:
     """All commands have the version, and none has failed."""
     assert record.started_events
     assert all(event.command.get("apiVersion") == "1" for event in record.started_events)
@@ -58,7 +46,7 @@ def check(record: Record) -> None:
 @pytest.mark.parametrize("method", sorted(session_methods.CALLS.keys() - session_methods.SEARCH.keys()))
 async def test_required_api_version(demanding: LocalServer, database_name: str, method: str) -> None:
     """Testing with required API version: every method works, after handshake and authentication."""
-    record = Record()
+    record = Recorder()
     async with make_client(demanding, event_listeners=[record], **DECLARED) as client:
         collection = await session_methods.prepare(client, database_name, method)
         # A collection that is not there cannot be dropped.
@@ -70,16 +58,16 @@ async def test_required_api_version(demanding: LocalServer, database_name: str, 
 
 async def test_required_api_version_to_the_end(demanding: LocalServer, database_name: str) -> None:
     """Testing with required API version: so do the commands that no method stands for, and monitoring."""
-    record, heartbeats = Record(), Heartbeats()
+    record = Recorder()
     monitoring = {"heartbeatFrequencyMS": 500, "serverMonitoringMode": "poll"}
-    options: dict[str, Any] = {"event_listeners": [record, heartbeats], **monitoring, **DECLARED}
+    options: dict[str, Any] = {"event_listeners": [record], **monitoring, **DECLARED}
     async with make_client(demanding, **options) as client:
         await client[database_name].c.insert_many(numbered(5))
         cursor = await client[database_name].c.find(batch_size=2)
         await cursor.close()
-        await until(lambda: heartbeats.succeeded_checks >= 2)
+        await until(lambda: len(record.of(ServerHeartbeatSucceededEvent)) >= 2)
     assert record.names == ["insert", "find", "killCursors", "endSessions"]
-    assert heartbeats.failed_checks == 0
+    assert not record.of(ServerHeartbeatFailedEvent)
     check(record)
 
 

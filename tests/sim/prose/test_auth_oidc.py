@@ -408,9 +408,9 @@ async def test_human_4_1_reauthentication_succeeds(deployment: ScriptedDeploymen
     async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
         await client.run(find())
         assert len(callback.contexts) == 1
-        client.recorder.commands.clear()
+        client.recorder.clear()
         await client.run(find())
-        assert client.recorder.names == ["started find", "failed find", "started find", "succeeded find"]
+        assert client.recorder.history == ["started find", "failed find", "started find", "succeeded find"]
     assert len(callback.contexts) == 2
 
 

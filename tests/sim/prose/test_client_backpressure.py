@@ -10,8 +10,8 @@ import pytest
 from motorlite import OverloadRetry
 from motorlite.errors import OperationFailure
 from motorlite.testing.scripted import ScriptedDeployment, failure, overloaded
-from tests.support.core import Recorder
-from tests.support.scripted_client import scripted_client
+from tests.support.clients import scripted_client
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from motorlite import AsyncMongoClient
@@ -37,7 +37,7 @@ async def test_1_operation_retry_uses_exponential_backoff(options: dict[str, Any
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     deployment["a:1"].on("insert", failure(2, *BOTH))
     jitter = 0.0
-    async with scripted_client(deployment, {"jitter": lambda: jitter}, **options) as client:
+    async with scripted_client(deployment, world={"jitter": lambda: jitter}, **options) as client:
         await client.admin.command("ping")
         no_backoff, error = await seconds_of_failing_insert(client)
         assert no_backoff == 0
@@ -69,11 +69,11 @@ async def test_5_base_backoff_ms_overrides_the_base_backoff(options: dict[str, A
     deployment["a:1"].on("insert", insert)
     recorder = Recorder()
     options = {"event_listeners": [recorder], **options}
-    async with scripted_client(deployment, {"jitter": lambda: ALMOST_ONE}, **options) as client:
+    async with scripted_client(deployment, world={"jitter": lambda: ALMOST_ONE}, **options) as client:
 
         async def run(base: int, expected: list[float]) -> float:
             await client.admin.command("setParameter", 1, externalClientBaseBackoffMS=base)
-            recorder.retries.clear()
+            recorder.clear()
             seconds, error = await seconds_of_failing_insert(client)
             assert error.details is not None
             assert error.details.get("baseBackoffMS", 0) == base

@@ -11,10 +11,10 @@ import pytest
 from motorlite import AsyncMongoClient
 from motorlite._options.options import client_options
 from motorlite.errors import AutoReconnect
-from motorlite.monitoring import ConnectionCheckOutFailedEvent, PoolCreatedEvent
+from motorlite.monitoring import ConnectionCheckOutFailedEvent, PoolCreatedEvent, PoolEvent
 from motorlite.testing.scripted import Close, ScriptedDeployment
-from tests.support.events import PoolLog
-from tests.support.scripted_client import scripted_client
+from tests.support.clients import scripted_client
+from tests.support.events import Recorder
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ def test_1_all_options_belong_to_the_client() -> None:
 async def test_2_all_pools_of_a_client_have_the_same_options() -> None:
     """Prose test 2."""
     deployment = ScriptedDeployment(["a:1", "b:1", "c:1"], replica_set="rs")
-    log = PoolLog()
+    log = Recorder(PoolEvent)
     async with scripted_client(deployment, event_listeners=[log], **OPTIONS) as client:
         await client.admin.command("ping")
         await anyio.sleep(1)
@@ -68,7 +68,7 @@ def test_3_all_options_can_be_in_the_connection_string() -> None:
 
 async def test_4_an_application_can_listen_to_the_events() -> None:
     """Prose test 4: with a subclass of the listener that is given to the client."""
-    log = PoolLog()
+    log = Recorder(PoolEvent)
     async with scripted_client(ScriptedDeployment(["a:1"]), event_listeners=[log]) as client:
         await client.admin.command("ping")
         assert log.words("created|ready|check") == [
@@ -86,7 +86,7 @@ async def test_4_an_application_can_listen_to_the_events() -> None:
 async def test_5_a_check_out_that_fails_because_the_connection_cannot_be_set_up() -> None:
     """Prose test 5."""
     deployment = ScriptedDeployment(["a:1"])
-    log = PoolLog()
+    log = Recorder(PoolEvent)
     async with scripted_client(deployment, event_listeners=[log], maxAdaptiveRetries=0, retryReads=False) as client:
         core: Any = client._core
         core.enter()

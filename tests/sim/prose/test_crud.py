@@ -10,8 +10,8 @@ import motorlite
 from motorlite import InsertOne
 from motorlite.monitoring import CommandStartedEvent
 from motorlite.testing.scripted import ScriptedDeployment
-from tests.support.core import Recorder
-from tests.support.scripted_client import scripted_client
+from tests.support.clients import scripted_client
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ async def test_14_explain_helpers_take_max_time(way: str) -> None:
     deployment, recorder = ScriptedDeployment(["a:1"]), Recorder()
     async with scripted_client(deployment, event_listeners=[recorder]) as client:
         await EXPLAIN[way](client["explain-test"].collection)
-    started = recorder.commands[0]
+    started = recorder.command_events[0]
     assert isinstance(started, CommandStartedEvent)
     assert started.command["maxTimeMS"] == 2000
     (explain,) = deployment["a:1"].commands("explain")

@@ -13,7 +13,7 @@ from motorlite import AsyncCollection, ReadConcern, SearchIndexModel, WriteConce
 from motorlite.errors import OperationFailure
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.atlas import WORK, Atlas
-from tests.support.scripted_client import scripted_client
+from tests.support.clients import scripted_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -11,8 +11,8 @@ from motorlite import AsyncMongoClient
 from motorlite._options.options import client_options
 from motorlite.errors import ConfigurationError
 from motorlite.testing.scripted import ScriptedDeployment
-from tests.support.scripted_client import scripted_client
-from tests.support.sdam import client
+from tests.support.clients import scripted_client
+from tests.support.core import driver
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ async def test_heartbeat_1_the_frequency_can_be_set() -> None:
     """The heading "heartbeatFrequencyMS is configurable"."""
     assert client_options("mongodb://host/?heartbeatFrequencyMS=500").heartbeat_frequency == 0.5
     deployment = ScriptedDeployment(["a:1"])
-    async with client(deployment, uri="mongodb://a:1/?heartbeatFrequencyMS=500"):
+    async with driver(deployment, uri="mongodb://a:1/?heartbeatFrequencyMS=500", connect=False):
         await anyio.sleep(10)
         assert 19 <= len(deployment["a:1"].hellos) <= 21
 

@@ -11,8 +11,8 @@ from motorlite import DriverInfo, OverloadRetry, ServerApi
 from motorlite._base.version import __version__
 from motorlite._client.core import Core
 from motorlite.testing.scripted import ScriptedDeployment
+from tests.support.clients import scripted_client
 from tests.support.scram_server import ScramServer
-from tests.support.scripted_client import scripted_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -15,7 +15,7 @@ from tests.support.dns_zone import HERE
 from tests.support.srv import Records, srv_client
 
 if TYPE_CHECKING:
-    from tests.support.sdam import Client
+    from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ def names(*ports: int) -> list[str]:
     return [f"{HERE}:{port}" for port in ports]
 
 
-def ports(driver: Client) -> list[int]:
+def ports(driver: Driver) -> list[int]:
     """Of the servers in the topology."""
     return sorted(port for _, port in driver.core.topology_description.server_descriptions() if port is not None)
 
@@ -113,9 +113,8 @@ async def test_11_all_records_are_selected_within_the_limit() -> None:
 
 @pytest.mark.parametrize(("number", "chosen"), [(0, 27019), (1, 27020)])
 async def test_12_new_records_are_selected_at_random(number: int, chosen: int) -> None:
-    found = await after_change(
-        Records(*names(*TWO)), 27017, 27019, 27020, srvMaxHosts=2, below=lambda limit: min(number, limit - 1)
-    )
+    world = {"below": lambda limit: min(number, limit - 1)}
+    found = await after_change(Records(*names(*TWO)), 27017, 27019, 27020, srvMaxHosts=2, world=world)
     assert found == [27017, chosen]
 
 

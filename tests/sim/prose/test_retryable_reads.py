@@ -11,8 +11,9 @@ from motorlite import OverloadRetry
 from motorlite.errors import NotPrimaryError, OperationFailure
 from motorlite.monitoring import CommandFailedEvent
 from motorlite.testing.scripted import ScriptedDeployment, failure
-from tests.support.core import FOUND, Recorder, gaps
-from tests.support.scripted_client import scripted_client
+from tests.support.clients import scripted_client
+from tests.support.core import FOUND, gaps
+from tests.support.events import Recorder
 
 pytestmark = pytest.mark.anyio
 
@@ -32,16 +33,16 @@ async def test_2_1_reads_are_retried_on_a_different_mongos(options: dict[str, An
         server.on("find", HOST_UNREACHABLE, FOUND)
     recorder = Recorder()
     options = {"retryReads": True, "event_listeners": [recorder], **options}
-    async with scripted_client(deployment, {"below": lambda count: min(choice, count - 1)}, **options) as client:
+    async with scripted_client(deployment, world={"below": lambda count: min(choice, count - 1)}, **options) as client:
         await client.admin.command("ping")
         # Both are known then.
         await anyio.sleep(1)
-        recorder.commands.clear()
+        recorder.clear()
         with pytest.raises(OperationFailure) as caught:
             await client.db.coll.find_one()
         assert (caught.value.code, caught.value.attempts) == (6, 2)
-        assert recorder.names == ["started find", "failed find"] * 2
-        failed = [event.connection_id for event in recorder.commands if isinstance(event, CommandFailedEvent)]
+        assert recorder.history == ["started find", "failed find"] * 2
+        failed = [event.connection_id for event in recorder.command_events if isinstance(event, CommandFailedEvent)]
         assert failed == [deployment.addresses[choice], deployment.addresses[1 - choice]]
         assert [event.deprioritized for event in recorder.retries if event.permitted] == [True]
 
@@ -55,8 +56,8 @@ async def test_2_2_reads_are_retried_on_the_same_mongos_when_no_other_is_availab
     options = {"directConnection": False, "retryReads": True, "event_listeners": [recorder], **options}
     async with scripted_client(deployment, **options) as client:
         assert await client.db.coll.find_one() == {"_id": 1}
-        assert recorder.names == ["started find", "failed find", "started find", "succeeded find"]
-        assert {event.connection_id for event in recorder.commands} == {("a", 1)}
+        assert recorder.history == ["started find", "failed find", "started find", "succeeded find"]
+        assert {event.connection_id for event in recorder.command_events} == {("a", 1)}
         assert [event.deprioritized for event in recorder.retries] == [True]
 
 
@@ -70,7 +71,7 @@ async def test_5_no_backoff_after_other_errors(options: dict[str, Any], first_ga
     deployment["a:1"].on("find", overload, failure(91, "RetryableError"))
     # Every error 91 makes the server unknown until its next check, which this lets follow at once.
     world = {"min_heartbeat_interval": 0.0}
-    async with scripted_client(deployment, world, **options) as client:
+    async with scripted_client(deployment, world=world, **options) as client:
         with pytest.raises(NotPrimaryError) as caught:
             await client.db.coll.find_one()
         assert caught.value.error_labels == {"RetryableError"}

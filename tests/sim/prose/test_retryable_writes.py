@@ -11,8 +11,9 @@ from motorlite import OverloadRetry
 from motorlite.errors import NotPrimaryError, OperationFailure
 from motorlite.monitoring import CommandFailedEvent
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure
-from tests.support.core import WRITTEN, Recorder, gaps
-from tests.support.scripted_client import scripted_client
+from tests.support.clients import scripted_client
+from tests.support.core import WRITTEN, gaps
+from tests.support.events import Recorder
 
 pytestmark = pytest.mark.anyio
 
@@ -30,16 +31,16 @@ async def test_4_writes_are_retried_on_a_different_mongos(options: dict[str, Any
         server.on("insert", HOST_UNREACHABLE, WRITTEN)
     recorder = Recorder()
     options = {"retryWrites": True, "event_listeners": [recorder], **options}
-    async with scripted_client(deployment, {"below": lambda count: min(choice, count - 1)}, **options) as client:
+    async with scripted_client(deployment, world={"below": lambda count: min(choice, count - 1)}, **options) as client:
         await client.admin.command("ping")
         # Both are known then.
         await anyio.sleep(1)
-        recorder.commands.clear()
+        recorder.clear()
         with pytest.raises(OperationFailure) as caught:
             await client.db.coll.insert_one({})
         assert (caught.value.code, caught.value.attempts) == (6, 2)
-        assert recorder.names == ["started insert", "failed insert"] * 2
-        failed = [event.connection_id for event in recorder.commands if isinstance(event, CommandFailedEvent)]
+        assert recorder.history == ["started insert", "failed insert"] * 2
+        failed = [event.connection_id for event in recorder.command_events if isinstance(event, CommandFailedEvent)]
         assert failed == [deployment.addresses[choice], deployment.addresses[1 - choice]]
         assert [event.deprioritized for event in recorder.retries if event.permitted] == [True]
 
@@ -53,8 +54,8 @@ async def test_5_writes_are_retried_on_the_same_mongos_when_no_other_is_availabl
     options = {"directConnection": False, "retryWrites": True, "event_listeners": [recorder], **options}
     async with scripted_client(deployment, **options) as client:
         await client.db.coll.insert_one({})
-        assert recorder.names == ["started insert", "failed insert", "started insert", "succeeded insert"]
-        assert {event.connection_id for event in recorder.commands} == {("a", 1)}
+        assert recorder.history == ["started insert", "failed insert", "started insert", "succeeded insert"]
+        assert {event.connection_id for event in recorder.command_events} == {("a", 1)}
         assert [event.deprioritized for event in recorder.retries] == [True]
 
 
@@ -70,7 +71,7 @@ async def test_6_case_5_no_backoff_after_other_errors(
     deployment["a:1"].on("insert", overload, failure(91, "RetryableError", "RetryableWriteError"))
     # Every error 91 makes the server unknown until its next check, which this lets follow at once.
     world = {"min_heartbeat_interval": 0.0}
-    async with scripted_client(deployment, world, retryWrites=True, **options) as client:
+    async with scripted_client(deployment, world=world, retryWrites=True, **options) as client:
         with pytest.raises(NotPrimaryError) as caught:
             await client.db.coll.insert_one({})
         assert not caught.value.has_error_label("SystemOverloadedError")

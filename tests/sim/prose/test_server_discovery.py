@@ -11,11 +11,10 @@ from motorlite import AsyncMongoClient
 from motorlite.errors import AutoReconnect, PyMongoError, WriteConcernError
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
-from tests.support.core import find, insert
-from tests.support.sdam import client
+from tests.support.core import driver, find, insert
 
 if TYPE_CHECKING:
-    from tests.support.sdam import Client
+    from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
 
@@ -27,18 +26,18 @@ def replica_set(**arguments: Any) -> ScriptedDeployment:
     return ScriptedDeployment(["a:1", "b:1"], replica_set="rs", **arguments)
 
 
-async def settle(driver: Client) -> None:
+async def settle(client: Driver) -> None:
     """All servers are known, and no check is due for seconds."""
     await anyio.sleep(2)
-    assert driver.types() == {"a": "RSPrimary", "b": "RSSecondary"}
-    for server in driver.deployment.servers.values():
+    assert client.types() == {"a": "RSPrimary", "b": "RSSecondary"}
+    for server in client.deployment.servers.values():
         server.hellos.clear()
-    driver.log.events.clear()
+    client.log.clear()
 
 
-def changes(driver: Client) -> list[str]:
+def changes(client: Driver) -> list[str]:
     """The first news of a server and of the topology that were published."""
-    return driver.log.words("changed")[:2]
+    return client.log.words("changed")[:2]
 
 
 def test_plan_1_a_client_can_be_made_when_all_servers_are_unavailable() -> None:
@@ -50,12 +49,12 @@ def test_plan_1_a_client_can_be_made_when_all_servers_are_unavailable() -> None:
 async def test_plan_2_a_network_error_while_writing_to_the_primary() -> None:
     """Test plan, "Network error writing to primary"."""
     deployment = replica_set()
-    async with client(deployment, retryWrites=False) as driver:
-        await settle(driver)
+    async with driver(deployment, retryWrites=False, connect=False) as client:
+        await settle(client)
         deployment["a:1"].on("insert", Close())
         with pytest.raises(AutoReconnect):
-            await driver.run(insert())
-        assert changes(driver) == [
+            await client.run(insert())
+        assert changes(client) == [
             "server changed a RSPrimary to Unknown",
             "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
         ]
@@ -69,50 +68,50 @@ async def test_plan_3_not_primary_when_reading_from_the_primary() -> None:
     That the server is not checked at once is for clients with one thread: others request an immediate check.
     """
     deployment = replica_set()
-    async with client(deployment, retryReads=False) as driver:
-        await settle(driver)
+    async with driver(deployment, retryReads=False, connect=False) as client:
+        await settle(client)
         deployment["a:1"].on("find", failure(NOT_PRIMARY))
         with pytest.raises(AutoReconnect):
-            await driver.run(find())
-        assert changes(driver) == [
+            await client.run(find())
+        assert changes(client) == [
             "server changed a RSPrimary to Unknown",
             "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
         ]
         await anyio.sleep(0.01)
-        assert driver.types()["a"] == "RSPrimary", "it was checked"
+        assert client.types()["a"] == "RSPrimary", "it was checked"
 
 
 async def test_plan_4_recovering_when_reading_from_a_secondary() -> None:
     """Test plan, '"Node is recovering" error reading with SecondaryOk bit'."""
     deployment = replica_set()
-    async with client(deployment, retryReads=False) as driver:
-        await settle(driver)
+    async with driver(deployment, retryReads=False, connect=False) as client:
+        await settle(client)
         deployment["b:1"].on("find", failure(RECOVERING))
         with pytest.raises(AutoReconnect):
-            await driver.run(SECONDARY)
-        assert changes(driver) == [
+            await client.run(SECONDARY)
+        assert changes(client) == [
             "server changed b RSSecondary to Unknown",
             "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary",
         ]
         await anyio.sleep(0.01)
-        assert driver.types()["b"] == "RSSecondary", "it was checked at once"
+        assert client.types()["b"] == "RSSecondary", "it was checked at once"
 
 
 async def test_plan_5_recovering_in_a_write_concern_error() -> None:
     """Test plan, '"Node is recovering" error from a write concern error'."""
     deployment = replica_set()
-    async with client(deployment, retryWrites=False) as driver:
-        await settle(driver)
+    async with driver(deployment, retryWrites=False, connect=False) as client:
+        await settle(client)
         error = {"code": 91, "errmsg": "Replication is being shut down"}
         deployment["a:1"].on("insert", {"n": 1, "writeConcernError": error})
         with pytest.raises(WriteConcernError):
-            await driver.run(insert())
-        assert changes(driver) == [
+            await client.run(insert())
+        assert changes(client) == [
             "server changed a RSPrimary to Unknown",
             "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
         ]
         await anyio.sleep(0.01)
-        assert driver.types()["a"] == "RSPrimary", "it was checked at once"
+        assert client.types()["a"] == "RSPrimary", "it was checked at once"
 
 
 @pytest.mark.parametrize(
@@ -130,14 +129,14 @@ async def test_plan_6_errors_are_recognised_by_their_message(
 ) -> None:
     """Test plan, "Parsing": without a code the message counts, and the order of the fields does not."""
     deployment = replica_set()
-    async with client(deployment, retryReads=False, retryWrites=False) as driver:
-        await settle(driver)
+    async with driver(deployment, retryReads=False, retryWrites=False, connect=False) as client:
+        await settle(client)
         fields = {"ok": 0, "errmsg": message}
         deployment[f"{host}:1"].on(command, Reply({name: fields[name] for name in order}))
         operation = insert() if command == "insert" else SECONDARY if host == "b" else find()
         with pytest.raises(PyMongoError):
-            await driver.run(operation)
-        (event,) = [event for event in driver.log.events if type(event).__name__ == "ServerDescriptionChangedEvent"][:1]
+            await client.run(operation)
+        (event,) = [event for event in client.log.events if type(event).__name__ == "ServerDescriptionChangedEvent"][:1]
         assert event.new_description.server_type_name == "Unknown"
         assert message in str(event.new_description.error)
 
@@ -150,7 +149,7 @@ async def test_plan_12_a_storm_of_refused_connections_clears_no_pool(with_tls: b
     """
     deployment = ScriptedDeployment(["a:1"])
     server = deployment["a:1"]
-    async with client(deployment, maxConnecting=100) as driver:
+    async with driver(deployment, maxConnecting=100, connect=False) as client:
         await anyio.sleep(1)
         server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, delay=2.0))
         greeted = 0
@@ -165,7 +164,7 @@ async def test_plan_12_a_storm_of_refused_connections_clears_no_pool(with_tls: b
 
         async def ask() -> None:
             try:
-                await driver.run(find())
+                await client.run(find())
             except PyMongoError:
                 return  # "ignore errors raised by the command"
 
@@ -177,7 +176,7 @@ async def test_plan_12_a_storm_of_refused_connections_clears_no_pool(with_tls: b
                     await anyio.sleep(0.01)
                     server.connect_error = refused
                 group.start_soon(ask)
-        failed = driver.pool_log.words("check-out failed|pool cleared")
+        failed = client.pool_log.words("check-out failed|pool cleared")
         assert len(failed) >= 10
         assert set(failed) == {"check-out failed connectionError"}
 
@@ -189,7 +188,7 @@ async def test_streaming_1_replies_come_every_heartbeat() -> None:
         replica_set(streaming=True),
         ScriptedDeployment(["a:1", "b:1"], mongos=True, streaming=True),
     ):
-        async with client(deployment, heartbeatFrequencyMS=500) as driver:
+        async with driver(deployment, heartbeatFrequencyMS=500, connect=False) as client:
             await anyio.sleep(10)
-            succeeded = driver.log.words("heartbeat succeeded a")
+            succeeded = client.log.words("heartbeat succeeded a")
             assert 19 <= len(succeeded) <= 21

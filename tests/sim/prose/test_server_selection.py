@@ -12,26 +12,16 @@ from motorlite._net.host import randomness
 from motorlite._options.options import client_options
 from motorlite._topology.round_trip import RoundTripTimes
 from motorlite.errors import ConfigurationError
-from motorlite.monitoring import CommandListener, CommandStartedEvent
+from motorlite.monitoring import CommandStartedEvent
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment
-from tests.support.scripted_client import scripted_client
-from tests.support.sdam import client
+from tests.support.clients import scripted_client
+from tests.support.core import driver
+from tests.support.events import Recorder
 
 pytestmark = pytest.mark.anyio
 
 FOUND = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}
-
-
-class Places(CommandListener):
-    """Where commands were sent."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def started(self, event: CommandStartedEvent) -> None:
-        if event.command_name == "find":
-            self.counts[event.connection_id[0]] += 1
 
 
 def test_plan_1_a_primary_with_tags_is_refused() -> None:
@@ -57,18 +47,18 @@ async def test_plan_2_round_trip_times_begin_anew_when_a_server_was_lost() -> No
     deployment = ScriptedDeployment(["a:1"])
     server = deployment["a:1"]
     server.hello_delay = 0.2
-    async with client(deployment) as driver:
+    async with driver(deployment, connect=False) as client:
         await anyio.sleep(1)
-        assert driver.description("a").round_trip_time == pytest.approx(0.2)
+        assert client.description("a").round_trip_time == pytest.approx(0.2)
         server.on("hello", Close())
         server.is_down = True
         await anyio.sleep(11)
-        assert driver.types() == {"a": "Unknown"}
-        assert driver.description("a").round_trip_time is None
+        assert client.types() == {"a": "Unknown"}
+        assert client.description("a").round_trip_time is None
         server.hello_delay, server.is_down = 0.3, False
         server.on("hello")
         await anyio.sleep(11)
-        assert driver.description("a").round_trip_time == pytest.approx(0.3)
+        assert client.description("a").round_trip_time == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +85,17 @@ async def test_plan_3_the_read_preference_that_a_mongos_gets(preference: Any, do
 async def test_plan_4_the_less_busy_server_is_chosen() -> None:
     """Test plan, "operationCount-based Selection Within Latency Window"."""
     deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
-    places = Places()
+    recorder = Recorder(CommandStartedEvent)
     options = {"appname": "loadBalancingTest", "localThresholdMS": 30_000, "minPoolSize": 10, "maxPoolSize": 10}
     world = {"below": randomness.below}
-    async with scripted_client(deployment, world, event_listeners=[places], **options) as motor:
+    async with scripted_client(deployment, world=world, event_listeners=[recorder], **options) as motor:
 
         async def finds(count: int) -> None:
             for _ in range(count):
                 await motor.db.coll.find_one()
+
+        def places() -> Counter[str]:
+            return Counter(event.connection_id[0] for event in recorder.events if event.command_name == "find")
 
         deployment["a:1"].on("find", Reply(FOUND, delay=0.5))
         deployment["b:1"].on("find", Reply(FOUND, delay=0.001))
@@ -113,15 +106,16 @@ async def test_plan_4_the_less_busy_server_is_chosen() -> None:
         async with anyio.create_task_group() as group:
             for _ in range(10):
                 group.start_soon(finds, 10)
-        assert places.counts["a"] < 25
-        assert places.counts.total() == 100
-        places.counts.clear()
+        busy = places()
+        assert busy["a"] < 25
+        assert busy.total() == 100
+        recorder.clear()
         deployment["a:1"].on("find", Reply(FOUND, delay=0.001))
         async with anyio.create_task_group() as group:
             for _ in range(10):
                 group.start_soon(finds, 100)
-        assert places.counts.total() == 1000
-        assert 400 <= places.counts["a"] <= 600
+        assert places().total() == 1000
+        assert 400 <= places()["a"] <= 600
 
 
 async def test_plan_5_the_applications_own_selector() -> None:

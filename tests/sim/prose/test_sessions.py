@@ -11,8 +11,8 @@ from bson.timestamp import Timestamp
 from motorlite.errors import ConfigurationError
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
 from motorlite.testing.scripted import Reply, ScriptedDeployment
-from tests.support.core import Recorder
-from tests.support.scripted_client import scripted_client
+from tests.support.clients import scripted_client
+from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -65,10 +65,10 @@ async def test_18_implicit_session_is_ignored_without_support() -> None:
     deployment, recorder = without_sessions(), Recorder()
     async with scripted_client(deployment, event_listeners=[recorder]) as client:
         await assert_no_sessions(client)
-        recorder.commands.clear()
+        recorder.clear()
         for call in (*READS.values(), *WRITES.values()):
             await call(client.db.c, None)
-        started = [event for event in recorder.commands if hasattr(event, "command")]
+        started = [event for event in recorder.command_events if hasattr(event, "command")]
         assert [event.command_name for event in started] == [*READS, *WRITES]
         assert all("lsid" not in event.command for event in started)
     assert all("lsid" not in command for command in deployment["a:1"].commands())

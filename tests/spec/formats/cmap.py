@@ -18,8 +18,8 @@ from motorlite.errors import SYSTEM_OVERLOADED, PoolClearedError, WaitQueueTimeo
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
 from tests.spec.formats.base import Format, equal
 from tests.spec.unified.outcomes import BadTest, Failed
-from tests.support.pools import Subject, pool_on, settle
-from tests.support.sdam import until
+from tests.support.pools import PoolDriver, pool_on, settle
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ class Thread:
 class Runner:
     """Performs the operations of a test."""
 
-    def __init__(self, subject: Subject, group: anyio.abc.TaskGroup) -> None:
+    def __init__(self, subject: PoolDriver, group: anyio.abc.TaskGroup) -> None:
         self.subject = subject
         self.group = group
         self.threads: dict[str, Thread] = {}
@@ -236,7 +236,7 @@ async def _perform(test: Mapping[str, Any], runner: Runner) -> None:
     equal(_ERRORS[expected] if expected else type(None), type(error), "error")
 
 
-def _check_events(test: Mapping[str, Any], subject: Subject) -> None:
+def _check_events(test: Mapping[str, Any], subject: PoolDriver) -> None:
     told = [event for event in subject.log.events if _TYPES[type(event)] not in test.get("ignore", ())]
     equal([event["type"] for event in test["events"]], [_TYPES[type(event)] for event in told], "events")
     for number, (actual, expected) in enumerate(zip(told, test["events"], strict=True)):

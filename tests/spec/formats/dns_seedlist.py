@@ -23,7 +23,7 @@ from tests.spec.formats.base import Format, equal
 from tests.spec.unified.outcomes import BadTest, Failed
 from tests.support.dns_server import dns_server
 from tests.support.dns_zone import BALANCER_PORT, public_zone
-from tests.support.sdam import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

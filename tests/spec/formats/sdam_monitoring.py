@@ -18,9 +18,9 @@ from tests.spec.formats.base import Format, equal
 from tests.spec.formats.sdam import outcomes
 from tests.spec.formats.topology_data import server_type
 from tests.spec.unified.outcomes import BadTest
-from tests.support.events import Log, listeners
+from tests.support.events import Recorder
 from tests.support.pools import settle
-from tests.support.sdam import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,10 +48,10 @@ class Discovery:
     """A client whose servers cannot be reached before the test has a reply of them."""
 
     def __init__(self, test: Mapping[str, Any]) -> None:
-        self.log = Log()
+        self.log = Recorder(events.TopologyEvent)
         options = client_options(
             test["uri"],
-            event_listeners=listeners(self.log, heartbeats=False),
+            event_listeners=[self.log],
             serverMonitoringMode="poll",
             connectTimeoutMS=0,
         )

@@ -86,7 +86,7 @@ async def sessions(client: AsyncMongoClient) -> None:
 EXPECTED = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# error")}
 
 # Each checks the whole package: seconds, and more beside other work.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -76,6 +76,7 @@ async def test_the_next_operation_gets_another_connection(
     assert len(set(numbers)) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "tls"])
 async def test_it_comes_a_little_later(is_secured: bool, certificates: Certificates) -> None:
     options = {"tls": True, "tlsCAFile": str(certificates.ca_file)} if is_secured else {}

@@ -129,6 +129,7 @@ def open_sockets() -> set[int]:
     return {item.fileno() for item in gc.get_objects() if isinstance(item, socket.socket) and item.fileno() >= 0}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("black_hole")
 @pytest.mark.parametrize("has_proxy", [False, True])
 async def test_cancelled_at_any_moment_no_socket_stays_open(

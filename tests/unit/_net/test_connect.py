@@ -233,12 +233,13 @@ async def test_a_limit_in_the_past(secured: bool, trusting: ssl.SSLContext) -> N
 
 async def test_cancelled_in_the_handshake(trusting: ssl.SSLContext) -> None:
     async with listening("tcp") as (listener, address):
-        with anyio.move_on_after(0.05) as scope:
-            await connect(address, trusting, inf)
-        assert scope.cancelled_caught
-        connection, _ = await to_thread.run_sync(listener.accept)
-        with connection:
+        async with anyio.create_task_group() as group:
+            group.start_soon(connect, address, trusting, inf)
+            connection, _ = await to_thread.run_sync(listener.accept)
             connection.settimeout(PATIENCE)
+            assert await to_thread.run_sync(connection.recv, 1), "the handshake has begun"
+            group.cancel_scope.cancel()
+        with connection:
 
             def drain() -> None:
                 while connection.recv(10_000):

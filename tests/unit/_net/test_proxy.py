@@ -261,6 +261,7 @@ async def test_a_limit_in_the_past(proxy: Socks5Server) -> None:
     assert isinstance(error, ProxyTimeout)
 
 
+@pytest.mark.slow
 async def test_a_server_that_hangs_behind_the_proxy_is_no_matter_of_the_proxy(
     proxy: Socks5Server, certificates: Certificates
 ) -> None:

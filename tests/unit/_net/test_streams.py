@@ -90,6 +90,22 @@ async def timed_out(link: Link, waiting: Coroutine[Any, Any, Any], until: float)
     assert until - GRAIN <= link.runtime.now() < until + LATE
 
 
+async def unanswered(link: Link, seconds: float, *, request: bytes = REQUEST, method: str = "exchange") -> None:
+    """A request goes out, in whole or in part, and its limit of `seconds` passes.
+
+    A busy machine may let the limit pass before the first byte is written. On trio nothing is sent then, which is
+    right, but not what these tests are about: the request is made again with more time.
+    """
+    while True:
+        until = link.after(seconds)
+        await timed_out(link, getattr(link.stream, method)(request, until), until)
+        if not link.stream.sent_nothing:
+            return
+        assert not link.stream.has_unsent
+        assert seconds < PATIENCE
+        seconds *= 4
+
+
 async def goes_on(link: Link) -> None:
     """The stream can be used as if nothing had happened."""
     assert link.stream.is_healthy()
@@ -174,8 +190,7 @@ async def test_a_reply_and_half_of_the_next(link: Link) -> None:
 
 
 async def test_a_late_reply_is_received(link: Link) -> None:
-    until = link.after(0.05)
-    await timed_out(link, link.stream.exchange(REQUEST, until), until)
+    await unanswered(link, 0.1)
     assert not link.stream.has_unsent
     assert not link.stream.is_closed
     assert await link.peer.read() == REQUEST
@@ -188,56 +203,57 @@ async def test_a_late_reply_is_received(link: Link) -> None:
 
 
 async def test_half_a_reply_in_time(link: Link) -> None:
-    until = link.after(0.3)
     async with anyio.create_task_group() as group:
         group.start_soon(answer, link.peer, REPLY[:30])
-        await timed_out(link, link.stream.exchange(REQUEST, until), until)
+        await unanswered(link, 0.3)
     await link.peer.write(REPLY[30:])
     assert await link.stream.receive(link.after(30)) == REPLY
     await goes_on(link)
 
 
 async def test_a_reply_that_came_while_nobody_waited(link: Link) -> None:
-    until = link.after(0.02)
-    await timed_out(link, link.stream.exchange(REQUEST, until), until)
+    await unanswered(link, 0.1)
     await answer(link.peer, REPLY)
     await link.eventually(lambda: not link.stream.is_healthy())
     assert await link.stream.receive(inf) == REPLY
     await goes_on(link)
 
 
+@pytest.mark.slow
 async def test_limits_follow_each_other_in_any_order(link: Link) -> None:
-    # Long enough for the request to go out on a busy machine: a limit that ends before spoils the stream on trio.
-    async def unanswered(seconds: float) -> None:
-        until = link.after(seconds)
-        await timed_out(link, link.stream.exchange(REQUEST, until), until)
+    # Long enough for the request to go out on a busy machine: TLS on trio is spoiled by a limit that passes between
+    # encryption and write.
+    async def answered_late(seconds: float) -> None:
+        await unanswered(link, seconds)
         await answer(link.peer, REPLY)
         assert await link.stream.receive(link.after(30)) == REPLY
 
     await exchange(link, until=link.after(30))
-    await unanswered(0.25)  # a short limit after a long one
+    await answered_late(0.25)  # a short limit after a long one
     await exchange(link, until=link.after(30))
     await exchange(link, until=link.after(10))
-    await unanswered(0.2)
+    await answered_late(0.2)
     until = link.after(0.1)
     await exchange(link, until=max(until, link.after(LATE)))
-    await unanswered(0.4)  # a long one after a short one
+    await answered_late(0.4)  # a long one after a short one
     await exchange(link, until=inf)
-    await unanswered(0.2)
+    await answered_late(0.2)
     await goes_on(link)
 
 
 @pytest.mark.parametrize("next_limit", [30.0, inf])
 async def test_an_old_limit_does_not_end_a_later_exchange(link: Link, next_limit: float) -> None:
     until = link.after(0.25)
-    try:
-        await exchange(link, until=until)
-    except NetworkTimeout:  # too busy a machine; the late reply shows as much
-        await link.stream.receive(inf)
+    async with anyio.create_task_group() as group:
+        group.start_soon(answer, link.peer, REPLY)
+        try:
+            await link.stream.exchange(REQUEST, until)
+        except NetworkTimeout:  # too busy a machine; the late reply shows as much
+            await (link.stream.exchange(REQUEST, inf) if link.stream.sent_nothing else link.stream.receive(inf))
 
     async def slow() -> None:
         await link.peer.read()
-        await anyio.sleep(until + 0.05 - link.runtime.now())
+        await anyio.sleep(max(until + 0.05 - link.runtime.now(), 0))
         await link.peer.write(REPLY)
 
     async with anyio.create_task_group() as group:
@@ -310,11 +326,7 @@ async def test_cancelled_in_the_moment_of_arrival(link: Link, method: str) -> No
 @pytest.mark.parametrize("method", ["exchange", "send"])
 async def test_a_request_that_stays_unsent(link: Link, method: str) -> None:
     link.peer.stall()
-    until = link.after(0.1)
-    waiting = getattr(link.stream, method)(message(LARGE), until)
-    with anyio.fail_after(60), pytest.raises(NetworkTimeout):
-        await waiting
-    assert link.runtime.now() >= until - GRAIN
+    await unanswered(link, 0.1, request=message(LARGE), method=method)
     assert link.stream.has_unsent
     assert not link.stream.is_closed
 
@@ -324,8 +336,8 @@ async def test_a_cancelled_request_that_stays_unsent(link: Link, method: str) ->
     link.peer.stall()
     async with anyio.create_task_group() as group:
         group.start_soon(getattr(link.stream, method), message(LARGE), inf)
-        await anyio.sleep(0.05)
-        assert link.stream.has_unsent
+        # Not after a while: on trio, a task whose sleep is over may run before one that was started earlier.
+        await link.eventually(lambda: link.stream.has_unsent)
         group.cancel_scope.cancel()
     assert link.stream.has_unsent
     assert not link.stream.is_closed
@@ -557,13 +569,13 @@ async def test_an_idle_stream_takes_no_flood(link: Link) -> None:
     with anyio.move_on_after(PATIENCE):
         try:
             for _ in range(200):
-                with anyio.fail_after(1):
+                with anyio.fail_after(0.3):
                     await link.peer.write(message(1_000_000))
                 written += 1_000_000
         except (OSError, TimeoutError):
             pass  # closed, or what the operating system buffers is full
     assert written <= 20_000_000
-    assert not link.stream.is_healthy()
+    await link.eventually(lambda: not link.stream.is_healthy())
 
 
 async def test_of_a_flood_of_expected_messages_little_is_kept_and_nothing_lost(link: Link) -> None:

@@ -347,6 +347,7 @@ def test_wrong_values_in_txt_records_are_noted_and_ignored() -> None:
 DATABASE_CHARACTERS = st.characters(codec="utf-8", exclude_characters='/\\ "$.\x00')
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1), st.text(), st.text(DATABASE_CHARACTERS, min_size=1))
 def test_quoted_parts_come_back(username: str, password: str, database: str) -> None:
     parts = [quote(part, safe="") for part in (username, password, database)]

@@ -14,7 +14,7 @@ from tests.support.pool_state import (
     FakeConnection,
     FakeStream,
     FakeWaiter,
-    Subject,
+    StateDriver,
     answer,
     give_up,
     pool_settings,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def test_a_pool_begins_paused_and_refuses() -> None:
-    subject = Subject(ready=False, min_size=3)
+    subject = StateDriver(ready=False, min_size=3)
     state = subject.state
     assert state.phase is Phase.PAUSED
     assert state.take(0.0) is None
@@ -54,7 +54,7 @@ def test_ready_is_told_once() -> None:
 
 
 def test_the_first_request_starts_a_connection_and_gets_it() -> None:
-    subject = Subject()
+    subject = StateDriver()
     assert subject.state.take(0.0) is None
     request = subject.ask()
     (establishment,) = subject.started()
@@ -73,7 +73,7 @@ def test_the_first_request_starts_a_connection_and_gets_it() -> None:
 
 
 def test_the_newest_idle_connection_is_taken_first() -> None:
-    subject = Subject()
+    subject = StateDriver()
     one, two = subject.idle(2)
     assert subject.state.take(0.0) is two
     assert subject.state.take(0.0) is one
@@ -82,7 +82,7 @@ def test_the_newest_idle_connection_is_taken_first() -> None:
 
 
 def test_who_comes_later_does_not_overtake() -> None:
-    subject = Subject(max_size=1)
+    subject = StateDriver(max_size=1)
     (connection,) = subject.checked_out()
     waiting = subject.ask()
     assert subject.state.take(0.0) is None
@@ -92,7 +92,7 @@ def test_who_comes_later_does_not_overtake() -> None:
 
 
 def test_requests_are_served_in_their_order() -> None:
-    subject = Subject(max_size=1)
+    subject = StateDriver(max_size=1)
     (connection,) = subject.checked_out()
     requests = [subject.ask() for _ in range(3)]
     for request in requests:
@@ -104,7 +104,7 @@ def test_requests_are_served_in_their_order() -> None:
 
 
 def test_no_more_than_max_connecting_are_started() -> None:
-    subject = Subject(max_connecting=2)
+    subject = StateDriver(max_connecting=2)
     requests = [subject.ask() for _ in range(4)]
     one, two = subject.started()
     subject.finish(two)
@@ -117,7 +117,7 @@ def test_no_more_than_max_connecting_are_started() -> None:
 
 
 def test_no_more_than_max_size() -> None:
-    subject = Subject(max_size=3, max_connecting=10)
+    subject = StateDriver(max_size=3, max_connecting=10)
     subject.checked_out(2)
     requests = [subject.ask() for _ in range(2)]
     assert [item.connection_id for item in subject.started()] == [3]
@@ -126,7 +126,7 @@ def test_no_more_than_max_size() -> None:
 
 
 def test_no_limit() -> None:
-    subject = Subject(max_size=0, max_connecting=1000)
+    subject = StateDriver(max_size=0, max_connecting=1000)
     for _ in range(150):
         subject.ask()
     assert len(subject.started()) == 150
@@ -137,7 +137,7 @@ def test_no_limit() -> None:
 
 
 def test_what_is_under_way_goes_to_the_next_one() -> None:
-    subject = Subject(max_connecting=1)
+    subject = StateDriver(max_connecting=1)
     first, second = subject.ask(), subject.ask()
     (establishment,) = subject.started()
     give_up(subject, first)
@@ -149,7 +149,7 @@ def test_what_is_under_way_goes_to_the_next_one() -> None:
 
 
 def test_a_connection_that_nobody_wants_any_more_becomes_idle() -> None:
-    subject = Subject()
+    subject = StateDriver()
     request = subject.ask()
     (establishment,) = subject.started()
     give_up(subject, request)
@@ -158,7 +158,7 @@ def test_a_connection_that_nobody_wants_any_more_becomes_idle() -> None:
 
 
 def test_who_asks_next_takes_over_what_is_under_way() -> None:
-    subject = Subject()
+    subject = StateDriver()
     request = subject.ask()
     (establishment,) = subject.started()
     give_up(subject, request)
@@ -169,7 +169,7 @@ def test_who_asks_next_takes_over_what_is_under_way() -> None:
 
 
 def test_of_several_under_way_the_oldest_is_taken_over() -> None:
-    subject = Subject()
+    subject = StateDriver()
     requests = [subject.ask(), subject.ask()]
     older, newer = subject.started()
     for request in requests:
@@ -180,7 +180,7 @@ def test_of_several_under_way_the_oldest_is_taken_over() -> None:
 
 def test_a_request_that_is_no_longer_waited_for_is_passed_over() -> None:
     # Its caller was cancelled and has not run yet.
-    subject = Subject(max_size=1)
+    subject = StateDriver(max_size=1)
     (connection,) = subject.checked_out()
     gone, waiting = subject.ask(), subject.ask()
     cast("FakeWaiter", gone.waiter).waits = False
@@ -192,7 +192,7 @@ def test_a_request_that_is_no_longer_waited_for_is_passed_over() -> None:
 
 
 def test_nobody_is_left_who_waits() -> None:
-    subject = Subject(max_size=1)
+    subject = StateDriver(max_size=1)
     (connection,) = subject.checked_out()
     gone = subject.ask()
     cast("FakeWaiter", gone.waiter).waits = False
@@ -205,7 +205,7 @@ def test_nobody_is_left_who_waits() -> None:
 
 
 def test_only_what_was_checked_out_is_taken_back() -> None:
-    subject, other = Subject(), Subject()
+    subject, other = StateDriver(), StateDriver()
     (connection,) = subject.checked_out()
     with pytest.raises(InvalidOperation, match="connection 1 was not checked out of this pool"):
         other.state.put(connection, 0.0)
@@ -215,7 +215,7 @@ def test_only_what_was_checked_out_is_taken_back() -> None:
 
 
 def test_a_broken_connection_is_closed_and_replaced_for_who_waits() -> None:
-    subject = Subject(max_size=1)
+    subject = StateDriver(max_size=1)
     (connection,) = subject.checked_out()
     waiting = subject.ask()
     cast("FakeStream", connection.stream).is_closed = True
@@ -226,7 +226,7 @@ def test_a_broken_connection_is_closed_and_replaced_for_who_waits() -> None:
 
 
 def test_a_stale_connection_is_closed() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = subject.checked_out()
     subject.state.clear(None)
     subject.state.ready()
@@ -239,7 +239,7 @@ def test_a_stale_connection_is_closed() -> None:
 
 
 def test_idle_for_too_long() -> None:
-    subject = Subject(max_idle_time=10.0)
+    subject = StateDriver(max_idle_time=10.0)
     one, two = subject.idle(2)
     one.idle_since = 5.0
     assert subject.state.take(12.0) is one
@@ -247,7 +247,7 @@ def test_idle_for_too_long() -> None:
 
 
 def test_the_idle_time_counts_from_the_last_check_in() -> None:
-    subject = Subject(max_idle_time=10.0)
+    subject = StateDriver(max_idle_time=10.0)
     (connection,) = subject.checked_out()
     subject.state.put(connection, 100.0)
     assert connection.idle_since == 100.0
@@ -255,13 +255,13 @@ def test_the_idle_time_counts_from_the_last_check_in() -> None:
 
 
 def test_exactly_the_limit_is_allowed() -> None:
-    subject = Subject(max_idle_time=10.0)
+    subject = StateDriver(max_idle_time=10.0)
     (connection,) = subject.idle()
     assert subject.state.take(10.0) is connection
 
 
 def test_closed_by_the_server() -> None:
-    subject = Subject()
+    subject = StateDriver()
     one, two = subject.idle(2)
     cast("FakeStream", two.stream).is_closed = True
     assert subject.state.take(0.0) is one
@@ -269,7 +269,7 @@ def test_closed_by_the_server() -> None:
 
 
 def test_the_socket_is_asked_after_a_second_only() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = subject.idle()
     cast("FakeStream", connection.stream).is_sound = False
     assert subject.state.take(1.0) is connection, "asking costs a system call"
@@ -279,7 +279,7 @@ def test_the_socket_is_asked_after_a_second_only() -> None:
 
 
 def test_a_socket_that_tells_nothing_by_itself_is_asked_each_time() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = subject.idle()
     stream = cast("FakeStream", connection.stream)
     stream.ask_after = 0.0
@@ -291,7 +291,7 @@ def test_a_socket_that_tells_nothing_by_itself_is_asked_each_time() -> None:
 
 
 def test_prune() -> None:
-    subject = Subject(max_idle_time=10.0)
+    subject = StateDriver(max_idle_time=10.0)
     old, broken, good = subject.idle(3)
     old.idle_since, broken.idle_since, good.idle_since = -5.0, 3.0, 4.0
     cast("FakeStream", broken.stream).is_closed = True
@@ -306,7 +306,7 @@ def test_prune() -> None:
 
 
 def test_the_sponsor_alone_gets_the_error() -> None:
-    subject = Subject(max_connecting=1)
+    subject = StateDriver(max_connecting=1)
     first, second = subject.ask(), subject.ask()
     (establishment,) = subject.started()
     error = AutoReconnect("refused")
@@ -319,7 +319,7 @@ def test_the_sponsor_alone_gets_the_error() -> None:
 
 
 def test_nothing_is_started_before_the_error_was_judged() -> None:
-    subject = Subject(max_connecting=1)
+    subject = StateDriver(max_connecting=1)
     subject.ask()
     second = subject.ask()
     (establishment,) = subject.started()
@@ -332,7 +332,7 @@ def test_nothing_is_started_before_the_error_was_judged() -> None:
 
 
 def test_an_error_that_concerns_nobody() -> None:
-    subject = Subject()
+    subject = StateDriver()
     request = subject.ask()
     (establishment,) = subject.started()
     give_up(subject, request)
@@ -342,7 +342,7 @@ def test_an_error_that_concerns_nobody() -> None:
 
 
 def test_a_connection_that_is_closed_when_it_is_done() -> None:
-    subject = Subject()
+    subject = StateDriver()
     request = subject.ask()
     (establishment,) = subject.started()
     connection = FakeConnection(establishment)
@@ -354,7 +354,7 @@ def test_a_connection_that_is_closed_when_it_is_done() -> None:
 
 
 def test_populate() -> None:
-    subject = Subject(min_size=3, max_connecting=2)
+    subject = StateDriver(min_size=3, max_connecting=2)
     subject.state.populate()
     one, two = subject.started()
     assert one.request is None
@@ -369,7 +369,7 @@ def test_populate() -> None:
 
 
 def test_populate_never_exceeds_max_size() -> None:
-    subject = Subject(min_size=3, max_size=1, max_connecting=5)
+    subject = StateDriver(min_size=3, max_size=1, max_connecting=5)
     subject.state.populate()
     assert len(subject.started()) == 1
 
@@ -378,7 +378,7 @@ def test_populate_never_exceeds_max_size() -> None:
 
 
 def test_clear() -> None:
-    subject = Subject()
+    subject = StateDriver()
     idle, in_use = subject.checked_out(2)
     served = subject.ask()
     (under_way,) = subject.started()
@@ -401,7 +401,7 @@ def test_clear() -> None:
 
 
 def test_clear_refuses_those_who_wait_each_with_an_error_of_its_own() -> None:
-    subject = Subject(max_size=1)
+    subject = StateDriver(max_size=1)
     subject.checked_out()
     one, two = subject.ask(), subject.ask()
     subject.state.clear(None)
@@ -412,7 +412,7 @@ def test_clear_refuses_those_who_wait_each_with_an_error_of_its_own() -> None:
 
 
 def test_clear_lets_go_of_what_was_under_way() -> None:
-    subject = Subject()
+    subject = StateDriver()
     request = subject.ask()
     (establishment,) = subject.started()
     subject.state.clear(None)
@@ -421,7 +421,7 @@ def test_clear_lets_go_of_what_was_under_way() -> None:
 
 
 def test_clear_keeps_what_is_to_be_done_already() -> None:
-    subject = Subject(max_idle_time=10.0)
+    subject = StateDriver(max_idle_time=10.0)
     old, good = subject.idle(2)
     old.idle_since = -5.0
     subject.state.prune(8.0)
@@ -430,14 +430,14 @@ def test_clear_keeps_what_is_to_be_done_already() -> None:
 
 
 def test_a_second_clear_is_not_told_and_still_counts() -> None:
-    subject = Subject()
+    subject = StateDriver()
     assert subject.state.clear(None)
     assert not subject.state.clear(None)
     assert subject.state.generation == 2
 
 
 def test_clear_with_interruption() -> None:
-    subject = Subject()
+    subject = StateDriver()
     stale, current = subject.checked_out(2)
     subject.state.clear(None, interrupt_in_use=True)
     effects = subject.effects()
@@ -446,7 +446,7 @@ def test_clear_with_interruption() -> None:
 
 
 def test_what_was_under_way_before_a_clear_delays_nobody_after_it() -> None:
-    subject = Subject(max_connecting=1, max_size=1)
+    subject = StateDriver(max_connecting=1, max_size=1)
     subject.ask()
     (old,) = subject.started()
     subject.state.clear(None)
@@ -459,7 +459,7 @@ def test_what_was_under_way_before_a_clear_delays_nobody_after_it() -> None:
 
 
 def test_close() -> None:
-    subject = Subject(max_size=2, max_connecting=1)
+    subject = StateDriver(max_size=2, max_connecting=1)
     (in_use,) = subject.checked_out()
     sponsor, waiting = subject.ask(), subject.ask()
     (under_way,) = subject.started()
@@ -478,14 +478,14 @@ def test_close() -> None:
 
 
 def test_close_with_idle_connections() -> None:
-    subject = Subject()
+    subject = StateDriver()
     one, two = subject.idle(2)
     subject.state.close()
     assert subject.effects() == [Close(one, "poolClosed"), Close(two, "poolClosed")]
 
 
 def test_after_clear_and_close_a_connection_is_stale() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = subject.checked_out()
     subject.state.clear(None)
     subject.state.close()

@@ -12,19 +12,19 @@ from motorlite._pool.effects import Close, Drain, Interrupt
 from motorlite._pool.state import MAX_PENDING
 from motorlite.errors import AutoReconnect
 from motorlite.monitoring import ConnectionClosedReason
-from tests.support.pool_state import Subject, answer
+from tests.support.pool_state import StateDriver, answer
 
 if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
 
 
-def abandon(subject: Subject, connection: Connection, window: float = 1.0) -> None:
+def abandon(subject: StateDriver, connection: Connection, window: float = 1.0) -> None:
     connection.owed = 7
     connection.owed_until = subject.now + window
     subject.state.put(connection, subject.now)
 
 
-def pending(subject: Subject, count: int = 1) -> list[Connection]:
+def pending(subject: StateDriver, count: int = 1) -> list[Connection]:
     found = subject.checked_out(count)
     for connection in found:
         abandon(subject, connection)
@@ -32,13 +32,13 @@ def pending(subject: Subject, count: int = 1) -> list[Connection]:
     return found
 
 
-def arrive(subject: Subject, connection: Connection) -> None:
+def arrive(subject: StateDriver, connection: Connection) -> None:
     connection.owed = None
     subject.state.drained(connection, subject.now)
 
 
 def test_it_is_neither_idle_nor_in_use_and_counts() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = pending(subject)
     state = subject.state
     assert list(state.pending) == [connection]
@@ -49,7 +49,7 @@ def test_it_is_neither_idle_nor_in_use_and_counts() -> None:
 
 
 def test_it_is_idle_again_when_the_reply_has_arrived() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = pending(subject)
     subject.now = 0.5
     arrive(subject, connection)
@@ -60,7 +60,7 @@ def test_it_is_idle_again_when_the_reply_has_arrived() -> None:
 
 
 def test_who_waits_gets_it_then() -> None:
-    subject = Subject(max_size=2, max_connecting=1)
+    subject = StateDriver(max_size=2, max_connecting=1)
     connection, other = subject.checked_out(2)
     abandon(subject, connection)
     subject.effects()
@@ -79,7 +79,7 @@ def test_who_waits_gets_it_then() -> None:
 
 
 def test_it_is_closed_when_the_reply_does_not_come() -> None:
-    subject = Subject(max_size=1)
+    subject = StateDriver(max_size=1)
     (connection,) = pending(subject)
     subject.state.drain_failed(connection, 1.0)
     assert subject.effects() == [Close(connection, ConnectionClosedReason.ERROR)]
@@ -87,7 +87,7 @@ def test_it_is_closed_when_the_reply_does_not_come() -> None:
 
 
 def test_what_is_not_worth_waiting_for_is_closed_at_once() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = subject.checked_out()
     abandon(subject, connection, 0.0)
     assert subject.effects() == [Close(connection, ConnectionClosedReason.ERROR)]
@@ -95,7 +95,7 @@ def test_what_is_not_worth_waiting_for_is_closed_at_once() -> None:
 
 
 def test_a_connection_that_broke_is_closed_whatever_it_owes() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = subject.checked_out()
     connection.stream.abort = None  # type: ignore[method-assign,assignment]  # a fake
     connection.stream.is_closed = True  # type: ignore[misc]  # a fake
@@ -104,7 +104,7 @@ def test_a_connection_that_broke_is_closed_whatever_it_owes() -> None:
 
 
 def test_a_request_waits_for_a_reply_that_may_arrive_soon() -> None:
-    subject = Subject(max_size=2)
+    subject = StateDriver(max_size=2)
     connection, _ = pending(subject, 2)
     request = subject.ask()
     assert subject.effects() == []
@@ -117,7 +117,7 @@ def test_a_request_waits_for_a_reply_that_may_arrive_soon() -> None:
 @pytest.mark.parametrize("max_size", [3, 0])
 @pytest.mark.parametrize("overdue_first", [False, True])
 def test_an_overdue_reply_is_given_up_for_a_request_when_the_pool_is_full(max_size: int, overdue_first: bool) -> None:
-    subject = Subject(max_size=max_size)
+    subject = StateDriver(max_size=max_size)
     _, middle, newest = pending(subject, 3)
     if overdue_first:
         subject.state.overdue(newest, 0.1)
@@ -136,7 +136,7 @@ def test_an_overdue_reply_is_given_up_for_a_request_when_the_pool_is_full(max_si
 
 
 def test_a_reply_is_overdue_by_the_pace_of_the_server() -> None:
-    subject = Subject(max_size=2)
+    subject = StateDriver(max_size=2)
     connection, other = subject.checked_out(2)
     subject.ask()
     subject.now = 0.5
@@ -148,7 +148,7 @@ def test_a_reply_is_overdue_by_the_pace_of_the_server() -> None:
 
 
 def test_a_reply_is_never_overdue_later_than_it_is_given_up() -> None:
-    subject = Subject(max_size=2)
+    subject = StateDriver(max_size=2)
     (connection,) = subject.checked_out()
     abandon(subject, connection, 0.01)
     assert subject.effects() == [Drain(connection, 0.01)]
@@ -156,7 +156,7 @@ def test_a_reply_is_never_overdue_later_than_it_is_given_up() -> None:
 
 @pytest.mark.parametrize("purpose", Purpose)
 def test_impatience_is_learned_from_operations_while_others_wait(purpose: Purpose) -> None:
-    subject = Subject(max_size=1)
+    subject = StateDriver(max_size=1)
     (connection,) = subject.checked_out()
     connection.purpose = purpose
     state = subject.state
@@ -171,7 +171,7 @@ def test_impatience_is_learned_from_operations_while_others_wait(purpose: Purpos
 
 
 def test_the_time_of_a_request_counts_from_its_beginning() -> None:
-    subject = Subject(max_size=1)
+    subject = StateDriver(max_size=1)
     (connection,) = subject.checked_out()
     subject.ask()
     subject.ask()
@@ -186,7 +186,7 @@ def test_the_time_of_a_request_counts_from_its_beginning() -> None:
 
 
 def test_an_idle_connection_is_taken_rather_than_a_pending_one_evicted() -> None:
-    subject = Subject(max_size=2)
+    subject = StateDriver(max_size=2)
     idle, owing = subject.checked_out(2)
     abandon(subject, owing)
     subject.state.put(idle, 0.0)
@@ -195,7 +195,7 @@ def test_an_idle_connection_is_taken_rather_than_a_pending_one_evicted() -> None
 
 
 def test_min_pool_size_evicts_nothing() -> None:
-    subject = Subject(max_size=1, min_size=1)
+    subject = StateDriver(max_size=1, min_size=1)
     (connection,) = pending(subject)
     subject.state.populate()
     assert subject.effects() == []
@@ -203,7 +203,7 @@ def test_min_pool_size_evicts_nothing() -> None:
 
 
 def test_there_is_a_bound() -> None:
-    subject = Subject(max_size=0)
+    subject = StateDriver(max_size=0)
     oldest, *others = pending(subject, MAX_PENDING)
     (newest,) = subject.checked_out()
     abandon(subject, newest)
@@ -212,7 +212,7 @@ def test_there_is_a_bound() -> None:
 
 
 def test_a_clear_lets_replies_arrive_and_closes_the_connection_then() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = pending(subject)
     subject.state.clear(AutoReconnect("gone"))
     assert subject.effects() == []
@@ -221,7 +221,7 @@ def test_a_clear_lets_replies_arrive_and_closes_the_connection_then() -> None:
 
 
 def test_of_a_stale_connection_nothing_is_awaited() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = subject.checked_out()
     subject.state.clear(None)
     abandon(subject, connection)
@@ -229,7 +229,7 @@ def test_of_a_stale_connection_nothing_is_awaited() -> None:
 
 
 def test_a_clear_that_interrupts_ends_the_waiting() -> None:
-    subject = Subject()
+    subject = StateDriver()
     in_use, owing = subject.checked_out(2)
     abandon(subject, owing)
     subject.effects()
@@ -239,7 +239,7 @@ def test_a_clear_that_interrupts_ends_the_waiting() -> None:
 
 
 def test_closing_the_pool_ends_the_waiting() -> None:
-    subject = Subject()
+    subject = StateDriver()
     (connection,) = pending(subject)
     subject.state.close()
     assert subject.effects() == [Close(connection, ConnectionClosedReason.POOL_CLOSED)]
@@ -247,7 +247,7 @@ def test_closing_the_pool_ends_the_waiting() -> None:
 
 
 def test_an_operation_that_never_began_says_nothing_of_the_pace() -> None:
-    subject = Subject(max_size=1)
+    subject = StateDriver(max_size=1)
     (connection,) = subject.checked_out()
     requests = [subject.ask() for _ in range(10)]
     subject.now = 0.03

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, cast
 
+import pytest
 from bson import ObjectId
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -338,11 +339,11 @@ class ImpatientMachine(Machine):
     IN_ORDER = False
 
 
-TestImpatientMachine = ImpatientMachine.TestCase
+TestImpatientMachine = pytest.mark.slow(ImpatientMachine.TestCase)
 TestImpatientMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
-TestBalancedMachine = BalancedMachine.TestCase
+TestBalancedMachine = pytest.mark.slow(BalancedMachine.TestCase)
 TestBalancedMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
-TestMachine = Machine.TestCase
+TestMachine = pytest.mark.slow(Machine.TestCase)
 TestMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

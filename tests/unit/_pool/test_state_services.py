@@ -11,7 +11,7 @@ from motorlite._connection.purpose import Purpose
 from motorlite._pool.effects import Close, Drain
 from motorlite._pool.state import Phase
 from motorlite.monitoring import ConnectionClosedReason
-from tests.support.pool_state import Subject, answer
+from tests.support.pool_state import StateDriver, answer
 
 if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
@@ -20,13 +20,13 @@ ONE, OTHER = ObjectId(), ObjectId()
 STALE = ConnectionClosedReason.STALE
 
 
-def put(subject: Subject, *connections: Connection) -> None:
+def put(subject: StateDriver, *connections: Connection) -> None:
     for connection in connections:
         subject.state.put(connection, subject.now)
 
 
 def test_clearing_a_service_closes_its_idle_connections_only() -> None:
-    subject = Subject()
+    subject = StateDriver()
     one, other = subject.reach(ONE), subject.reach(OTHER)
     put(subject, one, other)
     assert subject.state.clear_service(ONE)
@@ -37,7 +37,7 @@ def test_clearing_a_service_closes_its_idle_connections_only() -> None:
 
 
 def test_connections_in_use_are_closed_when_they_come_back() -> None:
-    subject = Subject()
+    subject = StateDriver()
     one, other = subject.reach(ONE), subject.reach(OTHER)
     subject.state.clear_service(ONE)
     newer = subject.reach(ONE)
@@ -49,7 +49,7 @@ def test_connections_in_use_are_closed_when_they_come_back() -> None:
 
 
 def test_the_pool_stays_ready_and_those_who_wait_go_on_waiting() -> None:
-    subject = Subject(max_size=2, max_connecting=1)
+    subject = StateDriver(max_size=2, max_connecting=1)
     one = subject.reach(ONE)
     first, second = subject.ask(), subject.ask()
     (establishment,) = subject.started()
@@ -68,7 +68,7 @@ def test_the_pool_stays_ready_and_those_who_wait_go_on_waiting() -> None:
 
 
 def test_a_service_whose_last_connection_has_gone_is_forgotten() -> None:
-    subject = Subject()
+    subject = StateDriver()
     one = subject.reach(ONE)
     subject.state.clear_service(ONE)
     put(subject, one)
@@ -79,7 +79,7 @@ def test_a_service_whose_last_connection_has_gone_is_forgotten() -> None:
 
 @pytest.mark.parametrize("cleared_first", [False, True])
 def test_a_late_reply_of_a_service_that_was_cleared(cleared_first: bool) -> None:
-    subject = Subject()
+    subject = StateDriver()
     one, other = subject.reach(ONE), subject.reach(OTHER)
     for connection in (one, other):
         connection.owed, connection.owed_until = 7, subject.now + 1
@@ -103,7 +103,7 @@ def test_a_late_reply_of_a_service_that_was_cleared(cleared_first: bool) -> None
 
 @pytest.mark.parametrize("end", ["given up", "failed", "overdue", "closed", "idle for too long"])
 def test_every_end_of_a_connection_is_counted(end: str) -> None:
-    subject = Subject(max_size=1, max_idle_time=10.0)
+    subject = StateDriver(max_size=1, max_idle_time=10.0)
     one: Any = subject.reach(ONE)
     if end == "given up":
         one.owed, one.owed_until = 7, subject.now
@@ -126,7 +126,7 @@ def test_every_end_of_a_connection_is_counted(end: str) -> None:
 
 
 def test_closing_the_pool_forgets_all_services() -> None:
-    subject = Subject()
+    subject = StateDriver()
     one, other = subject.reach(ONE), subject.reach(OTHER)
     put(subject, one)
     subject.state.close()
@@ -137,7 +137,7 @@ def test_closing_the_pool_forgets_all_services() -> None:
 
 
 def test_what_connections_are_in_use_for() -> None:
-    subject = Subject()
+    subject = StateDriver()
     for purpose in (Purpose.CURSOR, Purpose.CURSOR, Purpose.TRANSACTION, Purpose.OTHER):
         subject.reach(ONE).purpose = purpose
     put(subject, subject.reach(ONE))

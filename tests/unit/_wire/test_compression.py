@@ -204,6 +204,7 @@ def test_garbage(compressor: Compressor, content: bytes, size: int) -> None:
     check_refusal_or_size(wrapped(content, size, compressor.id), size)
 
 
+@pytest.mark.slow
 @EACH_REAL
 @settings(deadline=None, max_examples=300)
 @given(st.data())

@@ -56,6 +56,7 @@ print(json.dumps([(mutant.change, verdict) for mutant, verdict in zip(found, ver
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 def test_mutants_are_judged(tmp_path: Path) -> None:
     (tmp_path / "sample").mkdir()

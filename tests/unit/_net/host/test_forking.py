@@ -76,6 +76,7 @@ with LyingServer(server_context(certificates) if certificates else None) as serv
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["plain", "tls", "spins", "in flight"])
 @pytest.mark.parametrize("backend", ["asyncio", "uvloop", "trio"])
 def test_the_parent_goes_on(backend: str, way: str, tmp_path: Path) -> None:

@@ -110,7 +110,8 @@ async def test_a_request_that_is_too_late_to_be_written_costs_no_connection(
     assert (stream.is_closed, stream.has_unsent, connection.owed) == (False, False, None)
     assert stream.is_healthy()
     # The next request is an ordinary one: once it is written, its reply is owed.
-    with trio.move_on_after(0.01):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_cancel_soon, nursery.cancel_scope)
         await connection.round_trip(message(50), 8, inf)
     assert far.recv(1000) == message(50)
     assert (stream.is_closed, connection.owed) == (False, 8)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from bson.int64 import Int64
 
-from motorlite._execution.operation import Kind, TimeLimit
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite.read_preferences import ReadPreference
 from tests.unit._operations.servers import V4_2, V4_4, sent
@@ -16,19 +15,6 @@ def test_the_shortest_command() -> None:
     assert document == {"getMore": 5, "collection": "coll"}
     assert type(document["getMore"]) is Int64
     assert operation.selector == ADDRESS
-
-
-def test_facts() -> None:
-    operation = GetMore("db", "coll", 5, address=ADDRESS)
-    assert operation.name == "getMore"
-    assert operation.kind is Kind.READ
-    assert not operation.is_retryable
-    assert not operation.is_idempotent
-    assert not operation.creates_cursor
-    assert not operation.is_await_data
-    assert not operation.supports_after_cluster_time
-    assert operation.time_limit is TimeLimit.OMIT
-    assert operation.document_fields == {"cursor": {"nextBatch": 1}}
 
 
 def test_all_options() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from bson.int64 import Int64
 
-from motorlite._execution.operation import Kind, TimeLimit
 from motorlite._operations.cursors.kill_cursors import KillCursors
 from tests.unit._operations.servers import sent
 
@@ -15,11 +14,6 @@ def test_the_command() -> None:
     assert {type(cursor_id) for cursor_id in document["cursors"]} == {Int64}
 
 
-def test_facts() -> None:
+def test_the_reply() -> None:
     operation = KillCursors("db", "coll", [1], address=ADDRESS)
-    assert operation.selector == ADDRESS
-    assert operation.kind is Kind.READ
-    assert not operation.is_retryable
-    assert operation.is_idempotent
-    assert operation.time_limit is TimeLimit.SEND
     assert operation.parse({"cursorsKilled": [1], "ok": 1}) == {"cursorsKilled": [1], "ok": 1}

@@ -23,13 +23,6 @@ from tests.unit._operations.servers import sent
 def test_a_pipeline_on_a_collection() -> None:
     operation = Aggregate("db", "coll", [{"$match": {}}])
     assert sent(operation) == {"aggregate": "coll", "pipeline": [{"$match": {}}], "cursor": {}}
-    assert operation.kind is Kind.READ
-    assert operation.is_retryable
-    assert operation.is_idempotent
-    assert operation.creates_cursor
-    assert operation.supports_after_cluster_time
-    assert operation.document_fields == {"cursor": {"firstBatch": 1}}
-    assert operation.time_limit is TimeLimit.SEND
 
 
 def test_a_pipeline_on_the_database() -> None:
@@ -171,8 +164,5 @@ def test_count_documents() -> None:
     group = {"$group": {"_id": 1, "n": {"$sum": 1}}}
     assert sent(operation)["pipeline"] == [{"$match": {"x": 1}}, {"$skip": 2}, {"$limit": 3}, group]
     assert count_pipeline({}) == [{"$match": {}}, group]
-    assert not operation.creates_cursor
-    assert operation.is_retryable
-    assert operation.document_fields is None
     assert operation.parse({"cursor": {"id": 0, "firstBatch": [{"_id": 1, "n": 4}]}}) == 4
     assert operation.parse({"cursor": {"id": 0, "firstBatch": []}}) == 0

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.reads.distinct import Distinct
 from motorlite.read_concern import ReadConcern
 from tests.unit._operations.servers import sent
@@ -33,12 +32,6 @@ def test_the_command() -> None:
     }
 
 
-def test_facts_and_reply() -> None:
+def test_the_reply() -> None:
     operation = Distinct("db", "coll", "x")
-    assert operation.kind is Kind.READ
-    assert operation.is_retryable
-    assert operation.is_idempotent
-    assert operation.supports_after_cluster_time
-    assert not operation.creates_cursor
-    assert operation.document_fields == {"values": 1}
     assert operation.parse({"values": [1, "a"], "ok": 1}) == [1, "a"]

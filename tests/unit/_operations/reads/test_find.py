@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from bson.codec_options import CodecOptions
 
-from motorlite._execution.operation import WRITABLE, Kind, TimeLimit
+from motorlite._execution.operation import WRITABLE, TimeLimit
 from motorlite._operations.reads.find import Find, FindOne
 from motorlite.errors import ConfigurationError
 from motorlite.read_concern import ReadConcern
@@ -19,21 +19,6 @@ def test_a_query_without_options() -> None:
     assert operation.database == "db"
     assert operation.selector is WRITABLE
     assert operation.read_preference is None
-
-
-def test_facts() -> None:
-    operation = Find("db", "coll")
-    assert operation.name == "find"
-    assert operation.kind is Kind.READ
-    assert operation.is_retryable
-    assert operation.is_idempotent
-    assert operation.is_acknowledged
-    assert operation.supports_sessions
-    assert operation.supports_after_cluster_time
-    assert operation.creates_cursor
-    assert not operation.is_await_data
-    assert operation.time_limit is TimeLimit.SEND
-    assert operation.document_fields == {"cursor": {"firstBatch": 1}}
 
 
 def test_all_options() -> None:
@@ -180,9 +165,6 @@ def test_find_one() -> None:
         "limit": 1,
         "singleBatch": True,
     }
-    assert not operation.creates_cursor
-    assert operation.is_retryable
-    assert operation.name == "find"
 
 
 def test_the_reply_to_find_one() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.schema.drop import Drop
 from motorlite.errors import WTimeoutError
 from motorlite.write_concern import WriteConcern
@@ -18,11 +17,7 @@ def test_the_command() -> None:
     }
 
 
-def test_facts_and_reply() -> None:
+def test_the_reply() -> None:
     operation = Drop("db", "coll")
-    assert operation.name == "drop"
-    assert operation.kind is Kind.WRITE
-    assert not operation.is_retryable
-    assert operation.is_idempotent
     with pytest.raises(WTimeoutError):
         operation.parse({"writeConcernError": {"code": 64, "errmsg": "slow", "errInfo": {"wtimeout": True}}, "ok": 1})

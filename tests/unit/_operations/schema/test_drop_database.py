@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.schema.drop_database import DropDatabase
 from motorlite.write_concern import WriteConcern
 from tests.unit._operations.servers import sent
@@ -15,11 +14,3 @@ def test_the_command() -> None:
         "comment": "c",
         "writeConcern": {"w": "majority"},
     }
-
-
-def test_facts() -> None:
-    operation = DropDatabase("db")
-    assert operation.name == "dropDatabase"
-    assert operation.kind is Kind.WRITE
-    assert not operation.is_retryable
-    assert operation.is_idempotent

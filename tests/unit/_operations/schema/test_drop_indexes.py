@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.schema.drop_indexes import ALL_INDEXES, DropIndexes
 from motorlite.write_concern import WriteConcern
 from tests.unit._operations.servers import sent
@@ -26,11 +25,3 @@ def test_the_command() -> None:
         "maxTimeMS": 9,
         "writeConcern": {"w": "majority"},
     }
-
-
-def test_facts() -> None:
-    operation = DropIndexes("db", "coll", "a_1")
-    assert operation.name == "dropIndexes"
-    assert operation.kind is Kind.WRITE
-    assert not operation.is_retryable
-    assert not operation.is_idempotent

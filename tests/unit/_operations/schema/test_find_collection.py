@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.schema.find_collection import FindCollection
 from motorlite.errors import ProtocolError
 from tests.unit._operations.servers import sent
@@ -20,11 +19,8 @@ def test_the_command() -> None:
     }
 
 
-def test_facts_and_reply() -> None:
+def test_the_reply() -> None:
     operation = FindCollection("db", "coll")
-    assert operation.kind is Kind.READ
-    assert operation.is_retryable
-    assert not operation.creates_cursor, "one name, one document"
     found: list[dict[str, Any]] = [{"name": "coll", "options": {"capped": True}}]
     assert operation.parse({"cursor": {"id": 0, "ns": "db.$cmd", "firstBatch": found}}) == found[0]
     assert operation.parse({"cursor": {"id": 0, "ns": "db.$cmd", "firstBatch": []}}) is None

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from motorlite._execution.operation import Kind, TimeLimit
+from motorlite._execution.operation import TimeLimit
 from motorlite._operations.schema.list_collections import ListCollections
 from motorlite.read_preferences import ReadPreference
 from tests.unit._operations.servers import sent
@@ -34,15 +34,8 @@ def test_the_command() -> None:
     assert operation.selector is ReadPreference.PRIMARY
 
 
-def test_facts_and_reply() -> None:
+def test_the_reply() -> None:
     operation = ListCollections("db")
-    assert operation.name == "listCollections"
-    assert operation.kind is Kind.READ
-    assert operation.is_retryable
-    assert operation.is_idempotent
-    assert operation.creates_cursor
-    assert not operation.supports_after_cluster_time
-    assert operation.document_fields is None
     reply = operation.parse({"cursor": {"id": 1, "ns": "db.$cmd.listCollections", "firstBatch": [{"name": "x"}]}})
     assert (reply.cursor_id, reply.namespace) == (1, "db.$cmd.listCollections")
     assert reply.documents == [{"name": "x"}]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.schema.list_databases import ListDatabases
 from tests.unit._operations.servers import sent
 
@@ -28,13 +27,8 @@ def test_the_command() -> None:
     }
 
 
-def test_facts_and_reply() -> None:
+def test_the_reply() -> None:
     operation = ListDatabases()
-    assert operation.name == "listDatabases"
-    assert operation.kind is Kind.READ
-    assert operation.is_retryable
-    assert operation.is_idempotent
-    assert not operation.creates_cursor, "there is nothing to fetch later"
     reply = operation.parse({"databases": [{"name": "a"}], "totalSize": 5, "ok": 1})
     assert (reply.cursor_id, reply.documents) == (0, [{"name": "a"}])
     assert reply.reply["totalSize"] == 5

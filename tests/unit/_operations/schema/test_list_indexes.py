@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from motorlite._execution.operation import Kind, TimeLimit
+from motorlite._execution.operation import TimeLimit
 from motorlite._operations.schema.list_indexes import ListIndexes
 from tests.unit._operations.servers import sent
 
@@ -26,13 +26,7 @@ def test_the_command() -> None:
     assert operation.time_limit is TimeLimit.OMIT
 
 
-def test_facts_and_reply() -> None:
+def test_the_reply() -> None:
     operation = ListIndexes("db", "coll")
-    assert operation.name == "listIndexes"
-    assert operation.kind is Kind.READ
-    assert operation.is_retryable
-    assert operation.is_idempotent
-    assert operation.creates_cursor
-    assert operation.document_fields is None
     reply = operation.parse({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"name": "_id_"}]}})
     assert reply.documents == [{"name": "_id_"}]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.schema.validate import Validate
 from motorlite.errors import ProtocolError
 from tests.unit._operations.servers import V5_0
@@ -15,10 +14,8 @@ def test_command() -> None:
     assert command.document == {"validate": "coll", "scandata": True, "full": True, "background": False, "comment": "c"}
 
 
-def test_facts_and_reply() -> None:
+def test_the_reply() -> None:
     operation = Validate("db", "coll")
-    assert operation.name == "validate"
-    assert operation.kind is Kind.COMMAND
     good = {"ok": 1, "valid": True}
     assert operation.parse(good) == (good, None)
     bad = {"ok": 1, "valid": False}

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from motorlite._execution.operation import Kind, TimeLimit
 from motorlite._operations.search.create_search_indexes import CreateSearchIndexes
 from motorlite.errors import ProtocolError
 from motorlite.operations import SearchIndexModel
@@ -24,15 +23,8 @@ def test_the_command() -> None:
     }
 
 
-def test_facts_and_reply() -> None:
+def test_the_reply() -> None:
     operation = CreateSearchIndexes("db", "coll", INDEXES)
-    assert operation.name == "createSearchIndexes"
-    assert operation.kind is Kind.WRITE
-    assert operation.is_acknowledged
-    assert not operation.is_retryable
-    assert not operation.is_idempotent
-    assert not operation.supports_after_cluster_time
-    assert operation.time_limit is TimeLimit.SEND
     created = [{"id": "1", "name": "default"}, {"id": "2", "name": "mine"}]
     assert operation.parse({"ok": 1, "indexesCreated": created}) == ["default", "mine"]
     for wrong in ({"ok": 1}, {"indexesCreated": created[:1]}, {"indexesCreated": [{"name": "default"}, {"id": "2"}]}):

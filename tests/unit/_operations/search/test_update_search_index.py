@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.search.update_search_index import UpdateSearchIndex
 from tests.unit._operations.servers import sent
 
@@ -18,13 +17,3 @@ def test_the_command() -> None:
         "comment": "c",
         "maxTimeMS": 9,
     }
-
-
-def test_facts() -> None:
-    operation = UpdateSearchIndex("db", "coll", "mine", {})
-    assert operation.name == "updateSearchIndex"
-    assert operation.kind is Kind.WRITE
-    assert operation.is_acknowledged
-    assert not operation.is_retryable
-    assert operation.is_idempotent
-    assert not operation.supports_after_cluster_time

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.sessions.end_sessions import MAX_SESSIONS, EndSessions, session_batches
 from motorlite.read_preferences import ReadPreference
 from tests.unit._operations.servers import sent
@@ -13,15 +12,6 @@ def test_the_command() -> None:
     assert operation.database == "admin"
     assert operation.selector is ReadPreference.PRIMARY_PREFERRED
     assert sent(operation) == {"endSessions": [{"id": 0}, {"id": 1}]}
-
-
-def test_facts() -> None:
-    operation = EndSessions([])
-    assert operation.name == "endSessions"
-    assert operation.kind is Kind.COMMAND
-    assert not operation.is_retryable
-    assert operation.is_idempotent
-    assert not operation.supports_sessions
 
 
 def test_no_more_than_ten_thousand_in_one_command() -> None:

@@ -11,7 +11,6 @@ from bson.raw_bson import RawBSONDocument
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motorlite._execution.operation import WRITABLE, Kind
 from motorlite._operations.writes.bulk_batch import (
     BATCHES,
     DECORATION_ALLOWANCE,
@@ -104,13 +103,7 @@ def test_a_delete() -> None:
     assert payload(batch) == [{"q": {}, "limit": 1}]
 
 
-def test_facts() -> None:
-    batch = insert([{"_id": 1}])
-    assert batch.kind is Kind.WRITE
-    assert batch.selector is WRITABLE
-    assert batch.is_acknowledged
-    assert batch.is_retryable
-    assert not batch.is_idempotent
+def test_the_commands_of_batches() -> None:
     assert {kind: batch.name for kind, batch in BATCHES.items()} == {
         "insert": "insert",
         "update": "update",

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from motorlite._execution.operation import Kind
 from motorlite._operations.writes.delete import Delete
 from motorlite._operations.writes.statements import delete_statement
 from motorlite.errors import ConfigurationError, WriteConcernError
@@ -13,10 +12,6 @@ from tests.unit._operations.servers import V4_2, V4_4, sent
 def test_delete_one() -> None:
     operation = Delete("db", "coll", delete_statement({"x": 1}))
     assert sent(operation) == {"delete": "coll", "ordered": True, "deletes": [{"q": {"x": 1}, "limit": 1}]}
-    assert operation.name == "delete"
-    assert operation.kind is Kind.WRITE
-    assert operation.is_retryable
-    assert operation.document_fields is None
 
 
 def test_all_options() -> None:

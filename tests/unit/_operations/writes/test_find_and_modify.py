@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from motorlite._execution.operation import WRITABLE, Kind
 from motorlite._operations.writes.find_and_modify import FindAndModify
 from motorlite.errors import ConfigurationError, WriteConcernError
 from motorlite.write_concern import WriteConcern
@@ -69,15 +68,7 @@ def test_find_one_and_update_with_all_options() -> None:
     }
 
 
-def test_facts() -> None:
-    operation: FindAndModify[Any] = FindAndModify("db", "coll", {}, update=SET)
-    assert operation.name == "findAndModify"
-    assert operation.kind is Kind.WRITE
-    assert operation.selector is WRITABLE
-    assert operation.is_retryable
-    assert operation.is_acknowledged
-    assert not operation.is_idempotent
-    assert operation.document_fields == {"value": 1}
+def test_without_acknowledgement_it_is_not_retryable() -> None:
     unacknowledged: FindAndModify[Any] = FindAndModify("db", "coll", {}, update=SET, write_concern=WriteConcern(0))
     assert not unacknowledged.is_retryable
     assert not unacknowledged.is_acknowledged

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from bson.raw_bson import RawBSONDocument
 
-from motorlite._execution.operation import WRITABLE, Kind, TimeLimit
 from motorlite._operations.writes.insert import Insert
 from motorlite.errors import (
     ConfigurationError,
@@ -46,20 +45,11 @@ def test_all_options() -> None:
     }
 
 
-def test_facts() -> None:
+def test_the_default_write_concern_is_not_sent() -> None:
     operation = Insert("db", "coll", {}, write_concern=WriteConcern())
-    assert operation.name == "insert"
-    assert operation.kind is Kind.WRITE
-    assert operation.selector is WRITABLE
-    assert operation.read_preference is None
-    assert operation.is_retryable
-    assert operation.is_acknowledged
-    assert not operation.is_idempotent
-    assert operation.supports_after_cluster_time
-    assert not operation.creates_cursor
-    assert operation.time_limit is TimeLimit.SEND
-    assert operation.document_fields is None
     assert "writeConcern" not in sent(operation)
+    assert operation.is_acknowledged
+    assert operation.is_retryable
 
 
 def test_an_unacknowledged_insert_is_not_retryable() -> None:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from motorlite._execution.operation import WRITABLE, Kind
 from motorlite._operations.writes.statements import replace_statement, update_statement
 from motorlite._operations.writes.update import Update
 from motorlite.errors import ConfigurationError, DuplicateKeyError, WriteConcernError
@@ -18,13 +17,6 @@ UNACKNOWLEDGED = WriteConcern(0)
 def test_update_one() -> None:
     operation = Update("db", "coll", update_statement({"_id": 1}, SET))
     assert sent(operation) == {"update": "coll", "ordered": True, "updates": [{"q": {"_id": 1}, "u": SET}]}
-    assert operation.name == "update"
-    assert operation.kind is Kind.WRITE
-    assert operation.selector is WRITABLE
-    assert operation.is_retryable
-    assert operation.is_acknowledged
-    assert not operation.is_idempotent
-    assert operation.document_fields == {"upserted": 1}
 
 
 def test_all_options() -> None:

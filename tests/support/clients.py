@@ -1,0 +1,72 @@
+"""Clients on scripted deployments and real servers, in a world of the test's choice."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from motorlite import AsyncMongoClient
+from motorlite._client.core import Core
+from motorlite._client.world import World
+from motorlite.testing.scripted import ScriptedDeployment
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from motorlite._options.options import ClientOptions
+    from motorlite.testing import LocalServer
+
+Client = AsyncMongoClient[dict[str, Any]]
+
+# On real servers, instead of half a second, so that a client sees at once that a server is back.
+HEARTBEAT_INTERVAL = 0.02
+
+
+def make_core(
+    options: ClientOptions,
+    where: ScriptedDeployment | LocalServer | str,
+    *,
+    world: Mapping[str, Any] | None = None,
+    jitter: float | None = None,
+) -> Core:
+    """A client's machinery. Nothing is random on a scripted deployment; `world` replaces fields of its `World`."""
+    if isinstance(where, ScriptedDeployment):
+        usual = World(connector=where.connector, jitter=lambda: 1.0, below=lambda _: 0)
+    else:
+        usual = World(min_heartbeat_interval=HEARTBEAT_INTERVAL)
+    if jitter is not None:
+        usual = replace(usual, jitter=lambda: jitter)
+    return Core(options, replace(usual, **(world or {})))
+
+
+def make_client(
+    where: ScriptedDeployment | LocalServer | str,
+    *,
+    world: Mapping[str, Any] | None = None,
+    uri: str | None = None,
+    jitter: float | None = None,
+    **options: Any,
+) -> Client:
+    """A client that has not connected yet.
+
+    Args:
+        where: A deployment, or the connection string of a real one.
+        world: Replaces fields of its `World`.
+        uri: Replaces the deployment's connection string.
+        jitter: Replaces the random numbers of the backoff; on a scripted deployment it is 1.0 unless set.
+        **options: The client's.
+    """
+    client: Client = AsyncMongoClient(uri or (where if isinstance(where, str) else where.uri), **options)
+    client._core = make_core(client.options, where, world=world, jitter=jitter)
+    return client
+
+
+@asynccontextmanager
+async def scripted_client(deployment: ScriptedDeployment, **options: Any) -> AsyncIterator[Client]:
+    """A client from `make_client`; client and deployment are closed at the end."""
+    try:
+        async with make_client(deployment, **options) as client:
+            yield client
+    finally:
+        await deployment.close()

@@ -1,0 +1,185 @@
+"""What operations declare about themselves, in one table; an operation that it lacks fails the test."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+import motorlite._operations
+from motorlite._execution.operation import WRITABLE, Kind, Operation, TimeLimit
+from motorlite._operations.build_info import BuildInfo
+from motorlite._operations.common import AdministrativeWrite
+from motorlite._operations.cursors.get_more import GetMore
+from motorlite._operations.cursors.kill_cursors import KillCursors
+from motorlite._operations.reads.aggregate import Aggregate, AggregateWrite, CountDocuments
+from motorlite._operations.reads.count import Count
+from motorlite._operations.reads.distinct import Distinct
+from motorlite._operations.reads.explain import Explain
+from motorlite._operations.reads.find import Find, FindOne
+from motorlite._operations.run_command import RunCommand, RunCursorCommand
+from motorlite._operations.schema.create import Create
+from motorlite._operations.schema.create_indexes import CreateIndexes
+from motorlite._operations.schema.drop import Drop
+from motorlite._operations.schema.drop_database import DropDatabase
+from motorlite._operations.schema.drop_indexes import DropIndexes
+from motorlite._operations.schema.find_collection import FindCollection
+from motorlite._operations.schema.list_collections import ListCollections
+from motorlite._operations.schema.list_databases import ListDatabases
+from motorlite._operations.schema.list_indexes import ListIndexes
+from motorlite._operations.schema.rename import Rename
+from motorlite._operations.schema.validate import Validate
+from motorlite._operations.search.create_search_indexes import CreateSearchIndexes
+from motorlite._operations.search.drop_search_index import DropSearchIndex
+from motorlite._operations.search.list_search_indexes import ListSearchIndexes
+from motorlite._operations.search.update_search_index import UpdateSearchIndex
+from motorlite._operations.sessions.end_sessions import EndSessions
+from motorlite._operations.writes.bulk_batch import DeleteBatch, InsertBatch, UpdateBatch
+from motorlite._operations.writes.bulk_runs import Run, insert_run
+from motorlite._operations.writes.delete import Delete
+from motorlite._operations.writes.find_and_modify import FindAndModify
+from motorlite._operations.writes.insert import Insert
+from motorlite._operations.writes.single_write import SingleWrite
+from motorlite._operations.writes.statements import delete_statement, update_statement
+from motorlite._operations.writes.update import Update
+from motorlite.read_preferences import ReadPreference
+
+READ, WRITE, COMMAND = Kind
+ADDRESS: Final = ("a", 1)
+SET: Final = {"$set": {"x": 1}}
+ALL_OF_IT: Final[dict[str, Any]] = {}
+FIRST_BATCH: Final = {"cursor": {"firstBatch": 1}}
+NEXT_BATCH: Final = {"cursor": {"nextBatch": 1}}
+ONE_DELETE: Final = Run("delete", [delete_statement({})], range(1))
+ONE_UPDATE: Final = Run("update", [update_statement({}, SET)], range(1))
+
+# Permitted by the retryable reads specification.
+RETRYABLE: Final = "retryable"
+# Permitted by the retryable writes specification, except for several documents and without acknowledgement.
+IF_SINGLE: Final = "retryable if single and acknowledged"
+IDEMPOTENT: Final = "idempotent"
+CURSOR: Final = "creates a cursor"
+CAUSAL: Final = "takes afterClusterTime"
+NO_SESSION: Final = "takes no session"
+NO_LIMIT: Final = "takes no maxTimeMS"
+# The server, unless it is one that is writable.
+ADDRESSED: Final = "goes to an address"
+PRIMARY: Final = "goes to the primary"
+
+
+class Row(NamedTuple):
+    """An operation with the fewest arguments, and what it declares. `fields`: `document_fields`."""
+
+    operation: Operation[Any]
+    name: str
+    kind: Kind
+    facts: set[str]
+    fields: dict[str, Any] | None = None
+
+
+TABLE: Final = [
+    Row(Aggregate("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
+    Row(Count("db", "coll"), "count", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}),
+    Row(CountDocuments("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}),
+    Row(Distinct("db", "coll", "x"), "distinct", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}, {"values": 1}),
+    Row(Explain(Find("db", "coll")), "explain", READ, set(), ALL_OF_IT),
+    Row(Find("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
+    Row(FindCollection("db", "coll"), "listCollections", READ, {RETRYABLE, IDEMPOTENT, PRIMARY}),
+    Row(FindOne("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}, FIRST_BATCH),
+    Row(GetMore("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED}, NEXT_BATCH),
+    Row(KillCursors("db", "coll", [5], address=ADDRESS), "killCursors", READ, {IDEMPOTENT, ADDRESSED}, ALL_OF_IT),
+    Row(ListCollections("db"), "listCollections", READ, {RETRYABLE, IDEMPOTENT, CURSOR}),
+    Row(ListDatabases(), "listDatabases", READ, {RETRYABLE, IDEMPOTENT}),
+    Row(ListIndexes("db", "coll"), "listIndexes", READ, {RETRYABLE, IDEMPOTENT, CURSOR}),
+    Row(ListSearchIndexes("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR}, FIRST_BATCH),
+    Row(AggregateWrite("db", "coll", [{"$out": "x"}]), "aggregate", WRITE, {CURSOR, CAUSAL}, FIRST_BATCH),
+    Row(Create("db", "coll"), "create", WRITE, {CAUSAL}),
+    Row(CreateIndexes("db", "coll", [{"name": "a_1"}]), "createIndexes", WRITE, {IDEMPOTENT, CAUSAL}),
+    Row(CreateSearchIndexes("db", "coll", [{}]), "createSearchIndexes", WRITE, set()),
+    Row(Delete("db", "coll", delete_statement({})), "delete", WRITE, {IF_SINGLE, CAUSAL}),
+    Row(DeleteBatch("db", "coll", ONE_DELETE), "delete", WRITE, {IF_SINGLE, CAUSAL}),
+    Row(Drop("db", "coll"), "drop", WRITE, {IDEMPOTENT, CAUSAL}),
+    Row(DropDatabase("db"), "dropDatabase", WRITE, {IDEMPOTENT, CAUSAL}),
+    Row(DropIndexes("db", "coll", "a_1"), "dropIndexes", WRITE, {CAUSAL}),
+    Row(DropSearchIndex("db", "coll", "mine"), "dropSearchIndex", WRITE, set()),
+    Row(FindAndModify("db", "coll", {}), "findAndModify", WRITE, {IF_SINGLE, CAUSAL}, {"value": 1}),
+    Row(Insert("db", "coll", {}), "insert", WRITE, {IF_SINGLE, CAUSAL}),
+    Row(InsertBatch("db", "coll", insert_run([{}])), "insert", WRITE, {IF_SINGLE, CAUSAL}),
+    Row(Rename("db", "a", "b"), "renameCollection", WRITE, {CAUSAL}),
+    Row(Update("db", "coll", update_statement({}, SET)), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
+    Row(UpdateBatch("db", "coll", ONE_UPDATE), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
+    Row(UpdateSearchIndex("db", "coll", "mine", {}), "updateSearchIndex", WRITE, {IDEMPOTENT}),
+    Row(BuildInfo(), "buildInfo", COMMAND, {PRIMARY}, ALL_OF_IT),
+    Row(EndSessions([]), "endSessions", COMMAND, {IDEMPOTENT, NO_SESSION}, ALL_OF_IT),
+    Row(RunCommand("db", {"ping": 1}), "ping", COMMAND, set(), ALL_OF_IT),
+    Row(RunCursorCommand("db", {"ping": 1}), "ping", COMMAND, {CURSOR}, FIRST_BATCH),
+    Row(Validate("db", "coll"), "validate", COMMAND, set(), ALL_OF_IT),
+]
+
+
+def operation_classes() -> list[type[Operation[Any]]]:
+    """All of the package, base classes too."""
+    classes = set()
+    for module in pkgutil.walk_packages(motorlite._operations.__path__, "motorlite._operations."):
+        for _, member in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(member, Operation) and member is not Operation:
+                classes.add(member)
+    return sorted(classes, key=lambda member: member.__name__)
+
+
+CLASSES: Final = operation_classes()
+
+
+def test_the_table_has_every_operation() -> None:
+    concrete = {kind for kind in CLASSES if hasattr(kind, "name") and kind.parse is not Operation.parse}
+    assert {type(row.operation) for row in TABLE} == concrete
+    assert {AdministrativeWrite, SingleWrite} <= set(CLASSES) - concrete
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: type(row.operation).__name__)
+def test_facts(row: Row) -> None:
+    operation = row.operation
+    # What instances decide is in a slot, which hides the default.
+    decides = inspect.isdatadescriptor(inspect.getattr_static(type(operation), "is_retryable"))
+    facts = {
+        RETRYABLE: operation.is_retryable and not decides,
+        IF_SINGLE: operation.is_retryable and decides,
+        IDEMPOTENT: operation.is_idempotent,
+        CURSOR: operation.creates_cursor,
+        CAUSAL: operation.supports_after_cluster_time,
+        NO_SESSION: not operation.supports_sessions,
+        NO_LIMIT: operation.time_limit is TimeLimit.OMIT,
+        ADDRESSED: operation.selector == ADDRESS,
+        PRIMARY: operation.selector is operation.read_preference is ReadPreference.PRIMARY,
+    }
+    assert (operation.name, operation.kind) == (row.name, row.kind)
+    assert {fact for fact, holds in facts.items() if holds} == row.facts
+    assert operation.document_fields == row.fields
+    assert operation.is_acknowledged
+    assert not operation.is_await_data
+    assert operation.time_limit in (TimeLimit.SEND, TimeLimit.OMIT)
+    assert operation.selector is WRITABLE or row.facts & {ADDRESSED, PRIMARY}
+    assert operation.read_preference is None or PRIMARY in row.facts
+
+
+@pytest.mark.parametrize("operation", CLASSES, ids=lambda operation: operation.__name__)
+def test_every_class_says_how_it_is_retried(operation: type[Operation[Any]]) -> None:
+    _, found, text = (operation.__doc__ or "").partition("Retry: ")
+    assert found, "the docstring has no line that begins with 'Retry: '"
+    text = " ".join(text.split())
+    # What is retryable per instance has a slot in its own class.
+    can_retry = operation.is_retryable is not False
+    if not can_retry:
+        assert text.startswith("never by the retryable")
+        role = {Kind.READ: "as a read", Kind.WRITE: "as a write", Kind.COMMAND: "needs retryReads"}[operation.kind]
+        assert role in text
+    else:
+        assert text.startswith(f"retryable {operation.kind.value}")
+
+
+@pytest.mark.parametrize("operation", CLASSES, ids=lambda operation: operation.__name__)
+def test_no_instance_has_a_dictionary(operation: type[Operation[Any]]) -> None:
+    assert "__slots__" in vars(operation)
