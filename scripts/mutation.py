@@ -51,6 +51,7 @@ TARGETS: Final = (
     "motorlite/_execution/operation.py",
     "motorlite/_execution/retry.py",
     "motorlite/_execution/run.py",
+    "motorlite/_execution/sender.py",
     "motorlite/_overload/backoff.py",
     "motorlite/_overload/token_bucket.py",
     "motorlite/_pool/pace.py",

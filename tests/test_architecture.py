@@ -116,7 +116,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
 # Methods with which a connection talks to its server: on anything, and on what is called a connection.
 SENDING: Final = frozenset({"exchange", "round_trip", "send_only", "receive_more", "exhaust_command"})
 SENDING_ON_CONNECTIONS: Final = frozenset({"receive", "send"})
-SENDERS: Final = ("_execution.executor", "_topology.monitor*", "_connection.*")
+SENDERS: Final = ("_execution.sender", "_topology.monitor*", "_connection.*")
 
 # Kinds of module, and the layers where only some are allowed.
 KINDS: Final = ("Pure", "Shell", "Net")
@@ -402,7 +402,7 @@ SHELL = '"""Shell: x."""\n'
         ("only three send", "_topology.topology", "send = pool.exchange", True),
         (
             "only three send",
-            "_execution.executor",
+            "_execution.sender",
             "async def f(c):\n    await c.connection.send(b'')",
             False,
         ),
