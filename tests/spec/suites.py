@@ -34,7 +34,7 @@ class Suite:
         expects: What each of its tests ends with.
         preset: The overload policy that it is run with; None for the default.
         options: The client options that it is run with.
-        slower: A test that fails is judged with times that are so many times as long.
+        slower: A test that fails is judged with times that are so many times as long, one factor after the other.
         waits_for: Why the whole suite is not run yet; None for those that are.
         may_be_missing: Why the public data need not have it.
     """
@@ -45,7 +45,7 @@ class Suite:
     expects: Expects = "success"
     preset: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    slower: int = 1
+    slower: tuple[int, ...] = ()
     waits_for: str | None = None
     may_be_missing: str | None = None
 
@@ -173,7 +173,10 @@ def load() -> Suites:
         },
     }
     return Suites(
-        tuple(Suite(**fields) for fields in [*data["suite"], *data.get("pending_suite", ())]),
+        tuple(
+            Suite(**{**fields, "slower": tuple(fields.get("slower", ()))})
+            for fields in [*data["suite"], *data.get("pending_suite", ())]
+        ),
         features,
         tuple(Skip(**fields) for fields in data.get("skip", ())),
         tuple(Deviation(**fields) for fields in data.get("deviation", ())),

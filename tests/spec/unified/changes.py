@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.spec.unified.outcomes import BadTest
@@ -10,12 +11,14 @@ from tests.spec.unified.outcomes import BadTest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Times in milliseconds, in options, arguments, fail points and the commands that are expected. How often monitors
-# look at a server, and how long a selection waits for one, are none that a test measures.
+# Times in milliseconds, in options, arguments, fail points and the commands that are expected. How long a selection
+# waits for a server is none that a test measures.
 _TIMES: Final = frozenset(
     {
         "blockTimeMS",
+        "connectTimeoutMS",
         "defaultTimeoutMS",
+        "heartbeatFrequencyMS",
         "maxAwaitTimeMS",
         "maxCommitTimeMS",
         "maxTimeMS",
@@ -53,10 +56,16 @@ def replaced(test: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
     return found
 
 
+# JavaScript that the server executes.
+_SLEEP: Final = re.compile(r"(?<=sleep\()\d+(?=\))")
+
+
 def slowed(value: Any, factor: int) -> Any:
     """A copy of a test, or of a part of it, in which every time is so many times as long."""
     if isinstance(value, list):
         return [slowed(element, factor) for element in value]
+    if isinstance(value, str) and factor != 1:
+        return _SLEEP.sub(lambda found: str(int(found[0]) * factor), value)
     if not isinstance(value, dict):
         return value
     return {key: _longer(one, factor) if key in _TIMES else slowed(one, factor) for key, one in value.items()}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Seconds after which a test hangs. Somebody else then cancels it: a deadline of a scope around it would be the
 # driver's to heed.
 PATIENCE: Final = 50.0
+_WAIT: Final = 10.0
 
 
 def check_requirements(case: Case, environment: Environment) -> None:
@@ -87,6 +88,8 @@ class Run:
         self.matcher = Matcher(self.entities)
         # The names of the fail points that were set.
         self.fail_points: list[str] = []
+        # Seconds that the format gives to whatever is waited for.
+        self.patience: float = _WAIT * slower
         # Those that wait for an event.
         self.pending_fail_points: list[special.PendingFailPoint] = []
         self._tasks = tasks

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tests.spec.unified.environment import Environment
     from tests.spec.unified.run import Run
 
-# Seconds that the format gives to whatever is waited for.
-_PATIENCE: Final = 10.0
 # A loop ends when somebody ends it; here that is after so many rounds.
 _LOOP_ROUNDS: Final = 20
 
@@ -94,7 +92,7 @@ def _count(run: Run, client: str, event: Mapping[str, Any]) -> int:
 
 async def _wait_for_event(run: Run, client: str, event: Mapping[str, Any], count: int) -> None:
     await run.environment.poll(
-        lambda: _count(run, client, event) >= count, _PATIENCE, f"{count} of the event {event!r}"
+        lambda: _count(run, client, event) >= count, run.patience, f"{count} of the event {event!r}"
     )
 
 
@@ -178,7 +176,7 @@ async def _wait_for_primary_change(
     found = run.entities.client(client).client
     await run.environment.poll(
         lambda: _primary(found.topology_description) not in (None, before),
-        _PATIENCE if timeoutMS is None else timeoutMS / 1000,
+        run.patience if timeoutMS is None else timeoutMS / 1000,
         "another primary",
     )
 
@@ -196,7 +194,7 @@ async def _wait_for_thread(run: Run, thread: str) -> None:
     found = run.entities.thread(thread)
     run.start_thread(found)
     found.complete()
-    await run.environment.poll(lambda: found.has_ended, _PATIENCE, f"thread {thread!r}")
+    await run.environment.poll(lambda: found.has_ended, run.patience, f"thread {thread!r}")
     if found.failure is not None:
         raise found.failure
 
