@@ -59,7 +59,8 @@ class CommandBuilder:
                 is_direct = topology.topology_type is _SINGLE
                 decorate.add_read_preference(document, operation, facts, is_direct=is_direct)
             deadline = run.call.deadline
-            if deadline is not NO_DEADLINE and attempt.description is not None:
+            if deadline is not NO_DEADLINE:
+                assert attempt.description is not None
                 round_trip_time = attempt.description.min_round_trip_time
                 decorate.add_time_limit(document, operation, deadline, now, round_trip_time)
             if self._api_declaration is not None:

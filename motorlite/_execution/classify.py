@@ -40,9 +40,7 @@ def is_ordinary(operation: Operation[Any], *, is_numbered: bool) -> bool:
 
     `is_numbered`: whether the command has a transaction number on this server, or would have had one.
     """
-    if not (operation.is_retryable and operation.is_acknowledged):
-        return False
-    return is_numbered or operation.kind is not Kind.WRITE
+    return operation.is_retryable and (is_numbered or operation.kind is not Kind.WRITE)
 
 
 def rules(failure: Failure, operation: Operation[Any], policy: OverloadRetry) -> tuple[RetryReason, ...]:

@@ -141,6 +141,17 @@ async def test_a_second_refusal_is_raised(deployment: ScriptedDeployment) -> Non
     assert len(deployment["a:1"].commands("find")) == 2
 
 
+async def test_other_errors_do_not_reauthenticate(deployment: ScriptedDeployment) -> None:
+    scram = Scram(deployment)
+    deployment["a:1"].on("find", failure(18))
+    async with authenticating_driver(deployment, **SCRAM) as client:
+        with pytest.raises(OperationFailure) as caught:
+            await client.run(find())
+    assert caught.value.code == 18
+    assert scram.conversations == 1
+    assert len(deployment["a:1"].commands("find")) == 1
+
+
 async def test_what_fails_before_the_second_attempt_was_not_sent(deployment: ScriptedDeployment) -> None:
     """The server executed nothing, so a cursor whose getMore ends this way can continue."""
     Scram(deployment)

@@ -15,6 +15,7 @@ from bson.timestamp import Timestamp
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._execution.call import Call
 from motorlite._operations.cursors.get_more import GetMore
+from motorlite._operations.reads.find import Find
 from motorlite._operations.run_command import RunCommand
 from motorlite._operations.writes.statements import update_statement
 from motorlite._operations.writes.update import Update
@@ -72,6 +73,23 @@ async def test_whatever_python_says_about_a_reply(kind: type[Exception]) -> None
         with pytest.raises(ProtocolError, match="the reply to ping cannot be used") as raised:
             await client.run(Strict("db", {"ping": 1}))
         assert isinstance(raised.value.__cause__, kind)
+        assert (raised.value.attempts, raised.value.address) == (1, ("a", 1))
+        assert raised.value.reached_server
+
+
+async def test_a_cursor_in_a_reply_that_cannot_be_used_is_killed() -> None:
+    class Strict(Find):
+        def parse(self, reply: Any) -> Any:
+            raise TypeError("odd")
+
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": []}})
+    async with driver(deployment) as client:
+        with pytest.raises(ProtocolError, match="the reply to find cannot be used"):
+            await client.run(Strict("db", "coll"))
+        await anyio.sleep(0.1)
+        (kill,) = deployment["a:1"].commands("killCursors")
+    assert (kill["killCursors"], kill["cursors"]) == ("coll", [7])
 
 
 async def test_a_write_concern_error_means_nothing_to_a_read() -> None:

@@ -185,6 +185,7 @@ def concern(code: int | None, *labels: str) -> dict[str, Any]:
         (concern(91), 8, False, True),
         (concern(64), 8, False, False),
         (concern(None), 8, False, False),
+        ({"ok": 1, "writeConcernError": {"code": [91]}}, 8, False, False),
         (concern(91), 8, True, False),
         # Labels have no meaning before 4.4.
         (concern(64, RETRYABLE_WRITE), 8, False, False),
