@@ -17,14 +17,14 @@ demo: $(VENV)/.installed-demo  ## a real MongoDB server under overload, live in 
 quick: $(VENV)/.installed-dev  ## what a change needs before it is committed, in seconds
 	@$(RUN) -m scripts.quick $(FILES)
 
-test: $(VENV)/.installed-dev  ## everything: check, unit, simulation and live tests, coverage (PARTS=unit: one of them)
-	@$(RUN) scripts/run_parts.py $(if $(PYTHON)$(PARTS),--no-coverage) $(PARTS)
+test: $(VENV)/.installed-dev  ## every check and test (PARTS=unit: one part; COVERAGE=yes: measure coverage too)
+	@$(RUN) scripts/run_parts.py $(if $(COVERAGE),,--no-coverage) $(PARTS)
 
 check: $(VENV)/.installed-dev  ## style, types, architecture and size budgets
 	@$(RUN) scripts/run_parts.py --no-coverage ruff mypy pyright house
 
-cov: $(VENV)/.installed-dev  ## the tests alone, and the lines and branches that they miss
-	@$(RUN) scripts/run_parts.py unit sim spec live
+cov: $(VENV)/.installed-dev  ## unit and simulation tests, and the lines and branches that they miss
+	@$(RUN) scripts/run_parts.py unit sim
 
 spec-tests: $(VENV)/.installed-dev  ## the specification suites alone, with a table (spec-tests/README.md)
 	@$(RUN) -m tests.spec $(ARGS)

@@ -36,6 +36,13 @@ def runs_in_virtual_time(node: pytest.Item) -> bool:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give slow tests more time: on a busy machine they may need ten times as long."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(300))
+
+
 @pytest.fixture(params=virtual_time.BACKENDS)
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """The backend of a test, with a clock of its own."""
@@ -59,12 +66,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Measure no coverage where it adds nothing: in virtual time trio runs the same lines as asyncio.
+    """Measure no coverage where it adds nothing.
 
-    What belongs to trio alone is covered in real time.
+    In virtual time trio runs the same lines as asyncio, and what belongs to trio alone is covered in real time. Slow
+    tests repeat what others cover, with many inputs.
     """
     measured = sys.modules.get("coverage")
-    running = measured.Coverage.current() if measured and "trio" in item.name and runs_in_virtual_time(item) else None
+    adds_nothing = item.get_closest_marker("slow") or ("trio" in item.name and runs_in_virtual_time(item))
+    running = measured.Coverage.current() if measured and adds_nothing else None
     if running is None:
         return (yield)
     running.stop()
