@@ -247,8 +247,6 @@ class Retry:
         """Take back the newest retry at no cost: the caller was cancelled or the client closed before it started."""
         reason = self._reasons.pop()
         self.retries -= 1
-        if reason not in _BY_LABEL:
-            self._ordinary_retries -= 1
-        elif self._settings.bucket is not None:
+        if reason in _BY_LABEL and self._settings.bucket is not None:
             self._settings.bucket.retry_not_made()
         return self._refuse(reason, refusal)

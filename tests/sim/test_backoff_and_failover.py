@@ -115,7 +115,9 @@ async def test_closing_the_client_ends_it() -> None:
         refuse(deployment)
 
         async def run() -> None:
-            with pytest.raises(InvalidOperation, match="closed while the operation waited") as caught:
+            with pytest.raises(
+                InvalidOperation, match="^the client was closed while the operation waited for its next attempt"
+            ) as caught:
                 await client.run(insert())
             assert "connection refused" in str(caught.value.__cause__)
 

@@ -75,6 +75,7 @@ async def test_whatever_python_says_about_a_reply(kind: type[Exception]) -> None
         assert isinstance(raised.value.__cause__, kind)
         assert (raised.value.attempts, raised.value.address) == (1, ("a", 1))
         assert raised.value.reached_server
+        assert raised.value.phase is None
 
 
 async def test_a_cursor_in_a_reply_that_cannot_be_used_is_killed() -> None:

@@ -90,6 +90,36 @@ def both() -> PyMongoError:
     return server_error(6, "RetryableError", "RetryableWriteError")
 
 
+# --- the reason of a refusal ---
+
+
+@pytest.mark.parametrize(
+    ("refusal", "settings", "arguments", "retries"),
+    [
+        (RetryRefusal.DISABLED, {"reads": False}, {}, 0),
+        (RetryRefusal.ATTEMPTS, {"policy": OverloadRetry(max_retries=0)}, {}, 1),
+        (RetryRefusal.DEADLINE, {}, {"deadline": Deadline(NOW)}, 0),
+        (RetryRefusal.CLOSED, {}, {"is_closing": True}, 0),
+    ],
+)
+def test_the_preferred_rule_is_the_one_that_was_refused(
+    refusal: RetryRefusal, settings: dict[str, Any], arguments: dict[str, Any], retries: int
+) -> None:
+    case = Case(**settings)
+    for _ in range(retries):
+        case.again(both())
+    decision = case.after(both(), **arguments)
+    assert isinstance(decision, Raise)
+    assert (decision.reason, decision.refusal) == (RetryReason.LABEL, refusal)
+
+
+def test_only_writes_get_the_label_of_writes() -> None:
+    for operation, expected in ((read(), False), (write(), True)):
+        case = Case(operation)
+        case.after(network_error())
+        assert case.retry.newest.annotate().has_error_label("RetryableWriteError") is expected
+
+
 # --- which options apply ---
 
 
@@ -386,6 +416,15 @@ def test_what_cost_nothing_brings_nothing_when_it_is_not_made() -> None:
     without = Case(tokens=None)
     without.again(overload())
     without.retry.gave_up()
+
+
+def test_the_newest_retry_is_the_one_that_is_not_made() -> None:
+    case = Case()
+    case.again(host_unreachable())
+    case.again(overload())
+    case.retry.gave_up()
+    error = case.retry.describe(overload())
+    assert (error.attempts, error.retry_reasons) == (2, (str(RetryReason.READ),))
 
 
 def test_success_of_a_retry() -> None:
