@@ -116,7 +116,7 @@ async def test_closing_the_client_ends_it() -> None:
 
         async def run() -> None:
             with pytest.raises(
-                InvalidOperation, match="^the client was closed while the operation waited for its next attempt"
+                InvalidOperation, match=r"^the client was closed while the operation waited for its next attempt"
             ) as caught:
                 await client.run(insert())
             assert "connection refused" in str(caught.value.__cause__)

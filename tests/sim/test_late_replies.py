@@ -70,6 +70,35 @@ async def test_after_a_cancellation_too() -> None:
         assert arrived.duration == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("ends", ["cancelled", "cancelled by a scope with a deadline", "timed out", "refused"])
+async def test_only_callers_whose_limit_is_hidden_count_as_impatient(ends: str) -> None:
+    """How long such callers wait decides which waiter gets a connection. Without waiters it does not matter."""
+    deployment = replica_set()
+    async with driver(deployment, maxPoolSize=1) as client, anyio.create_task_group() as waiters:
+        deployment["a:1"].on("find", failure(2) if ends == "refused" else later(FOUND, 0.9), FOUND)
+        if ends == "cancelled":
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.run, find())
+                await settle()
+                waiters.start_soon(client.run, insert())
+                await settle()
+                group.cancel_scope.cancel()
+        else:
+            waiters.start_soon(_after_settling, client)
+            if ends == "timed out":
+                await fails(client, find(), timeout=0.1)
+            elif ends == "refused":
+                await fails(client, find())
+            else:
+                await cancel_after(0.1, client, find())
+        assert (client.server().pool.state.pace._part_left > 0) is (ends == "cancelled")
+
+
+async def _after_settling(client: Driver) -> None:
+    await settle()
+    await client.run(insert())
+
+
 async def test_another_operation_meanwhile_gets_its_own_reply_on_another_connection() -> None:
     deployment = replica_set()
     async with driver(deployment) as client:

@@ -342,6 +342,10 @@ async def test_a_cancelled_get_more_ends_the_connection() -> None:
             await cursor.to_list()
         assert scope.cancelled_caught
         assert subject.stats.in_use == 1
+        # At once, not when the cursor is closed: until then it would stay open on the server.
+        (server,) = subject.client._core.topology.servers
+        (connection,) = server.pool.state.in_use
+        assert connection.stream.is_closed
         await cursor.close()
         assert (subject.stats.in_use, subject.stats.pending, subject.stats.idle) == (0, 0, 0)
         assert "killCursors" not in subject.names(0)
