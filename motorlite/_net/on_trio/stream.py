@@ -79,22 +79,26 @@ class TrioStream:
             with self._translated():
                 await self._write(data)
                 return await self._read()
-        with self._limited(until):
+        with trio.CancelScope(deadline=until), self._translated():
             await self._write(data)
             return await self._read()
+        raise self._too_late()
 
     async def receive(self, until: float) -> bytes | bytearray:
         if self._frames:
             await trio.lowlevel.checkpoint()
             return self._frames.popleft()
         self._check_open()
-        with self._limited(until):
+        with trio.CancelScope(deadline=until), self._translated():
             return await self._read()
+        raise self._too_late()
 
     async def send(self, data: bytes, until: float) -> None:
         self._check_open()
-        with self._limited(until):
+        with trio.CancelScope(deadline=until) as scope, self._translated():
             await self._write(data)
+        if scope.cancelled_caught:
+            raise self._too_late()
 
     async def _write(self, data: bytes) -> None:
         self.sent_nothing = False
@@ -152,12 +156,10 @@ class TrioStream:
             self.sent_nothing = True
             raise AutoReconnect(f"{format_address(self._address)}: the connection is closed")
 
-    @contextmanager
-    def _limited(self, until: float) -> Iterator[None]:
-        with trio.CancelScope(deadline=until) as scope, self._translated():
-            yield
-        if scope.cancelled_caught:
-            raise NetworkTimeout(f"{format_address(self._address)}: no reply in time")
+    def _too_late(self) -> NetworkTimeout:
+        # Raised behind the scope, not within a context manager around it: there trio's cancellation would be the
+        # error's context, and on Python 3.13 part of a reference cycle.
+        return NetworkTimeout(f"{format_address(self._address)}: no reply in time")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
