@@ -381,7 +381,8 @@ class Pool:
         started = self._runtime.now()
         connect_timeout = self._options.connect_timeout
         until = started + connect_timeout if connect_timeout else inf
-        sponsor = establishment.request
+        # No local variable keeps the request: it gets the error, whose frames lead back to this one since Python 3.12.
+        operation_until = None if establishment.request is None else establishment.request.operation_until
         try:
             connection = await self._establisher.open(
                 self.address,
@@ -389,7 +390,7 @@ class Pool:
                 establishment.generation,
                 until,
                 authenticate=True,
-                operation_until=None if sponsor is None else sponsor.operation_until,
+                operation_until=operation_until,
                 join=self.state.services.join,
             )
         except EstablishmentError as failure:

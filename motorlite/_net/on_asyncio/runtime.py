@@ -91,6 +91,14 @@ class AsyncioHost:
 
     async def _main(self) -> None:
         try:
+            await self._serve()
+        except asyncio.CancelledError:
+            # The loop shuts down. A finished task keeps its error, and the error would keep frames, on Python 3.13 also
+            # those of the loop with all other tasks.
+            return
+
+    async def _serve(self) -> None:
+        try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 while self._early:  # no loop variable: it would keep the last task alive

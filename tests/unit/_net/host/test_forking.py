@@ -11,6 +11,9 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
+# Python 3.12 and later advise against forks of processes with threads, which is what this is about.
+NO_ADVICE = ("-W", "ignore:This process:DeprecationWarning")
+
 PROGRAM = """
 import asyncio, os, sys, warnings
 import anyio, trio, uvloop
@@ -80,7 +83,7 @@ with LyingServer(server_context(certificates) if certificates else None) as serv
 @pytest.mark.parametrize("way", ["plain", "tls", "spins", "in flight"])
 @pytest.mark.parametrize("backend", ["asyncio", "uvloop", "trio"])
 def test_the_parent_goes_on(backend: str, way: str, tmp_path: Path) -> None:
-    line = [sys.executable, "-c", PROGRAM, backend, way, str(tmp_path)]
+    line = [sys.executable, *NO_ADVICE, "-c", PROGRAM, backend, way, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     result = subprocess.run(line, capture_output=True, text=True, timeout=50, cwd=REPOSITORY, env=environment)
     assert (result.stdout, result.stderr) == ("the parent goes on\n", "")
@@ -116,7 +119,7 @@ print(far.recv(100).decode())
 
 
 def test_the_sockets_lead_nowhere_in_the_child() -> None:
-    line = [sys.executable, "-c", DETACHED]
+    line = [sys.executable, *NO_ADVICE, "-c", DETACHED]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     result = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment)
     assert (result.stdout, result.stderr) == ("from the parent\n", "")
