@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 
 # Python 3.12 and later advise against forks of processes with threads, which is what this is about.
 NO_ADVICE = ("-W", "ignore:This process:DeprecationWarning")
