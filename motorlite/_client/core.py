@@ -306,12 +306,7 @@ class Core:
                 retry_reads=options.retry_reads,
                 retry_writes=options.retry_writes,
             ),
-            Reports(
-                self._bucket,
-                publish_command=self._publishers.command,
-                publish_retry=self._publishers.retry,
-                publish_selection=self._publishers.selection,
-            ),
+            Reports(self._bucket, self._publishers),
             now=runtime.now,
             sleep=runtime.sleep,
             server_selection_timeout=options.server_selection_timeout,

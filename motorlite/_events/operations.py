@@ -28,7 +28,7 @@ class RetryEvent(Event):
         reason: The classification of the failed attempt: ``"overload"``, ``"retryable"`` (the RetryableError label
             alone), ``"retryable read"``, ``"retryable write"``, or ``"none"``.
         refusal: Why no retry follows, or None: ``"attempts"``, ``"deadline"``, ``"tokens"``, ``"not retryable"``,
-            ``"disabled"``.
+            ``"disabled"``, ``"closed"``.
         delay: The backoff before the retry in seconds, or 0.0.
         attempt: The number of attempts so far.
         tokens: The number of tokens left in the bucket after the decision.

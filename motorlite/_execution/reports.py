@@ -18,24 +18,19 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import Command
     from motorlite._execution.retry import Raise, Retry
     from motorlite._execution.run import Run
+    from motorlite._observe.publishing import Publishers
     from motorlite._overload.token_bucket import TokenBucket
 
 
 class Reports:
     """The event publishers of one client's operations. A publisher is None without listener and logger."""
 
-    def __init__(
-        self,
-        bucket: TokenBucket | None,
-        *,
-        publish_command: Callable[[Any], None] | None = None,
-        publish_retry: Callable[[RetryEvent], None] | None = None,
-        publish_selection: Callable[[Any], None] | None = None,
-    ) -> None:
+    def __init__(self, bucket: TokenBucket | None, publishers: Publishers) -> None:
         self._bucket = bucket
-        self.publish_command = publish_command
-        self._publish_retry = publish_retry
-        self.publish_selection = publish_selection
+        # Every command reads these, so they are attributes here.
+        self.publish_command = publishers.command
+        self.publish_selection = publishers.selection
+        self._publish_retry = publishers.retry
         # Counts by reason.
         self.retries: dict[str, int] = {}
         self.refusals: dict[str, int] = {}

@@ -2,9 +2,9 @@
 
 Theory of operation. Each operation has one `Retry`, created at its first error. An operation that succeeds at once
 creates none. Every rule about retries is an input to `after`: the labels of client backpressure, retryable reads,
-retryable writes, the deadline and the token bucket. The checks run in a fixed order: does a rule permit the retry, has
-that rule attempts left, does the delay fit the deadline, does the client stay open, is there a token. So a retry that
-does not happen never costs a token.
+retryable writes, the deadline and the token bucket. The checks run in a fixed order: does a rule permit the retry, is
+the option on, has that rule attempts left, does the delay fit the deadline, does the client stay open, is there a
+token. So a retry that does not happen never costs a token.
 
 Rules that permit a retry, in the order in which they are tried ("ordinary" is retryable reads or writes):
 

@@ -82,6 +82,14 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
     },
 }
 
+# The logger of each field of `Publishers`.
+LOGGERS: Final[Mapping[str, str]] = {
+    "command": COMMAND,
+    "pool": CONNECTION,
+    "topology": TOPOLOGY,
+    "retry": RETRY,
+    "selection": SELECTION,
+}
 
 # All other messages are logged at DEBUG.
 _LEVELS: Final[Mapping[type, int]] = {events.ServerSelectionWaitingEvent: logging.INFO}
@@ -91,11 +99,11 @@ _LEVELS: Final[Mapping[type, int]] = {events.ServerSelectionWaitingEvent: loggin
 class Publishers:
     """The publishers of one client; None for kinds of events without listeners and loggers."""
 
-    command: Callable[[events.CommandEvent], None] | None
-    pool: Callable[[events.PoolEvent], None] | None
-    topology: Callable[[events.TopologyEvent | events.ServerHeartbeatEvent], None] | None
-    retry: Callable[[events.RetryEvent], None] | None
-    selection: Callable[[events.ServerSelectionEvent], None] | None
+    command: Callable[[events.CommandEvent], None] | None = None
+    pool: Callable[[events.PoolEvent], None] | None = None
+    topology: Callable[[events.TopologyEvent | events.ServerHeartbeatEvent], None] | None = None
+    retry: Callable[[events.RetryEvent], None] | None = None
+    selection: Callable[[events.ServerSelectionEvent], None] | None = None
 
 
 def make_publishers(
@@ -123,13 +131,7 @@ def make_publishers(
             return _Publisher(logging.getLogger(name), calls, max_document_length)
         return None
 
-    return Publishers(
-        command=make(COMMAND),
-        pool=make(CONNECTION),
-        topology=make(TOPOLOGY),
-        retry=make(RETRY),
-        selection=make(SELECTION),
-    )
+    return Publishers(**{kind: make(logger) for kind, logger in LOGGERS.items()})
 
 
 def _is_enabled(name: str) -> bool:

@@ -20,6 +20,7 @@ from motorlite.errors import (
 )
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, failure, overloaded
+from motorlite.write_concern import WriteConcern
 from tests.support.core import (
     BAD_VALUE,
     DELAYS,
@@ -29,6 +30,7 @@ from tests.support.core import (
     driver,
     fails,
     find,
+    insert,
     make_reachable,
     make_unreachable,
     replica_set,
@@ -100,6 +102,15 @@ async def test_check_outs_that_fail_before_a_retry_do_not_hide_the_overload_erro
         assert error.code == 462
         assert (error.attempts, error.retry_refusal) == (6, "attempts")
         assert isinstance(error.__cause__, AutoReconnect)
+
+
+async def test_an_unacknowledged_write_is_retried_until_it_is_sent() -> None:
+    deployment = replica_set()
+    async with driver(deployment) as client:
+        make_unreachable(deployment, hangs_up=False)
+        error = await fails(client, insert(write_concern=WriteConcern(w=0)))
+        assert (error.attempts, error.retry_reasons) == (6, ("overload",) * 5)
+        assert not client.recorder.command_events
 
 
 async def test_a_handshake_that_the_server_refuses_does_not_hide_the_overload_error() -> None:

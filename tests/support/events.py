@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from motorlite import monitoring as events
+from motorlite._observe.publishing import HANDLERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 DISCOVERY: Final = (events.TopologyEvent, events.ServerHeartbeatEvent)
 
+# Where it is not the name of the class in words.
 _SHORT: Final = {
     events.CommandStartedEvent: "started",
     events.CommandSucceededEvent: "succeeded",
@@ -28,25 +30,21 @@ _SHORT: Final = {
     events.ConnectionCreatedEvent: "created",
     events.ConnectionReadyEvent: "ready",
     events.ConnectionClosedEvent: "closed",
-    events.PoolCreatedEvent: "pool created",
-    events.PoolReadyEvent: "pool ready",
-    events.PoolClearedEvent: "pool cleared",
-    events.PoolClosedEvent: "pool closed",
-    events.TopologyOpenedEvent: "topology opened",
     events.TopologyDescriptionChangedEvent: "topology changed",
-    events.TopologyClosedEvent: "topology closed",
-    events.ServerOpeningEvent: "server opening",
     events.ServerDescriptionChangedEvent: "server changed",
-    events.ServerClosedEvent: "server closed",
     events.ServerHeartbeatStartedEvent: "heartbeat started",
     events.ServerHeartbeatSucceededEvent: "heartbeat succeeded",
     events.ServerHeartbeatFailedEvent: "heartbeat failed",
 }
 
 
+def _short(kind: type) -> str:
+    return _SHORT.get(kind) or re.sub("(?<!^)([A-Z])", r" \1", kind.__name__.removesuffix("Event")).lower()
+
+
 def words(event: Any) -> str:
     """For example ``started find``, ``closed 1 stale`` or ``server changed b Unknown to RSPrimary``."""
-    parts: list[object] = [_SHORT[type(event)]]
+    parts: list[object] = [_short(type(event))]
     if isinstance(event, events.CommandEvent):
         parts.append(event.command_name)
     elif isinstance(event, events.ServerHeartbeatEvent):
@@ -69,15 +67,21 @@ def words(event: Any) -> str:
     return " ".join(map(str, parts))
 
 
-class Recorder(
-    events.CommandListener,
-    events.RetryListener,
-    events.ServerSelectionListener,
-    events.ConnectionPoolListener,
-    events.TopologyListener,
-    events.ServerListener,
-    events.ServerHeartbeatListener,
-):
+def _publish(self: Recorder, event: Any) -> None:
+    self.publish(event)  # which subclasses extend
+
+
+if TYPE_CHECKING:
+    _Listener = object
+else:
+    # Every listener in one: several listener classes share the name of a method; the event's class tells them apart.
+    _HANDLERS = [handler for handlers in HANDLERS.values() for handler in handlers.values()]
+    _Listener = type(
+        "_Listener", tuple({kind: None for kind, _ in _HANDLERS}), {name: _publish for _, name in _HANDLERS}
+    )
+
+
+class Recorder(_Listener):
     """Published events, in order: all of them, or those of some `kinds`.
 
     Register it with a client, or pass `publish` to a pool or topology.
@@ -99,19 +103,6 @@ class Recorder(
             self._times.append(anyio.current_time())
         if isinstance(event, events.CommandFailedEvent) and self.on_failure is not None:
             self.on_failure(event)
-
-    def _publish(self, event: Any) -> None:
-        self.publish(event)  # which subclasses extend
-
-    # Several listener classes share a name; the event's class tells them apart.
-    started = succeeded = failed = retry = _publish
-    selection_started = selection_waiting = selection_succeeded = selection_failed = _publish
-    pool_created = pool_ready = pool_cleared = pool_closed = _publish
-    connection_created = connection_ready = connection_closed = _publish
-    connection_check_out_started = connection_check_out_failed = _publish
-    connection_checked_out = connection_checked_in = _publish
-    pending_reply_started = pending_reply_succeeded = pending_reply_failed = _publish
-    opened = description_changed = closed = _publish
 
     def clear(self) -> None:
         """Forget the events so far."""

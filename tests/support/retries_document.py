@@ -247,12 +247,17 @@ because its retry was not sent. A retry that is cancelled later has spent its to
 
 The ordinary rule does not apply to:
 
-- `getMore`, because a batch could be lost;
-- `database.command(...)`, even for reads, because the driver does not inspect the command. **`mapReduce`** has no
-  method of its own, so it is sent this way and never retried after a network error or a failover;
-- `update_many`, `delete_many`, administration, and aggregations with `$out` or `$merge`.
+- `getMore`, because a batch could be lost, and `killCursors`, because the server closes an abandoned cursor by itself;
+- `database.command(...)` and `database.cursor_command(...)`, even for reads, because the driver does not inspect the
+  command. **`mapReduce`** has no method of its own, so it is sent this way and never retried after a network error or a
+  failover;
+- `explain`, `validate_collection` and `server_info`: the retryable reads specification does not list their commands;
+- `update_many`, `delete_many` and bulk writes with `UpdateMany` or `DeleteMany`, which may affect several documents;
+- administration, and aggregations with `$out` or `$merge`;
+- writes with `w=0`: they have no reply.
 
-All of these are retried after overload errors.
+All of these are retried after overload errors; a write with `w=0` only if no connection could be established, so that
+nothing was sent.
 """
 
 
@@ -271,7 +276,7 @@ def row(call: Call, sent: Sent) -> tuple[str, ...]:
     ordinary = "never"
     if operation.is_retryable and operation.is_acknowledged and operation.kind is not Kind.COMMAND:
         ordinary = f"once ({_OPTION[operation.kind]})"
-    overload = _OPTION[operation.kind] if operation.is_acknowledged else "no reply, no retry"
+    overload = _OPTION[operation.kind] + ("" if operation.is_acknowledged else ", before it is sent")
     has_limit = "yes" if operation.time_limit is TimeLimit.SEND else "no"
     return (f"`{call.text}`", f"`{sent.name}`", overload, ordinary, has_limit)
 

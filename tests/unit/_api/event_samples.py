@@ -1,9 +1,9 @@
-"""One event of every kind, with every field set, and one with as few as can be."""
+"""One event of every kind, with every field set, and some with as few as can be; and what is logged about them."""
 
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 from bson.objectid import ObjectId
 
@@ -47,50 +47,229 @@ def retry(**changes: Any) -> events.RetryEvent:
     return events.RetryEvent("find", 8, **settings)
 
 
-FULL: tuple[Any, ...] = (
-    events.CommandStartedEvent({"insert": "goods", "documents": [{"_id": 1}]}, **_COMMAND),
-    events.CommandSucceededEvent(0.0015, {"ok": 1.0}, **_COMMAND),
-    events.CommandFailedEvent(0.0015, {"ok": 0.0, "code": 1}, NetworkTimeout("late"), **_COMMAND),
-    retry(),
-    events.ServerSelectionStartedEvent(*_SELECTION),
-    events.ServerSelectionWaitingEvent(*_SELECTION, 2.5),
-    events.ServerSelectionSucceededEvent(*_SELECTION, ADDRESS),
-    events.ServerSelectionFailedEvent(*_SELECTION, ServerSelectionTimeoutError("No server: none. a:1 is bad")),
-    events.PoolCreatedEvent(ADDRESS, {"maxPoolSize": 5, "minPoolSize": 1, "maxIdleTimeMS": 10000}),
-    events.PoolReadyEvent(ADDRESS),
-    events.PoolClearedEvent(ADDRESS, SERVICE),
-    events.PoolClosedEvent(ADDRESS),
-    events.ConnectionCreatedEvent(ADDRESS, 3),
-    events.ConnectionReadyEvent(ADDRESS, 3, 0.25),
-    events.ConnectionClosedEvent(ADDRESS, 3, "error", NetworkTimeout("late")),
-    events.ConnectionCheckOutStartedEvent(ADDRESS),
-    events.ConnectionCheckOutFailedEvent(ADDRESS, "connectionError", 0.5, NetworkTimeout("late")),
-    events.ConnectionCheckedOutEvent(ADDRESS, 3, 0.0),
-    events.ConnectionCheckedInEvent(ADDRESS, 3),
-    events.PendingReplyStartedEvent(ADDRESS, 3, 17),
-    events.PendingReplySucceededEvent(ADDRESS, 3, 17, 0.25),
-    events.PendingReplyFailedEvent(ADDRESS, 3, 17, 0.25, NetworkTimeout("late")),
-    events.TopologyOpenedEvent(TOPOLOGY),
-    events.TopologyDescriptionChangedEvent(TOPOLOGY, BEFORE, AFTER),
-    events.TopologyClosedEvent(TOPOLOGY),
-    events.ServerOpeningEvent(TOPOLOGY, ADDRESS),
-    events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, BEFORE, AFTER),
-    events.ServerClosedEvent(TOPOLOGY, ADDRESS),
-    events.ServerHeartbeatStartedEvent(ADDRESS, False),
-    events.ServerHeartbeatSucceededEvent(ADDRESS, True, 0.01, {"ok": 1, "connectionId": 4}),
-    events.ServerHeartbeatFailedEvent(ADDRESS, True, 0.01, NetworkTimeout("late")),
+_TAIL = (
+    "using a connection with driver-generated ID 10 and server-generated ID 9 to db.example:27018 "
+    "with service ID 00000000000000000000000b. The requestID is 7 and the operation ID is 8."
+)
+_IN_TOPOLOGY = "in topology with ID 00000000000000000000000a"
+_HEARTBEAT = "for db.example:27018 on connection with driver-generated ID 0"
+
+
+# Each with its sentence in the log, or None if it is not logged.
+Sample: TypeAlias = tuple[Any, str | None]
+
+WITH_EVERYTHING: tuple[Sample, ...] = (
+    (
+        events.CommandStartedEvent({"insert": "goods", "documents": [{"_id": 1}]}, **_COMMAND),
+        (
+            f'Command "insert" started on database "shop" {_TAIL} '
+            'Command: {"insert": "goods", "documents": [{"_id": 1}]}'
+        ),
+    ),
+    (
+        events.CommandSucceededEvent(0.0015, {"ok": 1.0}, **_COMMAND),
+        f'Command "insert" succeeded on database "shop" in 1.5 ms {_TAIL} Command reply: {{"ok": 1.0}}',
+    ),
+    (
+        events.CommandFailedEvent(0.0015, {"ok": 0.0, "code": 1}, NetworkTimeout("late"), **_COMMAND),
+        f'Command "insert" failed on database "shop" in 1.5 ms {_TAIL} Error: {{"ok": 0.0, "code": 1}}',
+    ),
+    (
+        retry(),
+        (
+            'Attempt 1 of "find" with operation ID 8 on db.example:27018 failed (overload): retrying in 120.0 ms. '
+            "Tokens left: 999.0. Error: OperationFailure: code 462, RetryableError"
+        ),
+    ),
+    (
+        events.ServerSelectionStartedEvent(*_SELECTION),
+        "Server selection started for operation insert with ID 8. Selector: a write, topology description: 'before'",
+    ),
+    (
+        events.ServerSelectionWaitingEvent(*_SELECTION, 2.5),
+        (
+            "Waiting for server to become available for operation insert with ID 8. Remaining time: 2500 ms. "
+            "Selector: a write, topology description: 'before'"
+        ),
+    ),
+    (
+        events.ServerSelectionSucceededEvent(*_SELECTION, ADDRESS),
+        (
+            "Server selection succeeded for operation insert with ID 8. Selected server: db.example:27018. "
+            "Selector: a write, topology description: 'before'"
+        ),
+    ),
+    (
+        events.ServerSelectionFailedEvent(*_SELECTION, ServerSelectionTimeoutError("No server: none. a:1 is bad")),
+        (
+            "Server selection failed for operation insert with ID 8. "
+            "Failure: ServerSelectionTimeoutError: No server: none. Selector: a write, topology description: 'before'"
+        ),
+    ),
+    (
+        events.PoolCreatedEvent(ADDRESS, {"maxPoolSize": 5, "minPoolSize": 1, "maxIdleTimeMS": 10000}),
+        "Connection pool created for db.example:27018 using options maxIdleTimeMS=10000, minPoolSize=1, maxPoolSize=5",
+    ),
+    (
+        events.PoolReadyEvent(ADDRESS),
+        "Connection pool ready for db.example:27018",
+    ),
+    (
+        events.PoolClearedEvent(ADDRESS, SERVICE),
+        "Connection pool for db.example:27018 cleared for serviceId 00000000000000000000000b",
+    ),
+    (
+        events.PoolClosedEvent(ADDRESS),
+        "Connection pool closed for db.example:27018",
+    ),
+    (
+        events.ConnectionCreatedEvent(ADDRESS, 3),
+        "Connection created: address=db.example:27018, driver-generated ID=3",
+    ),
+    (
+        events.ConnectionReadyEvent(ADDRESS, 3, 0.25),
+        "Connection ready: address=db.example:27018, driver-generated ID=3, established in=250.0 ms",
+    ),
+    (
+        events.ConnectionClosedEvent(ADDRESS, 3, "error", NetworkTimeout("late")),
+        (
+            "Connection closed: address=db.example:27018, driver-generated ID=3. Reason: An error occurred while "
+            "using the connection. Error: NetworkTimeout: late"
+        ),
+    ),
+    (
+        events.ConnectionCheckOutStartedEvent(ADDRESS),
+        "Checkout started for connection to db.example:27018",
+    ),
+    (
+        events.ConnectionCheckOutFailedEvent(ADDRESS, "connectionError", 0.5, NetworkTimeout("late")),
+        (
+            "Checkout failed for connection to db.example:27018. Reason: An error occurred while trying to "
+            "establish a new connection. Error: NetworkTimeout: late. Duration: 500.0 ms"
+        ),
+    ),
+    (
+        events.ConnectionCheckedOutEvent(ADDRESS, 3, 0.0),
+        "Connection checked out: address=db.example:27018, driver-generated ID=3, duration=0.0 ms",
+    ),
+    (
+        events.ConnectionCheckedInEvent(ADDRESS, 3),
+        "Connection checked in: address=db.example:27018, driver-generated ID=3",
+    ),
+    (
+        events.PendingReplyStartedEvent(ADDRESS, 3, 17),
+        "Request 17 was abandoned, its reply is pending: address=db.example:27018, driver-generated ID=3",
+    ),
+    (
+        events.PendingReplySucceededEvent(ADDRESS, 3, 17, 0.25),
+        "Reply to abandoned request 17 arrived: address=db.example:27018, driver-generated ID=3, duration=250.0 ms",
+    ),
+    (
+        events.PendingReplyFailedEvent(ADDRESS, 3, 17, 0.25, NetworkTimeout("late")),
+        (
+            "Gave up on the reply to abandoned request 17: address=db.example:27018, driver-generated ID=3, "
+            "duration=250.0 ms. Error: NetworkTimeout: late"
+        ),
+    ),
+    (
+        events.TopologyOpenedEvent(TOPOLOGY),
+        "Starting monitoring for topology with ID 00000000000000000000000a",
+    ),
+    (
+        events.TopologyDescriptionChangedEvent(TOPOLOGY, BEFORE, AFTER),
+        (
+            "Description changed for topology with ID 00000000000000000000000a. Previous description: 'before'. New "
+            "description: 'after'"
+        ),
+    ),
+    (
+        events.TopologyClosedEvent(TOPOLOGY),
+        "Stopped monitoring for topology with ID 00000000000000000000000a",
+    ),
+    (
+        events.ServerOpeningEvent(TOPOLOGY, ADDRESS),
+        f"Starting monitoring for server db.example:27018 {_IN_TOPOLOGY}",
+    ),
+    (
+        events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, BEFORE, AFTER),
+        None,
+    ),
+    (
+        events.ServerClosedEvent(TOPOLOGY, ADDRESS),
+        f"Stopped monitoring for server db.example:27018 {_IN_TOPOLOGY}",
+    ),
+    (
+        events.ServerHeartbeatStartedEvent(ADDRESS, False),
+        f"Heartbeat started {_HEARTBEAT} {_IN_TOPOLOGY}. Awaited: False",
+    ),
+    (
+        events.ServerHeartbeatSucceededEvent(ADDRESS, True, 0.01, {"ok": 1, "connectionId": 4}),
+        (
+            f"Heartbeat succeeded in 10.0 ms {_HEARTBEAT} and server-generated ID 4 {_IN_TOPOLOGY}. Awaited: True. "
+            'Reply: {"ok": 1, "connectionId": 4}'
+        ),
+    ),
+    (
+        events.ServerHeartbeatFailedEvent(ADDRESS, True, 0.01, NetworkTimeout("late")),
+        f"Heartbeat failed in 10.0 ms {_HEARTBEAT} {_IN_TOPOLOGY}. Awaited: True. Failure: NetworkTimeout: late",
+    ),
 )
 
-BARE: tuple[Any, ...] = (
-    events.CommandStartedEvent({}, "ping", "admin", 1, 2, _SOCKET),
-    events.PoolCreatedEvent(_SOCKET, {}),
-    events.PoolClearedEvent(_SOCKET),
-    events.ConnectionClosedEvent(_SOCKET, 1, "idle"),
-    events.ConnectionCheckOutFailedEvent(_SOCKET, "timeout", 0.5),
-    events.PendingReplyFailedEvent(_SOCKET, 1, 17, 0.25, None),
-    events.ServerHeartbeatSucceededEvent(_SOCKET, False, 0.01, {"ok": 1}),
-    retry(permitted=False, refusal="not retryable", reason="none", delay=0.0, tokens=inf, address=None),
+WITH_LITTLE: tuple[Sample, ...] = (
+    (
+        events.CommandStartedEvent({}, "ping", "admin", 1, 2, _SOCKET),
+        (
+            'Command "ping" started on database "admin" to /tmp/mongodb.sock. The requestID is 1 and the operation '
+            "ID is 2. Command: {}"
+        ),
+    ),
+    (
+        events.PoolCreatedEvent(_SOCKET, {}),
+        "Connection pool created for /tmp/mongodb.sock",
+    ),
+    (
+        events.PoolClearedEvent(_SOCKET),
+        "Connection pool for /tmp/mongodb.sock cleared",
+    ),
+    (
+        events.ConnectionClosedEvent(_SOCKET, 1, "idle"),
+        (
+            "Connection closed: address=/tmp/mongodb.sock, driver-generated ID=1. Reason: Connection has been "
+            "available but unused for longer than the configured max idle time"
+        ),
+    ),
+    (
+        events.ConnectionCheckOutFailedEvent(_SOCKET, "timeout", 0.5),
+        (
+            "Checkout failed for connection to /tmp/mongodb.sock. Reason: Wait queue timeout elapsed "
+            "without a connection becoming available. Duration: 500.0 ms"
+        ),
+    ),
+    (
+        events.PendingReplyFailedEvent(_SOCKET, 1, 17, 0.25, None),
+        (
+            "Gave up on the reply to abandoned request 17: address=/tmp/mongodb.sock, driver-generated ID=1, "
+            "duration=250.0 ms"
+        ),
+    ),
+    (
+        events.ServerHeartbeatSucceededEvent(_SOCKET, False, 0.01, {"ok": 1}),
+        (
+            "Heartbeat succeeded in 10.0 ms for /tmp/mongodb.sock on connection with driver-generated ID 0 "
+            f'{_IN_TOPOLOGY}. Awaited: False. Reply: {{"ok": 1}}'
+        ),
+    ),
+    (
+        retry(permitted=False, refusal="not retryable", reason="none", delay=0.0, tokens=inf, address=None),
+        (
+            'Attempt 1 of "find" with operation ID 8 failed (none): not retried (not retryable). '
+            "Error: OperationFailure: code 462, RetryableError"
+        ),
+    ),
 )
+
+FULL: tuple[Any, ...] = tuple(event for event, _ in WITH_EVERYTHING)
+BARE: tuple[Any, ...] = tuple(event for event, _ in WITH_LITTLE)
 
 
 def kinds() -> set[type]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,12 +15,16 @@ from motorlite import (
     AsyncCursor,
     AsyncDatabase,
     AsyncMongoClient,
-    IndexModel,
-    SearchIndexModel,
 )
-from motorlite._execution.operation import Kind
-from motorlite.errors import PyMongoError
-from tests.support.fake_core import fake_client
+from motorlite._operations.reads.count import Count
+from motorlite._operations.reads.explain import Explain
+from motorlite._operations.reads.find import Find
+from motorlite._operations.run_command import RunCommand
+from motorlite._operations.writes.insert import Insert
+from tests.support.retries_document import SECTIONS, Call, sent_by
+
+if TYPE_CHECKING:
+    from motorlite._execution.operation import Operation
 
 CLASSES = (AsyncMongoClient, AsyncDatabase, AsyncCollection, AsyncCursor, AsyncCommandCursor)
 # Asynchronous, but without a command of their own.
@@ -32,40 +36,55 @@ CURSORS = {
     "AsyncCollection": {"aggregate", "find", "list_indexes", "list_search_indexes"},
 }
 
-OVERLOAD = r"overload errors \(up to 5, with backoff\)"
-READ = rf"{OVERLOAD}; network errors and failovers once \(retryable read\)"
-WRITE = rf"{OVERLOAD}; network errors and failovers once \(retryable write\)"
-SEVERAL = (
-    r"overload errors only \(up to 5, with backoff\); not after network errors, since it may affect several"
-    r" documents"
-)
-OVERLOAD_ONLY = r"overload errors only \(up to 5, with backoff\)"
-EXPECTED = {
-    "find_one": READ,
-    "distinct": READ,
-    "count_documents": READ,
-    "estimated_document_count": READ,
-    "options": READ,
-    "insert_one": WRITE,
-    "update_one": WRITE,
-    "replace_one": WRITE,
-    "delete_one": WRITE,
-    "find_one_and_update": WRITE,
-    "find_one_and_replace": WRITE,
-    "find_one_and_delete": WRITE,
-    "update_many": SEVERAL,
-    "delete_many": SEVERAL,
-    "create_index": OVERLOAD_ONLY,
-    "create_indexes": OVERLOAD_ONLY,
-    "create_search_index": OVERLOAD_ONLY,
-    "create_search_indexes": OVERLOAD_ONLY,
-    "update_search_index": OVERLOAD_ONLY,
-    "drop_search_index": OVERLOAD_ONLY,
-    "drop_index": OVERLOAD_ONLY,
-    "drop_indexes": OVERLOAD_ONLY,
-    "drop": OVERLOAD_ONLY,
-    "rename": OVERLOAD_ONLY,
+# More to say than the sentences below.
+LONGER = {
+    "AsyncCollection.aggregate",
+    "AsyncCollection.bulk_write",
+    "AsyncCollection.insert_many",
+    "AsyncCommandCursor.close",
+    "AsyncCursor.close",
+    "AsyncCursor.rewind",
+    "AsyncDatabase.aggregate",
+    "AsyncDatabase.command",
+    "AsyncDatabase.create_collection",
+    "AsyncDatabase.cursor_command",
 }
+TIMES = "(up to 5, with backoff)"
+
+
+def by_method() -> dict[str, list[Call]]:
+    """The calls of docs/retries.md that have a reply."""
+    found: dict[str, list[Call]] = {}
+    for calls in SECTIONS.values():
+        for call in calls:
+            if "w=0" not in call.text:
+                found.setdefault(call.method, []).append(call)
+    return found
+
+
+CALLS = by_method()
+
+
+def ordinary_rule(operation: Operation[Any]) -> str | None:
+    """``retryable read`` or ``retryable write``, where that specification permits a retry."""
+    return f"retryable {operation.kind.value}" if operation.is_retryable else None
+
+
+def sentence(operation: Operation[Any]) -> str:
+    """What a method says that sends this operation only."""
+    rule = ordinary_rule(operation)
+    if operation.name == "getMore":
+        return f"getMore for overload errors only {TIMES}."
+    if rule is not None and operation.creates_cursor:
+        return (
+            f"{operation.name} for overload errors {TIMES} and once after a network error or a failover ({rule}); "
+            "getMore for overload errors only."
+        )
+    if rule is not None:
+        return f"overload errors {TIMES}; network errors and failovers once ({rule})."
+    if operation.name in ("update", "delete"):
+        return f"overload errors only {TIMES}; not after network errors, since it may affect several documents."
+    return f"overload errors only {TIMES}."
 
 
 def methods(kind: type[Any]) -> dict[str, Any]:
@@ -97,9 +116,42 @@ def test_other_methods_do_not(kind: type[Any]) -> None:
     assert loud == []
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_what_they_say(name: str) -> None:
-    assert re.fullmatch(EXPECTED[name] + r"\.", retries_of(getattr(AsyncCollection, name)) or "")
+async def operations(method: str) -> list[Operation[Any]]:
+    """All that its calls in docs/retries.md send."""
+    return [sent.operation for call in CALLS[method] for sent in await sent_by(call)]
+
+
+def said(method: str) -> str:
+    kind, _, name = method.partition(".")
+    (described,) = [each for each in CLASSES if each.__name__ == kind]
+    return retries_of(getattr(described, name)) or ""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", sorted(CALLS.keys() - LONGER))
+async def test_what_they_say(method: str) -> None:
+    assert {sentence(operation) for operation in await operations(method)} == {said(method)}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", sorted(LONGER))
+async def test_the_longer_ones_are_true(method: str) -> None:
+    rules = {ordinary_rule(operation) for operation in await operations(method)}
+    assert TIMES in said(method)
+    assert set(re.findall(r"\((retryable .*?)\)", said(method))) == rules - {None}
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (Explain(Find("db", "coll")), f"overload errors only {TIMES}."),
+        (Count("db", "coll"), f"overload errors {TIMES}; network errors and failovers once (retryable read)."),
+        (Insert("db", "coll", {}), f"overload errors {TIMES}; network errors and failovers once (retryable write)."),
+        (RunCommand("db", {"ping": 1}), f"overload errors only {TIMES}."),
+    ],
+)
+def test_the_sentence(operation: Operation[Any], expected: str) -> None:
+    assert sentence(operation) == expected
 
 
 @pytest.mark.parametrize("kind", [*CLASSES, AsyncClientSession])
@@ -122,43 +174,3 @@ def test_arguments_are_described(kind: type[Any]) -> None:
         elif sends(kind, name, method) and parameters:
             missing.append(name)
     assert missing == []
-
-
-CALLS: dict[str, tuple[Any, ...]] = {
-    "find_one": (),
-    "distinct": ("a",),
-    "count_documents": ({},),
-    "estimated_document_count": (),
-    "options": (),
-    "insert_one": ({},),
-    "update_one": ({}, {"$set": {}}),
-    "replace_one": ({}, {}),
-    "delete_one": ({},),
-    "find_one_and_update": ({}, {"$set": {}}),
-    "find_one_and_replace": ({}, {}),
-    "find_one_and_delete": ({},),
-    "update_many": ({}, {"$set": {}}),
-    "delete_many": ({},),
-    "create_index": ("a",),
-    "create_indexes": ([IndexModel("a")],),
-    "create_search_index": ({"definition": {}},),
-    "create_search_indexes": ([SearchIndexModel({})],),
-    "update_search_index": ("a", {}),
-    "drop_search_index": ("a",),
-    "drop_index": ("a",),
-    "drop_indexes": (),
-    "drop": (),
-    "rename": ("x",),
-}
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("name", EXPECTED)
-async def test_it_is_true(name: str) -> None:
-    client, core = fake_client()
-    core.reply(PyMongoError("enough seen"))
-    with pytest.raises(PyMongoError, match="enough seen"):
-        await getattr(client.app.things, name)(*CALLS[name])
-    operation, expected = core.last.operation, EXPECTED[name]
-    assert operation.is_retryable is (expected in (READ, WRITE))
-    assert (operation.kind is Kind.READ) is (expected == READ)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.retries_document import ELSEWHERE, FILE, SECTIONS, Call, document, sent_by
@@ -19,6 +21,27 @@ async def test_it_is_up_to_date() -> None:
 @pytest.mark.parametrize("call", [call for call in CALLS if "rewind" not in call.text], ids=lambda call: call.text)
 async def test_each_call_sends_something(call: Call) -> None:
     assert await sent_by(call)
+
+
+@pytest.mark.anyio
+async def test_every_exception_to_the_ordinary_rule_is_named() -> None:
+    _, _, text = FILE.read_text(encoding="utf-8").partition("## Exceptions to the ordinary rule")
+    named = text.partition("\n## ")[0]
+    exceptions = {
+        (call.text, sent.name)
+        for title, calls in SECTIONS.items()
+        for call in calls
+        if title != "Administration"
+        for sent in await sent_by(call)
+        if not sent.operation.is_retryable
+    }
+    assert len(exceptions) > 10
+    missing = [
+        text
+        for text, command in exceptions
+        if not any(word in named for word in (f"`{command}`", *re.findall(r"\w+(?=\()|w=0|\$out", text)))
+    ]
+    assert missing == []
 
 
 def test_every_method_that_sends_is_in_it() -> None:

@@ -49,6 +49,30 @@ BY_LABELS: dict[tuple[str, frozenset[str]], tuple[RetryReason | str, ...]] = {
 }
 
 
+# The codes of the retryable writes specification, "RetryableWriteError Labels".
+WRITE_CODES = {
+    6: "HostUnreachable",
+    7: "HostNotFound",
+    89: "NetworkTimeout",
+    91: "ShutdownInProgress",
+    189: "PrimarySteppedDown",
+    262: "ExceededTimeLimit",
+    9001: "SocketException",
+    10107: "NotWritablePrimary",
+    11600: "InterruptedAtShutdown",
+    11602: "InterruptedDueToReplStateChange",
+    13435: "NotPrimaryNoSecondaryOk",
+    13436: "NotPrimaryOrSecondary",
+}
+# And of the retryable reads specification, "Retryable Error".
+READ_CODES = WRITE_CODES | {134: "ReadConcernMajorityNotAvailableYet"}
+
+
+def test_the_codes_are_those_of_the_specifications() -> None:
+    assert WRITE_CODES.keys() == RETRYABLE_WRITE_CODES
+    assert READ_CODES.keys() == RETRYABLE_READ_CODES
+
+
 def ordinary_rules(kind: str, *, code: int, is_labelled: bool, applies: bool) -> tuple[RetryReason, ...]:
     if applies and kind == "read" and code in RETRYABLE_READ_CODES:
         return (READ,)

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from motorlite import monitoring as events
-from motorlite._observe.publishing import HANDLERS, Publishers, make_publishers
+from motorlite._observe.publishing import HANDLERS, LOGGERS, Publishers, make_publishers
 from motorlite._options.options import client_options
 from tests.unit._api.event_samples import ADDRESS, FULL, TOPOLOGY, kinds, retry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-LISTENERS = {kind for handlers in HANDLERS.values() for kind, _ in handlers.values()}
-# What a publisher is called, and its logger.
-KINDS = {
-    "command": "command",
-    "pool": "connection",
-    "topology": "topology",
-    "retry": "retry",
-    "selection": "serverSelection",
-}
+LISTENERS = dict.fromkeys(kind for handlers in HANDLERS.values() for kind, _ in handlers.values()).keys()
 
 
 def quiet(name: str) -> bool:
@@ -31,8 +24,8 @@ def quiet(name: str) -> bool:
 
 
 def publisher_of(publishers: Publishers, event: object) -> Any:
-    for attribute, logger in KINDS.items():
-        if type(event) in HANDLERS[f"motorlite.{logger}"]:
+    for attribute, logger in LOGGERS.items():
+        if type(event) in HANDLERS[logger]:
             return getattr(publishers, attribute)
     raise AssertionError(f"{event!r} is published by nobody")
 
@@ -116,30 +109,30 @@ def test_a_listener_is_told(event: Any) -> None:
     assert calls == [(name, event)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "attribute"),
-    [
-        (events.CommandListener, "command"),
-        (events.ConnectionPoolListener, "pool"),
-        (events.TopologyListener, "topology"),
-        (events.ServerListener, "topology"),
-        (events.ServerHeartbeatListener, "topology"),
-        (events.RetryListener, "retry"),
-    ],
-)
-def test_only_what_somebody_hears_is_published(kind: type, attribute: str) -> None:
-    publishers = make_publishers([kind()], logging_enabled=quiet)
-    assert [name for name in KINDS if getattr(publishers, name) is not None] == [attribute]
+def heard(publishers: Publishers) -> list[str]:
+    """The loggers of the kinds of events that are published."""
+    return [logger for attribute, logger in LOGGERS.items() if getattr(publishers, attribute) is not None]
+
+
+def test_every_publisher_has_its_logger() -> None:
+    assert LOGGERS.keys() == {field.name for field in dataclasses.fields(Publishers)}
+    assert sorted(LOGGERS.values()) == sorted(HANDLERS)
+
+
+@pytest.mark.parametrize("kind", LISTENERS, ids=lambda kind: kind.__name__)
+def test_only_what_somebody_hears_is_published(kind: type) -> None:
+    (logger,) = [name for name, handlers in HANDLERS.items() if kind in {listener for listener, _ in handlers.values()}]
+    assert heard(make_publishers([kind()], logging_enabled=quiet)) == [logger]
 
 
 def test_nothing_is_published_to_nobody() -> None:
-    assert make_publishers([], logging_enabled=quiet) == Publishers(None, None, None, None, None)
+    assert make_publishers([], logging_enabled=quiet) == Publishers()
+    assert heard(Publishers()) == []
 
 
-@pytest.mark.parametrize(("attribute", "logger"), KINDS.items())
-def test_a_logger_alone_is_heard(attribute: str, logger: str) -> None:
-    publishers = make_publishers([], logging_enabled=lambda name: name == f"motorlite.{logger}")
-    assert [name for name in KINDS if getattr(publishers, name) is not None] == [attribute]
+@pytest.mark.parametrize("logger", LOGGERS.values())
+def test_a_logger_alone_is_heard(logger: str) -> None:
+    assert heard(make_publishers([], logging_enabled=lambda name: name == logger)) == [logger]
 
 
 def test_the_loggers_are_asked(records: Sequence[logging.LogRecord]) -> None:
@@ -152,17 +145,17 @@ def test_the_loggers_are_asked(records: Sequence[logging.LogRecord]) -> None:
 def test_one_object_may_be_several_kinds_of_listener() -> None:
     listener = Everything()
     publishers = make_publishers([listener], logging_enabled=quiet)
-    heard = [
+    told = [
         events.CommandStartedEvent({}, "ping", "admin", 1, 2, ADDRESS),
         retry(),
         events.TopologyOpenedEvent(TOPOLOGY),
         events.PoolReadyEvent(ADDRESS),
     ]
-    for event in heard:
+    for event in told:
         publisher_of(publishers, event)(event)
     # Nobody listens to servers.
     publisher_of(publishers, FULL[-1])(events.ServerOpeningEvent(TOPOLOGY, ADDRESS))
-    assert listener.seen == heard
+    assert listener.seen == told
 
 
 def test_listeners_are_told_in_their_order() -> None:

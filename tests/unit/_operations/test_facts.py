@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from typing import Any, Final, NamedTuple
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
@@ -46,6 +47,11 @@ from motorlite._operations.writes.single_write import SingleWrite
 from motorlite._operations.writes.statements import delete_statement, update_statement
 from motorlite._operations.writes.update import Update
 from motorlite.read_preferences import ReadPreference
+from tests.sim.test_malformed_replies import CASES, Case
+from tests.support.fake_core import Sent, fake_client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 READ, WRITE, COMMAND = Kind
 ADDRESS: Final = ("a", 1)
@@ -183,3 +189,34 @@ def test_every_class_says_how_it_is_retried(operation: type[Operation[Any]]) -> 
 @pytest.mark.parametrize("operation", CLASSES, ids=lambda operation: operation.__name__)
 def test_no_instance_has_a_dictionary(operation: type[Operation[Any]]) -> None:
     assert "__slots__" in vars(operation)
+
+
+# Operations without a case of malformed replies, and why.
+UNREAD: Final = {EndSessions: "sent with every case, when its client closes"}
+
+
+async def sent_by(case: Case) -> set[type[Operation[Any]]]:
+    """The operations of one case, with replies that it succeeds with."""
+
+    def answer(sent: Sent) -> dict[str, Any]:
+        reply = case.replies[0] if sent.name == case.command else case.others.get(sent.name, {})
+        return {"ok": 1, **deepcopy(reply)}  # calls change their replies
+
+    client, core = fake_client()
+    core.reply(*[answer] * 10)
+    await case.call(client)
+    await core.run_spawned()
+    return {type(sent.operation) for sent in core.executor.sent}
+
+
+async def without_a_case(cases: Iterable[Case]) -> set[type[Operation[Any]]]:
+    sent = {operation for case in cases for operation in await sent_by(case)}
+    return {type(row.operation) for row in TABLE} - sent
+
+
+@pytest.mark.anyio
+@pytest.mark.virtual_time
+async def test_every_operation_has_a_case_of_malformed_replies() -> None:
+    assert await without_a_case(CASES.values()) == UNREAD.keys()
+    others = [case for name, case in CASES.items() if name != "validate_collection"]
+    assert await without_a_case(others) == {*UNREAD, Validate}
