@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
-GATE: Final = 90.0
+GATE: Final = 95.0
 EQUIVALENTS: Final = "scripts/mutation_equivalents.toml"
 TARGETS: Final = (
     "motorlite/_execution/attempt.py",
