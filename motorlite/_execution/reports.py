@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from motorlite._execution.run import Run
     from motorlite._observe.publishing import Publishers
     from motorlite._overload.token_bucket import TokenBucket
+    from motorlite.monitoring import CommandEvent, ServerSelectionEvent
 
 
 class Reports:
@@ -28,9 +29,9 @@ class Reports:
     def __init__(self, bucket: TokenBucket | None, publishers: Publishers) -> None:
         self._bucket = bucket
         # Every command reads these, so they are attributes here.
-        self.publish_command = publishers.command
-        self.publish_selection = publishers.selection
-        self._publish_retry = publishers.retry
+        self.publish_command: Callable[[CommandEvent], None] | None = publishers.command
+        self.publish_selection: Callable[[ServerSelectionEvent], None] | None = publishers.selection
+        self._publish_retry: Callable[[RetryEvent], None] | None = publishers.retry
         # Counts by reason.
         self.retries: dict[str, int] = {}
         self.refusals: dict[str, int] = {}
