@@ -26,6 +26,21 @@ def things() -> Things:
     return client.app.things, core
 
 
+async def test_find(things: Things) -> None:
+    coll, core = things
+    core.reply(batch([]), batch([]))
+    await coll.find({"a": 1}, ["b"], 2, 3).to_list()
+    assert core.last.command == {
+        "find": "things",
+        "filter": {"a": 1},
+        "limit": 3,
+        "projection": {"b": 1},
+        "skip": 2,
+    }
+    await coll.find().to_list()
+    assert core.last.command == {"find": "things", "filter": {}}
+
+
 async def test_find_one(things: Things) -> None:
     coll, core = things
     core.reply(batch([{"_id": 1}]), batch([]))
