@@ -28,6 +28,7 @@ from motorlite import (
     topology_description,
     write_concern,
 )
+from motorlite._api.call_options import call_options
 from motorlite._api.constants import (
     ASCENDING,
     DESCENDING,
@@ -99,6 +100,7 @@ __all__ = [
     "WriteConcern",
     "__version__",
     "auth_oidc",
+    "call_options",
     "client_options",
     "client_session",
     "collation",

@@ -5,7 +5,13 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
     PyMongoError
      ├── ProtocolError                      the peer broke the wire protocol
      ├── ConnectionFailure                  no usable reply from a server
-     │    ├── WaitQueueTimeoutError         no connection became available in time
+     │    ├── AdmissionError                the client itself refused to send the operation
+     │    │    ├── WaitQueueTimeoutError    no connection became available in time
+     │    │    ├── WaitQueueFullError       too many operations wait for a connection
+     │    │    ├── WaitQueueMemoryError     the operations that wait need too much memory
+     │    │    ├── ConcurrencyLimitError    too many operations are running
+     │    │    ├── RateLimitError           too many operations were started in too short a time
+     │    │    └── CircuitBreakerOpenError  the server failed too often
      │    └── AutoReconnect                 the driver is rediscovering the topology
      │         ├── NameResolutionError      a host name could not be resolved
      │         ├── CertificateError         TLS could not be set up
@@ -38,12 +44,13 @@ reason for not retrying again (`retry_refusal`).
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 # Re-exported as in `pymongo.errors`: raised for documents that BSON cannot represent.
 from bson.errors import InvalidDocument as InvalidDocument
 
 from motorlite._base import error_documents
+from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED
 from motorlite._base.error_copies import CAUSE, portable, without_init
 
 if TYPE_CHECKING:
@@ -52,10 +59,13 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
 
 __all__ = [
+    "AdmissionError",
     "AutoReconnect",
     "BulkWriteError",
     "CertificateError",
+    "CircuitBreakerOpenError",
     "CollectionInvalid",
+    "ConcurrencyLimitError",
     "ConfigurationError",
     "ConnectionFailure",
     "CursorNotFound",
@@ -75,40 +85,15 @@ __all__ = [
     "ProxyError",
     "ProxyTimeout",
     "PyMongoError",
+    "RateLimitError",
     "ServerSelectionTimeoutError",
     "WTimeoutError",
+    "WaitQueueFullError",
+    "WaitQueueMemoryError",
     "WaitQueueTimeoutError",
     "WriteConcernError",
     "WriteError",
 ]
-
-# Labels that servers attach or drivers must add (transactions, retryable writes, backpressure).
-RETRYABLE_WRITE: Final = "RetryableWriteError"
-RETRYABLE: Final = "RetryableError"
-SYSTEM_OVERLOADED: Final = "SystemOverloadedError"
-NO_WRITES_PERFORMED: Final = "NoWritesPerformed"
-TRANSIENT_TRANSACTION: Final = "TransientTransactionError"
-UNKNOWN_COMMIT_RESULT: Final = "UnknownTransactionCommitResult"
-RESUMABLE_CHANGE_STREAM: Final = "ResumableChangeStreamError"
-
-# Server discovery and monitoring specification, "not writable primary" and "node is recovering".
-NOT_WRITABLE_PRIMARY_CODES: Final = frozenset({10058, 10107, 13435})
-SHUTDOWN_CODES: Final = frozenset({91, 11600})
-RECOVERING_CODES: Final = SHUTDOWN_CODES | {189, 11602, 13436}
-NOT_PRIMARY_CODES: Final = NOT_WRITABLE_PRIMARY_CODES | RECOVERING_CODES
-
-# Retryable writes specification, "RetryableWriteError Labels"; drivers add the label themselves only for servers older
-# than 4.4. `test_classify` lists the codes of this and the next set again.
-RETRYABLE_WRITE_CODES: Final = frozenset(
-    {6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436},
-)
-# Retryable reads specification, "Retryable Error": the same plus ReadConcernMajorityNotAvailableYet.
-RETRYABLE_READ_CODES: Final = RETRYABLE_WRITE_CODES | {134}
-
-MAX_TIME_MS_EXPIRED: Final = 50
-CURSOR_NOT_FOUND: Final = 43
-DUPLICATE_KEY_CODES: Final = frozenset({11000, 11001, 12582})
-REAUTHENTICATION_REQUIRED: Final = 391
 
 
 class PyMongoError(Exception):
@@ -126,6 +111,8 @@ class PyMongoError(Exception):
         partial_result: The writes of a bulk write before one of its commands failed as a whole, as a
             `BulkWriteResult`; None elsewhere. (bson's errors for a document in the middle of a bulk write also have
             this attribute.)
+        retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
+            None elsewhere.
     """
 
     address: Address | None = None
@@ -134,6 +121,7 @@ class PyMongoError(Exception):
     retry_refusal: str | None = None
     phase: str | None = None
     partial_result: Any = None
+    retry_after: float | None = None
     # Error-propagation rules of the retryable reads and writes specifications: whether this error came from a server
     # (a reply, or a socket to which the command was written). Errors from earlier phases never replace such an error.
     reached_server: bool = False
@@ -225,12 +213,46 @@ class ConnectionFailure(PyMongoError):
     """A connection to a server could not be established, was lost, or was not available."""
 
 
-class WaitQueueTimeoutError(ConnectionFailure):
+class AdmissionError(ConnectionFailure):
+    """The client refused to send the operation, to protect itself or the server. Nothing was sent.
+
+    Attributes:
+        depth: The number that met the limit: operations in the queue or in progress; None if it does not apply.
+        limit: The limit, in the unit of `depth`.
+        wait_time: Seconds that the operation waited before it was refused.
+    """
+
+    depth: int | None = None
+    limit: int | None = None
+    wait_time: float = 0.0
+
+
+class WaitQueueTimeoutError(AdmissionError):
     """No connection of the pool became available in time (pooling specification, "WaitQueueTimeoutError")."""
 
     @property
     def timeout(self) -> bool:
         return True
+
+
+class WaitQueueFullError(AdmissionError):
+    """As many operations as the queue may hold wait for a connection."""
+
+
+class WaitQueueMemoryError(AdmissionError):
+    """The operations that wait for a connection need more memory than the queue may use (in bytes)."""
+
+
+class ConcurrencyLimitError(AdmissionError):
+    """As many operations as the server may have are in progress, and the configuration does not let others wait."""
+
+
+class RateLimitError(AdmissionError):
+    """More operations were started than the configured rate permits."""
+
+
+class CircuitBreakerOpenError(AdmissionError):
+    """The circuit breaker of the server is open, because too many operations failed there."""
 
 
 class AutoReconnect(ConnectionFailure):

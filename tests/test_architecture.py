@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
 FACES: Final = ("monitoring", "client_options", "client_session", "cursor")
 # Open to every layer that comes later, in this order.
-OPEN: Final = ("_base", "values", "_events", "monitoring", "_options", "_observe")
+OPEN: Final = ("_base", "values", "overload", "_events", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.
 REPLIES: Final = ("_wire.replies", "_wire.error_replies")
 # A layer, or a module of one, and what it may import from below it.
@@ -36,8 +36,8 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "_sessions": OPEN,
     "_net": OPEN,
     "_connection": (*OPEN, "_wire", "_net"),
-    "_pool": (*OPEN, "_connection", "_net"),
-    "_topology": (*OPEN, "_pool", "_connection", "_net", *REPLIES),
+    "_pool": (*OPEN, "_connection", "_net", "_overload"),
+    "_topology": (*OPEN, "_pool", "_connection", "_net", "_overload", *REPLIES),
     "_execution": (*OPEN, "_topology", "_pool", "_connection", "_sessions", "_overload", *REPLIES),
     "_operations": (*OPEN, "_execution.operation", *REPLIES),
     "_client": (  # the composition root
@@ -121,7 +121,7 @@ SENDERS: Final = ("_execution.sender", "_topology.monitor*", "_connection.*")
 # Kinds of module, and the layers where only some are allowed.
 KINDS: Final = ("Pure", "Shell", "Net")
 LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("_base", "values", "monitoring", "_events", "_options", "_wire"), ("Pure",)),
+    **dict.fromkeys(("_base", "values", "overload", "monitoring", "_events", "_options", "_wire"), ("Pure",)),
     **dict.fromkeys(("_overload", "_sessions", "_operations"), ("Pure",)),
     "_net": ("Pure", "Net"),
     **dict.fromkeys(

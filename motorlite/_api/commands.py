@@ -136,4 +136,4 @@ def cursor_of_command(
         max_await_time_ms=max_await_time_ms,
         read_preference=preference,
     )
-    return AsyncCommandCursor(core, session, limits, options, get_more, make)
+    return AsyncCommandCursor(core, session, limits, options, get_more, settings.call_options, make)

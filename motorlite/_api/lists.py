@@ -85,7 +85,7 @@ def list_collections(
         )
 
     get_more = GetMoreOptions(batch_size=options.get("batchSize", 0), comment=comment)
-    return AsyncCommandCursor(core, session, limits, _PLAIN, get_more, make)
+    return AsyncCommandCursor(core, session, limits, _PLAIN, get_more, settings.call_options, make)
 
 
 def list_databases(
@@ -108,4 +108,4 @@ def list_databases(
             **keywords,
         )
 
-    return AsyncCommandCursor(core, session, limits, _PLAIN, GetMoreOptions(), make)
+    return AsyncCommandCursor(core, session, limits, _PLAIN, GetMoreOptions(), settings.call_options, make)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from bson.codec_options import CodecOptions
 
+from motorlite._api.call_options import effective
 from motorlite._api.limits import deadline, duration_from_ms
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, instance
-from motorlite._execution.call import Call
+from motorlite._execution.call import DEFAULT_OPTIONS, Call, CallOptions
 from motorlite.read_concern import as_read_concern
 from motorlite.read_preferences import as_read_preference
 from motorlite.write_concern import as_write_concern
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class Settings:
     """Codec options, preference, concerns and timeout of a client, database or collection. Immutable."""
 
-    __slots__ = ("codec_options", "read_concern", "read_preference", "timeout", "write_concern")
+    __slots__ = ("call_options", "codec_options", "read_concern", "read_preference", "timeout", "write_concern")
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class Settings:
         write_concern: WriteConcern,
         read_concern: ReadConcern,
         timeout: float | None,
+        call_options: CallOptions = DEFAULT_OPTIONS,
     ) -> None:
         self.codec_options: CodecOptions[Any] = codec_options
         self.read_preference: ServerMode = read_preference
@@ -42,6 +44,8 @@ class Settings:
         self.read_concern: ReadConcern = read_concern
         # Seconds. None: timeoutMS is unset at all levels. Infinity: it was set to 0.
         self.timeout: float | None = timeout
+        # The defaults of what `motorlite.call_options` sets.
+        self.call_options: CallOptions = call_options
 
     def derive(
         self,
@@ -77,7 +81,7 @@ class Settings:
         else:
             read_concern = converted("read_concern", read_concern, as_read_concern)
         timeout = self.timeout if timeout_ms is None else duration_from_ms(timeout_ms)
-        return Settings(codec_options, read_preference, write_concern, read_concern, timeout)
+        return Settings(codec_options, read_preference, write_concern, read_concern, timeout, self.call_options)
 
 
 class Configured(Generic[DocumentT]):
@@ -130,4 +134,6 @@ class Configured(Generic[DocumentT]):
         core = self._core
         core.enter()
         state = None if session is None else state_of(session, core, is_acknowledged)
-        return Call(state, deadline(core, self._settings.timeout, timeout_ms))
+        settings = self._settings
+        options = effective(settings.call_options)
+        return Call(state, deadline(core, settings.timeout, timeout_ms), options=options)

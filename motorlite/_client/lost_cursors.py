@@ -11,11 +11,12 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.deadline import Deadline
+from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._execution.call import Call
 from motorlite._execution.cursors.late_reply import open_cursor
 from motorlite._execution.cursors.lost_cursor import LostCursor
 from motorlite._operations.cursors.kill_cursors import KillCursors
-from motorlite.errors import SYSTEM_OVERLOADED, InvalidOperation, OperationFailure, PyMongoError
+from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

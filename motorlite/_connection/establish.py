@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._base.values import format_address
 from motorlite._connection.auth.token_source import Limits
 from motorlite._connection.compressed_stream import CompressedStream
@@ -15,8 +16,6 @@ from motorlite._connection.connection import Connection
 from motorlite._connection.handshake import MAX_HELLO_SIZE, hello_document, parse_hello
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import (
-    RETRYABLE,
-    SYSTEM_OVERLOADED,
     AutoReconnect,
     CertificateError,
     NameResolutionError,

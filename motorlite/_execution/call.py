@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from motorlite._base.deadline import Deadline
     from motorlite._sessions.session import Session
+
+DEFAULT_PRIORITY: Final = 50
+
+
+class CallOptions:
+    """What clients, databases, collections and `motorlite.call_options` blocks set for calls. Immutable and shared.
+
+    Attributes:
+        priority: 0 to 100; operations with higher numbers leave a queue that orders by priority first.
+        context: Data of the application, for its own retry strategy.
+    """
+
+    __slots__ = ("context", "priority")
+
+    def __init__(self, priority: int = DEFAULT_PRIORITY, context: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self.priority: int = priority
+        self.context: Mapping[str, Any] = context
+
+    def with_options(self, **options: Any) -> CallOptions:
+        """Return a copy with some attributes replaced."""
+        return CallOptions(**{name: getattr(self, name) for name in self.__slots__} | options)
+
+
+DEFAULT_OPTIONS: Final = CallOptions()
+"""Shared by all calls without options of their own."""
 
 
 class Call:
@@ -17,11 +45,19 @@ class Call:
             a server session for this operation alone.
         deadline: When the call must end.
         operation_id: The id that all its command events share. None: each operation has its own id.
+        options: The options that the call inherited.
     """
 
-    __slots__ = ("deadline", "operation_id", "session")
+    __slots__ = ("deadline", "operation_id", "options", "session")
 
-    def __init__(self, session: Session | None, deadline: Deadline, operation_id: int | None = None) -> None:
+    def __init__(
+        self,
+        session: Session | None,
+        deadline: Deadline,
+        operation_id: int | None = None,
+        options: CallOptions = DEFAULT_OPTIONS,
+    ) -> None:
         self.session: Session | None = session
         self.deadline: Deadline = deadline
         self.operation_id: int | None = operation_id
+        self.options: CallOptions = options

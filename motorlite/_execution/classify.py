@@ -6,14 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from motorlite._base import wire_versions
-from motorlite._execution.operation import Kind
-from motorlite.errors import (
+from motorlite._base.error_codes import (
     NO_WRITES_PERFORMED,
     RETRYABLE,
     RETRYABLE_READ_CODES,
     RETRYABLE_WRITE,
     RETRYABLE_WRITE_CODES,
     SYSTEM_OVERLOADED,
+)
+from motorlite._execution.operation import Kind
+from motorlite.errors import (
     AutoReconnect,
     NotPrimaryError,
     PyMongoError,

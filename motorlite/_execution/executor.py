@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from motorlite._base.error_codes import REAUTHENTICATION_REQUIRED
 from motorlite._base.progress import Progress
 from motorlite._execution.attempt import Attempt
 from motorlite._execution.cursors.pinning import PinnedConnection, opens_cursor
@@ -19,7 +20,7 @@ from motorlite._execution.run import Run
 from motorlite._execution.selecting import select, select_and_publish
 from motorlite._execution.sender import Sender
 from motorlite._sessions.session import Session
-from motorlite.errors import REAUTHENTICATION_REQUIRED, InvalidOperation, OperationFailure, ProtocolError, PyMongoError
+from motorlite.errors import InvalidOperation, OperationFailure, ProtocolError, PyMongoError
 from motorlite.retry import RetryRefusal
 from motorlite.topology_description import TopologyType
 

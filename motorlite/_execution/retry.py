@@ -33,10 +33,10 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._execution import classify
 from motorlite._execution.operation import Kind
 from motorlite._overload import backoff
-from motorlite.errors import SYSTEM_OVERLOADED
 from motorlite.retry import RetryReason, RetryRefusal
 
 if TYPE_CHECKING:

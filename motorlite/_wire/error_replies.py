@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from motorlite._base import error_documents
-from motorlite.errors import (
+from motorlite._base.error_codes import (
     CURSOR_NOT_FOUND,
     DUPLICATE_KEY_CODES,
     MAX_TIME_MS_EXPIRED,
     NOT_PRIMARY_CODES,
+)
+from motorlite.errors import (
     CursorNotFound,
     DuplicateKeyError,
     ExecutionTimeout,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite._base.error_codes import RETRYABLE_WRITE
 from motorlite.errors import (
-    RETRYABLE_WRITE,
     AutoReconnect,
     NetworkTimeout,
     NotPrimaryError,

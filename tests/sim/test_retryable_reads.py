@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite._base.error_codes import RETRYABLE_READ_CODES
 from motorlite._operations.cursors.kill_cursors import KillCursors
 from motorlite._operations.reads.count import Count
 from motorlite._operations.run_command import RunCommand
 from motorlite._operations.schema.list_databases import ListDatabases
 from motorlite.errors import (
-    RETRYABLE_READ_CODES,
     AutoReconnect,
     ConfigurationError,
     NotPrimaryError,

@@ -8,6 +8,7 @@ import anyio
 import pytest
 from bson.int64 import Int64
 
+from motorlite._base.error_codes import RETRYABLE_WRITE_CODES
 from motorlite._execution.building import CommandNotRebuilt
 from motorlite._operations.schema.create import Create
 from motorlite._operations.writes.delete import Delete
@@ -15,7 +16,6 @@ from motorlite._operations.writes.find_and_modify import FindAndModify
 from motorlite._operations.writes.statements import delete_statement, update_statement
 from motorlite._operations.writes.update import Update
 from motorlite.errors import (
-    RETRYABLE_WRITE_CODES,
     AutoReconnect,
     ConfigurationError,
     DuplicateKeyError,

@@ -72,7 +72,7 @@ class BulkWrite:
         is_acknowledged = self._settings.write_concern.acknowledged
         implicit = Session(is_implicit=True) if call.session is None and is_acknowledged else None
         # One deadline and one operation id for all commands.
-        call = Call(call.session or implicit, call.deadline, self._core.new_operation_id())
+        call = Call(call.session or implicit, call.deadline, self._core.new_operation_id(), call.options)
         try:
             for run in runs:
                 await self._execute_run(run, result, call)

@@ -242,8 +242,9 @@ class CollectionIndexes(CollectionBase[DocumentT]):
             )
 
         get_more = GetMoreOptions(comment=comment)
+        call_options = self._settings.call_options
         return AsyncCommandCursor(
-            self._core, session, limits, _PLAIN, get_more, make, means_empty={NAMESPACE_NOT_FOUND}
+            self._core, session, limits, _PLAIN, get_more, call_options, make, means_empty={NAMESPACE_NOT_FOUND}
         )
 
     async def index_information(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from motorlite._api.arguments import method_options
 from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
+from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.cursors.aggregation import aggregation
 from motorlite._api.cursors.cursor import AsyncCursor
@@ -102,7 +103,8 @@ class CollectionReads(CollectionBase[DocumentT]):
             codec_options=settings.codec_options,
             read_concern=settings.read_concern,
         )
-        return await core.executor.execute(operation, Call(None, deadline(core, settings.timeout)))
+        call = Call(None, deadline(core, settings.timeout), None, effective(settings.call_options))
+        return await core.executor.execute(operation, call)
 
     async def _find_one(self, filter: Any, projection: Projection | None, options: dict[str, Any]) -> DocumentT | None:
         query = arguments.checked("find_one", options, FIND_ONE_CHECKS)

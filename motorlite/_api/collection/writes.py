@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
+from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
 from motorlite._api.limits import deadline
@@ -84,7 +85,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
             comment=comment,
         )
         state = None if session is None else state_of(session, core, write_concern.acknowledged)
-        await core.executor.execute(operation, Call(state, deadline(core, settings.timeout, timeoutMS)))
+        limit = deadline(core, settings.timeout, timeoutMS)
+        await core.executor.execute(operation, Call(state, limit, None, effective(settings.call_options)))
         return InsertOneResult(inserted_id, write_concern.acknowledged)
 
     async def insert_many(

@@ -78,4 +78,4 @@ def aggregation(
             return read(*names, stages, **given)
         return AggregateWrite(*names, stages, write_concern=settings.write_concern, **given)
 
-    return AsyncCommandCursor(core, session, limits, settings.codec_options, get_more, make)
+    return AsyncCommandCursor(core, session, limits, settings.codec_options, get_more, settings.call_options, make)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
+from motorlite._api.call_options import effective
 from motorlite._api.cursors.server_cursor import GetMoreOptions, ServerCursor
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
     from motorlite._base.values import Address
     from motorlite._client.core import Core
+    from motorlite._execution.call import CallOptions
     from motorlite._execution.operation import CursorReply, Operation
 
 
@@ -31,6 +33,7 @@ class CursorBase(ABC, Generic[DocumentT]):
 
     __slots__ = (
         "__weakref__",
+        "_call_options",
         "_codec_options",
         "_core",
         "_cursor",
@@ -53,12 +56,14 @@ class CursorBase(ABC, Generic[DocumentT]):
         limits: CursorLimits,
         codec_options: CodecOptions[Any],
         get_more: GetMoreOptions,
+        call_options: CallOptions,
     ) -> None:
         self._core = core
         self._session = session
         self._limits = limits
         self._codec_options = codec_options
         self._get_more = get_more
+        self._call_options = call_options
         # None until the first step.
         self._cursor: ServerCursor[DocumentT] | None = None
         # The current batch. It is the open cursor's own deque, so that the hot loop reads a single attribute.
@@ -101,10 +106,13 @@ class CursorBase(ABC, Generic[DocumentT]):
         self._is_opening = True
         try:
             deadline = self._limits.open(core, self._get_more.max_await_time_ms)
-            opened = await core.executor.open(self._first_operation(), Call(session, deadline))
+            call = Call(session, deadline, None, effective(self._call_options))
+            opened = await core.executor.open(self._first_operation(), call)
         finally:
             self._is_opening = False
-        cursor = ServerCursor[DocumentT](core, opened, self._session, self._limits, self._codec_options, self._get_more)
+        cursor = ServerCursor[DocumentT](
+            core, opened, self._session, self._limits, self._codec_options, self._get_more, call.options
+        )
         self._cursor = cursor
         self._documents = cursor.documents
         if self._is_closed:  # by another task, while the reply was pending

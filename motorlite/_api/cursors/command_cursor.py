@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from motorlite._api.cursors.server_cursor import GetMoreOptions
     from motorlite._api.session import AsyncClientSession
     from motorlite._client.core import Core
+    from motorlite._execution.call import CallOptions
     from motorlite._execution.operation import CursorReply, Operation
 
 
@@ -39,10 +40,11 @@ class AsyncCommandCursor(CursorBase[DocumentT]):
         limits: CursorLimits,
         codec_options: CodecOptions[Any],
         get_more: GetMoreOptions,
+        call_options: CallOptions,
         make_operation: Callable[[], Operation[CursorReply]],
         means_empty: Collection[int] = (),
     ) -> None:
-        super().__init__(core, session, limits, codec_options, get_more)
+        super().__init__(core, session, limits, codec_options, get_more, call_options)
         self._make_operation = make_operation
         # Error codes with which the server reports that there is nothing to list.
         self._means_empty = means_empty

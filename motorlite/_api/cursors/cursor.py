@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from bson.code import Code
 
 from motorlite._api.arguments.find_options import FIND_CHECKS, find_arguments, sort_document
+from motorlite._api.call_options import effective
 from motorlite._api.constants import CursorType
 from motorlite._api.cursors.base import CursorBase
 from motorlite._api.cursors.limits import CursorLimits
@@ -87,7 +88,7 @@ class AsyncCursor(CursorBase[DocumentT]):
         self._query: dict[str, Any] = query
         # An empty slice: sends nothing to the server.
         self._is_empty = False
-        super().__init__(core, session, self._make_limits(), settings.codec_options, get_more)
+        super().__init__(core, session, self._make_limits(), settings.codec_options, get_more, settings.call_options)
 
     def _make_limits(self) -> CursorLimits:
         kind = self._query.get("cursor_type", CursorType.NON_TAILABLE)
@@ -147,7 +148,9 @@ class AsyncCursor(CursorBase[DocumentT]):
         core = self._core
         core.enter()
         session = state_of(self._session, core)
-        call = Call(session, deadline(core, self._settings.timeout, timeout_ms=timeoutMS))
+        settings = self._settings
+        limit = deadline(core, settings.timeout, timeout_ms=timeoutMS)
+        call = Call(session, limit, options=effective(settings.call_options))
         return await core.executor.execute(Explain(self._first_operation()), call)
 
     async def distinct(self, key: str, timeoutMS: float | None = None) -> list[Any]:
@@ -163,7 +166,9 @@ class AsyncCursor(CursorBase[DocumentT]):
         core = self._core
         core.enter()
         session = state_of(self._session, core)
-        call = Call(session, deadline(core, self._settings.timeout, timeout_ms=timeoutMS))
+        settings = self._settings
+        limit = deadline(core, settings.timeout, timeout_ms=timeoutMS)
+        call = Call(session, limit, options=effective(settings.call_options))
         query = {name: value for name, value in self._query.items() if name in _DISTINCT_OPTIONS}
         operation = Distinct(*self._names, key, self._filter, **find_arguments(self._settings, query))
         return await core.executor.execute(operation, call)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic
 
+from motorlite._api.call_options import effective
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
+from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._client.lost_cursors import give_back, is_settled, kill_command
 from motorlite._execution.call import Call
 from motorlite._execution.cursors.lost_cursor import LostCursor
 from motorlite._operations.cursors.get_more import GetMore
-from motorlite.errors import SYSTEM_OVERLOADED, InvalidOperation, OperationFailure, PyMongoError, detached
+from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError, detached
 
 if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address
     from motorlite._client.core import Core
+    from motorlite._execution.call import CallOptions
     from motorlite._execution.operation import CursorReply, Opened, Pin
     from motorlite._sessions.session import Session
     from motorlite.read_preferences import ServerMode
@@ -59,6 +62,7 @@ class ServerCursor(Generic[DocumentT]):
     """A cursor on a server. `close` kills it there. Dropping the last reference kills it in the background."""
 
     __slots__ = (
+        "_call_options",
         "_codec_options",
         "_core",
         "_explicit_session",
@@ -84,6 +88,7 @@ class ServerCursor(Generic[DocumentT]):
         limits: CursorLimits,
         codec_options: CodecOptions[Any],
         options: GetMoreOptions,
+        call_options: CallOptions,
     ) -> None:
         self._core = core
         self._explicit_session = session
@@ -93,6 +98,8 @@ class ServerCursor(Generic[DocumentT]):
         self._limits = limits
         self._codec_options = codec_options
         self.options: GetMoreOptions = options
+        # Those of the call that opened the cursor.
+        self._call_options = call_options
         self._namespace = opened.reply.namespace
         # The error of a getMore that left the server cursor's position unknown. A copy: the original was raised through
         # frames that reference the cursor, so keeping it would keep the cursor alive.
@@ -160,7 +167,8 @@ class ServerCursor(Generic[DocumentT]):
         session = self._implicit_session or state_of(self._explicit_session, core)
         self._is_reading = True
         try:
-            reply = await core.executor.execute(self._get_more(), Call(session, deadline))
+            call = Call(session, deadline, None, effective(self._call_options))
+            reply = await core.executor.execute(self._get_more(), call)
         except BaseException as error:
             self._learn_failure(error)
             raise

@@ -9,6 +9,7 @@ import anyio
 import pytest
 from bson import ObjectId
 
+from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._connection.authenticate import Authenticator
 from motorlite._connection.establish import Establisher, EstablishmentError, HandshakeSettings
 from motorlite._connection.handshake import MAX_HELLO_SIZE
@@ -16,8 +17,6 @@ from motorlite._net.current import current_runtime
 from motorlite._options.credentials import Credentials
 from motorlite._wire.compression import Zlib
 from motorlite.errors import (
-    RETRYABLE,
-    SYSTEM_OVERLOADED,
     AutoReconnect,
     CertificateError,
     ConfigurationError,

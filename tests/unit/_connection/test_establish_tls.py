@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._connection.establish import Establisher, EstablishmentError, HandshakeSettings
 from motorlite._net.current import current_runtime
 from motorlite._net.tls import make_context
 from motorlite._options.options import TLSOptions
-from motorlite.errors import RETRYABLE, SYSTEM_OVERLOADED, AutoReconnect, CertificateError, NetworkTimeout
+from motorlite.errors import AutoReconnect, CertificateError, NetworkTimeout
 from motorlite.testing.server.certificates import Certificates, make_certificates
 from tests.support.peers import listening, server_context, serving
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from motorlite._base.error_codes import RETRYABLE_READ_CODES, RETRYABLE_WRITE_CODES
 from motorlite._execution import classify
 from motorlite.errors import (
-    RETRYABLE_READ_CODES,
-    RETRYABLE_WRITE_CODES,
     AutoReconnect,
     CertificateError,
     ConfigurationError,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from bson.objectid import ObjectId
 
+from motorlite._base.error_codes import NOT_PRIMARY_CODES, SHUTDOWN_CODES, SYSTEM_OVERLOADED
 from motorlite._topology.error_handling import (
     NO_EFFECT,
     ErrorEffect,
@@ -17,9 +18,6 @@ from motorlite._topology.error_handling import (
 from motorlite._topology.server_description import ServerDescription
 from motorlite._wire.error_replies import error_from_reply, write_concern_error, write_error
 from motorlite.errors import (
-    NOT_PRIMARY_CODES,
-    SHUTDOWN_CODES,
-    SYSTEM_OVERLOADED,
     AutoReconnect,
     ConfigurationError,
     NetworkTimeout,
