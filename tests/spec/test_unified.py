@@ -25,7 +25,10 @@ def _items() -> list[Any]:
     Three members of a replica set talk to each other all the time, also while there is no test for them.
     """
     found = [
-        (case, topology) for case in finding.find() if isinstance(case, Case) for topology in case.topologies(TOPOLOGIES)
+        (case, topology)
+        for case in finding.find()
+        if isinstance(case, Case)
+        for topology in case.topologies(TOPOLOGIES)
     ]
     found.sort(key=lambda item: (item[0].members, item[1] == "load-balanced", item[0].needs_auth))
     return [
