@@ -63,13 +63,14 @@ TARGETS: Final = (
     "motorlite/_topology/updates.py",
 )
 # Folders and files with tests, and a required part of the test ids. Tests with real sockets or servers are excluded.
+# Simulations run on asyncio alone: the decisions are the same on trio, and a survivor costs a run of all tests.
 TESTS: Final = {
     "tests/unit/_execution": "",
     "tests/unit/_overload": "",
     "tests/unit/_pool": "",
     "tests/unit/_sessions": "",
     "tests/unit/_topology": "",
-    "tests/sim": "",
+    "tests/sim": "asyncio",
     "tests/spec/test_formats.py": "connection-monitoring-and-pooling",
 }
 NOT_COPIED: Final = (
