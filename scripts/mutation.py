@@ -3,6 +3,7 @@
     python -m scripts.mutation                                        # everything; `make mutation`
     python -m scripts.mutation motorlite/_pool/queue.py               # one module
     python -m scripts.mutation --sample 200 --seed 7                  # a random sample
+    python -m scripts.mutation --trust-list                           # without the mutants that are explained
     python -m scripts.mutation --list                                 # list the mutants
 
 The run uses a copy of the repository. It measures once which lines each test executes. A mutant (scripts/mutants.py) is
@@ -11,7 +12,8 @@ a process that has collected all tests; a change of code that runs at import is 
 that runs out of time or memory counts as killed. All clocks are virtual, so the result does not depend on the machine.
 
 scripts/mutation_equivalents.toml lists survivors that no test can notice, with the reasons. They are shown separately
-but count for the gate, which applies to all mutants.
+but count for the gate, which applies to all mutants. A survivor costs a run of all tests that reach it, so --trust-list
+presumes that the listed ones survive.
 """
 
 from __future__ import annotations
@@ -63,13 +65,14 @@ TARGETS: Final = (
     "motorlite/_topology/updates.py",
 )
 # Folders and files with tests, and a required part of the test ids. Tests with real sockets or servers are excluded.
+# Simulations run on asyncio alone: the decisions are the same on trio, and a survivor costs a run of all tests.
 TESTS: Final = {
     "tests/unit/_execution": "",
     "tests/unit/_overload": "",
     "tests/unit/_pool": "",
     "tests/unit/_sessions": "",
     "tests/unit/_topology": "",
-    "tests/sim": "",
+    "tests/sim": "asyncio",
     "tests/spec/test_formats.py": "connection-monitoring-and-pooling",
 }
 NOT_COPIED: Final = (
@@ -196,6 +199,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, metavar="N", help="only N random mutants, chosen by the seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="number of concurrent processes (2)")
+    parser.add_argument("--trust-list", action="store_true", help="do not run mutants that are listed as equivalent")
     parser.add_argument("--gate", type=float, default=GATE, metavar="PERCENT", help="fail below PERCENT (%(default)g)")
     arguments = parser.parse_args()
     if unknown := set(arguments.modules) - set(TARGETS):
@@ -213,8 +217,9 @@ def main() -> int:
     if os.environ.get(_COPY) != str(REPOSITORY):
         return work_in_a_copy()
     started = time.monotonic()
-    verdicts = judge(REPOSITORY, trees, found, TESTS, arguments.jobs)
     known = equivalents((REPOSITORY / EQUIVALENTS).read_text(encoding="utf-8"))
+    presumed = {number for number, mutant in enumerate(found) if arguments.trust_list and key(mutant) in known}
+    verdicts = judge(REPOSITORY, trees, found, TESTS, arguments.jobs, presumed)
     succeeded = report(found, verdicts, known, gate=arguments.gate, is_whole=is_whole)
     print(f"{time.monotonic() - started:.0f} s")
     return 0 if succeeded else 1

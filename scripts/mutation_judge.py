@@ -31,7 +31,7 @@ import trio
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
     from types import CodeType, FrameType, ModuleType
 
@@ -322,11 +322,15 @@ class _Finder(MetaPathFinder):
 
 
 class _Judge:
-    def __init__(self, root: Path, trees: dict[str, ast.Module], found: Sequence[Mutant], jobs: int) -> None:
+    def __init__(
+        self, root: Path, trees: dict[str, ast.Module], found: Sequence[Mutant], jobs: int, presumed: Collection[int]
+    ) -> None:
         self.root = root
         self.trees = trees
         self.found = found
         self.jobs = jobs
+        # Numbers of mutants that are not run, because they are known to survive.
+        self.presumed = presumed
         self.names = [str(mutant) for mutant in found]
         # Results of the process that collects the tests.
         self.measured_file = root / "mutation-measured.json"
@@ -361,6 +365,9 @@ class _Judge:
         for number, mutant in enumerate(self.found):
             if not mutant.function:
                 continue
+            if number in self.presumed:
+                forks.verdicts[number] = SURVIVED
+                continue
             tests = measured.reaching(mutant)
             if not tests:
                 forks.verdicts[number] = UNTESTED
@@ -394,6 +401,9 @@ class _Judge:
         for number, mutant in enumerate(self.found):
             if mutant.function:
                 continue
+            if number in self.presumed:
+                forks.verdicts[number] = SURVIVED
+                continue
             tests = measured.reaching(mutant)
             if not tests:
                 forks.verdicts[number] = UNTESTED
@@ -417,7 +427,12 @@ class _Judge:
 
 
 def judge(
-    root: Path, trees: dict[str, ast.Module], found: Sequence[Mutant], tests: Mapping[str, str], jobs: int
+    root: Path,
+    trees: dict[str, ast.Module],
+    found: Sequence[Mutant],
+    tests: Mapping[str, str],
+    jobs: int,
+    presumed: Collection[int] = (),
 ) -> list[str]:
     """The verdict for each mutant.
 
@@ -427,8 +442,9 @@ def judge(
         found: Mutants of these trees.
         tests: Folders or files with tests, and a required part of the test ids.
         jobs: The maximum number of concurrent processes.
+        presumed: Numbers of mutants that are not run, because they are known to survive.
     """
-    judge = _Judge(root, trees, found, jobs)
+    judge = _Judge(root, trees, found, jobs, presumed)
     if _one(lambda: min(_pytest(list(tests), Plugin(judge.judge_functions, tests)), _EXIT_KILLED)) != SURVIVED:
         raise SystemExit("the tests could not be run without a mutant")
     verdicts = {int(number): verdict for number, verdict in json.loads(judge.verdicts_file.read_text()).items()}

@@ -53,6 +53,8 @@ WORKERS: Final = {"spec": 3, "live": 2, "unit": 2, "sim": 2}
 MEASURED: Final = ("unit", "sim")
 # Longest first, so that no long part starts last.
 PARTS: Final = ("spec", "live", "unit", "sim", "mypy", "pyright", "house", "ruff")
+# What most processes import. pytest compiles tests itself.
+COMPILED: Final = ("motorlite", "tests/support", "tests/spec")
 # Where data of the test servers is kept in memory, if the machine has such a place.
 MEMORY: Final = Path("/dev/shm")
 
@@ -81,9 +83,20 @@ def commands(part: str, with_coverage: bool) -> list[list[str]]:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a part: servers write to memory, which saves them the waits for a disk."""
+    """The environment of a part: servers write to memory, which saves them the waits for a disk.
+
+    Bytecode is kept even if the environment says otherwise: some hundred processes import the driver, and compiling it
+    takes each of them longer than most tests.
+    """
     in_memory = {"TMPDIR": str(MEMORY)} if os.access(MEMORY, os.W_OK) and "TMPDIR" not in os.environ else {}
-    return {**os.environ, **ENVIRONMENT, **in_memory}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, **ENVIRONMENT, **in_memory}
+
+
+def compile_all() -> None:
+    """Write the bytecode of what all tests import: processes that start together would each compile it."""
+    command = [sys.executable, "-m", "compileall", "-q", *COMPILED]
+    subprocess.run(command, cwd=REPOSITORY, env=environment(), check=False)
 
 
 def run(part: str, with_coverage: bool) -> Result:
@@ -147,8 +160,10 @@ def main() -> int:
     started = time.monotonic()
     if with_coverage:
         subprocess.run([sys.executable, "-m", "coverage", "erase"], cwd=REPOSITORY, check=True)
+    chosen = [part for part in PARTS if part in (arguments.parts or PARTS)]
+    if any(part in TESTS for part in chosen):
+        compile_all()
     with ThreadPoolExecutor(LANES) as lanes:
-        chosen = [part for part in PARTS if part in (arguments.parts or PARTS)]
         results = list(lanes.map(lambda part: run(part, with_coverage), chosen))
     succeeded = all(result.succeeded for result in results)
     if with_coverage:

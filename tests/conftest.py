@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +42,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(300))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what lives until the end, thousands of tests among it, from garbage collections.
+
+    Some tests run the collector, which would go through all of it each time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=virtual_time.BACKENDS)

@@ -10,7 +10,7 @@ off again.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 from bson import ObjectId
@@ -26,10 +26,23 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
 
 
+# Fixtures of replica sets with three members.
+SEVERAL: Final = frozenset({"replica_set3", "proxied"})
+
+
 class Fail(Protocol):
     """Sets a failpoint on a server until the test's end."""
 
     def __call__(self, server: LocalServer, document: Mapping[str, Any], address: Address | None = None) -> None: ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests on three members last.
+
+    These talk to each other all the time, also while there is no test for them, and the first process of pytest-xdist
+    may not have to start them.
+    """
+    items.sort(key=lambda item: not SEVERAL.isdisjoint(getattr(item, "fixturenames", ())))
 
 
 @pytest.fixture(scope="session")

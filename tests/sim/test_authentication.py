@@ -37,7 +37,7 @@ from tests.support.auth_servers import (
     threadless,
 )
 from tests.support.clients import Client, scripted_client
-from tests.support.core import EVERY_KIND, FOUND, find, insert
+from tests.support.core import EVERY_KIND, FOUND, find, hello_delay, insert
 from tests.support.events import Recorder
 from tests.support.scram_server import ScramServer
 
@@ -228,8 +228,25 @@ async def test_the_deadline_holds_while_reauthenticating(deployment: ScriptedDep
         begin = client.now
         with pytest.raises(PyMongoError) as caught:
             await client.run(find(), timeout=3)
-        assert caught.value.timeout
+        assert (caught.value.timeout, caught.value.phase) == (True, "reply")
         assert client.now - begin == pytest.approx(3)
+
+
+async def test_the_command_is_not_sent_again_when_reauthenticating_leaves_too_little_time(
+    deployment: ScriptedDeployment,
+) -> None:
+    scram = Scram(deployment)
+    hello_delay(deployment, "a:1", 0.2)
+    async with authenticating_driver(deployment, **SCRAM, heartbeatFrequencyMS=500) as client:
+        await client.run(find())
+        await anyio.sleep(5)
+        deployment["a:1"].received.clear()
+        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+        deployment["a:1"].on("saslStart", lambda command: Reply(scram._start(command), delay=2.9))
+        with pytest.raises(ExecutionTimeout) as caught:
+            await client.run(find(), timeout=3)
+        assert (caught.value.timeout, caught.value.phase) == (True, "before sending")
+        assert [item.name for item in deployment["a:1"].received] == ["find", "saslStart", "saslContinue"]
 
 
 async def test_cancelled_while_reauthenticating(deployment: ScriptedDeployment) -> None:

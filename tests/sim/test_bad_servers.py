@@ -350,13 +350,14 @@ async def test_a_later_check(answer: Answer, kind: type[PyMongoError], text: str
             await until(lambda: any("maxAwaitTimeMS" in hello.document for hello in server.hellos))
         server.on("hello", answer)
         server.announce()
-        await until(lambda: client.server("a").pool.generation > before)
+        # The polling monitor looks again after ten seconds.
+        await until(lambda: client.server("a").pool.generation > before, interval=0.05)
         gone = [event for event in client.log.events if getattr(event, "new_description", None)]
         errors = [event.new_description.error for event in gone if getattr(event.new_description, "error", None)]
         check(errors[0], kind, text)
         server.on("hello")
         server.exhausts = True
-        await until(lambda: client.types() == {"a": "Standalone"})
+        await until(lambda: client.types() == {"a": "Standalone"}, interval=0.05)
         await check_health(client)
 
 

@@ -70,11 +70,14 @@ async def test_after_a_cancellation_too() -> None:
         assert arrived.duration == pytest.approx(0.8)
 
 
-@pytest.mark.parametrize("ends", ["cancelled", "cancelled by a scope with a deadline", "timed out", "refused"])
+@pytest.mark.parametrize(
+    "ends", ["cancelled", "cancelled by a scope with a deadline", "timed out", "timed out by the socket", "refused"]
+)
 async def test_only_callers_whose_limit_is_hidden_count_as_impatient(ends: str) -> None:
     """How long such callers wait decides which waiter gets a connection. Without waiters it does not matter."""
     deployment = replica_set()
-    async with driver(deployment, maxPoolSize=1) as client, anyio.create_task_group() as waiters:
+    options: dict[str, Any] = {"socketTimeoutMS": 100, "retryReads": False} if ends == "timed out by the socket" else {}
+    async with driver(deployment, maxPoolSize=1, **options) as client, anyio.create_task_group() as waiters:
         deployment["a:1"].on("find", failure(2) if ends == "refused" else later(FOUND, 0.9), FOUND)
         if ends == "cancelled":
             async with anyio.create_task_group() as group:
@@ -87,7 +90,7 @@ async def test_only_callers_whose_limit_is_hidden_count_as_impatient(ends: str) 
             waiters.start_soon(_after_settling, client)
             if ends == "timed out":
                 await fails(client, find(), timeout=0.1)
-            elif ends == "refused":
+            elif ends in ("timed out by the socket", "refused"):
                 await fails(client, find())
             else:
                 await cancel_after(0.1, client, find())

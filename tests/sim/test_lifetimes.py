@@ -616,7 +616,6 @@ class TestDroppedClients:
                 holder: list[Any] = [client]
                 holder.append(holder)
                 del client, holder
-                gc.unfreeze()
                 collector = threading.Thread(target=gc.collect)
                 collector.start()
                 collector.join()

@@ -29,6 +29,7 @@ from motorlite.monitoring import PoolEvent
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
 from tests.support.cancellation import cancel_at, count_suspensions
 from tests.support.clients import Client, scripted_client
+from tests.support.core import FOUND, driver, find
 from tests.support.events import DISCOVERY, Recorder
 from tests.support.pools import settle
 
@@ -229,6 +230,18 @@ async def test_nothing_is_pinned_when_the_first_batch_is_all() -> None:
         await subject.coll.find().to_list()
         assert subject.log.words("check|created 1|ready 1|closed") == [*MADE, "checked in 1"]
         assert subject.stats.in_use == 0
+
+
+@pytest.mark.parametrize("is_exhausted", [True, False])
+async def test_only_a_cursor_with_more_batches_gets_the_connection(is_exhausted: bool) -> None:
+    deployment = ScriptedDeployment(["lb:1"], services=1)
+    deployment.services[0].on("find", FOUND if is_exhausted else FIRST)
+    async with driver(deployment) as client:
+        opened = await client.run(find())
+        assert (opened.pin is None) is is_exhausted
+        assert len(client.server("lb").pool.state.in_use) == (0 if is_exhausted else 1)
+        if opened.pin is not None:
+            opened.pin.release()
 
 
 async def test_a_cursor_keeps_its_connection_until_it_is_exhausted() -> None:

@@ -530,6 +530,19 @@ async def test_no_writes_performed(answers: list[Answer], expected: int) -> None
         assert error.attempts == len(answers)
 
 
+async def test_the_newest_error_is_the_cause_and_has_its_own_server() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
+    deployment["a:1"].on("insert", failure(6, "RetryableWriteError"))
+    deployment["b:1"].on("insert", failure(2, "NoWritesPerformed"))
+    async with driver(deployment) as client:
+        error = await fails(client, insert())
+        cause = error.__cause__
+        assert isinstance(error, OperationFailure)
+        assert isinstance(cause, OperationFailure)
+        assert (error.code, error.address) == (6, A)
+        assert (cause.code, cause.address) == (2, B)
+
+
 async def test_run_command_counts_as_a_write() -> None:
     deployment = replica_set()
     deployment["a:1"].on("ping", OVERLOADED, failure(2, "NoWritesPerformed"))

@@ -222,7 +222,7 @@ async def test_an_answer_that_comes_after_the_deployment_was_found_is_not_follow
             records.set(C)
             for server in deployment.servers.values():
                 server.on("isMaster")
-            await until(lambda: len(records.times()) == 2, 60)
+            await until(lambda: len(records.times()) == 2, 60, interval=0.05)
             await until(lambda: driver.core.topology_description.topology_type_name == "ReplicaSetWithPrimary")
             await anyio.sleep(60)
         assert set(driver.types()) == {"a.example.com", "b.example.com"}

@@ -19,13 +19,23 @@ TOPOLOGIES: tuple[Topology, ...] = ("single", "replicaset", "load-balanced")
 BACKENDS = ("asyncio", "trio")
 
 
-def _items() -> Iterator[Any]:
-    for case in finding.find():
-        if not isinstance(case, Case):
-            continue
-        for topology in case.topologies(TOPOLOGIES):
-            for backend in BACKENDS:
-                yield pytest.param(case, topology, backend, id=f"{case.id} [{topology}, {backend}]")
+def _items() -> list[Any]:
+    """Those on a deployment that few of them need come last, so that not every process of pytest-xdist starts it.
+
+    Three members of a replica set talk to each other all the time, also while there is no test for them.
+    """
+    found = [
+        (case, topology)
+        for case in finding.find()
+        if isinstance(case, Case)
+        for topology in case.topologies(TOPOLOGIES)
+    ]
+    found.sort(key=lambda item: (item[0].members, item[1] == "load-balanced", item[0].needs_auth))
+    return [
+        pytest.param(case, topology, backend, id=f"{case.id} [{topology}, {backend}]")
+        for case, topology in found
+        for backend in BACKENDS
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +44,7 @@ def deployments() -> Iterator[Deployments]:
         yield found
 
 
-@pytest.mark.parametrize(("case", "topology", "backend"), list(_items()))
+@pytest.mark.parametrize(("case", "topology", "backend"), _items())
 def test_unified(case: Case, topology: Topology, backend: str, deployments: Deployments) -> None:
     environment = deployments.get(topology, has_auth=case.needs_auth, members=case.members)
     record = judge(case, environment, backend)

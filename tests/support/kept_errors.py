@@ -25,13 +25,11 @@ def is_kept_copy(kept: BaseException | None, error: BaseException | None) -> boo
 def without_collector() -> Iterator[None]:
     """Turn the garbage collector off, so that only reference counts free objects in the block."""
     gc.collect()
-    gc.freeze()  # exempts existing objects from repeated collections
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
-        gc.unfreeze()
 
 
 def garbage() -> list[object]:

@@ -10,12 +10,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 30.0, *, interval: float = 0.002) -> None:
     """Wait until `condition` holds.
+
+    Args:
+        condition: What is looked at.
+        seconds: The longest wait.
+        interval: Seconds between two looks. In virtual time nobody waits for them, but every look costs a round of the
+            event loop: a test that skips many seconds looks less often.
 
     Raises:
         TimeoutError: It did not within `seconds`.
     """
     with fail_after(seconds):
         while not condition():  # noqa: ASYNC110  # no event to wait for
-            await sleep(0.002)
+            await sleep(interval)

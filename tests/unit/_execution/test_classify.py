@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,6 +25,9 @@ from motorlite.errors import (
 )
 from motorlite.retry import OverloadRetry, RetryReason
 from tests.unit._execution.operations import failed, network_error, other, read, server_error, unsent, write
+
+if TYPE_CHECKING:
+    from motorlite._execution.operation import Operation
 
 DEFAULT = OverloadRetry()
 LATER = OverloadRetry.revision_2026_07()
@@ -157,6 +160,18 @@ def test_retryable_read_errors() -> None:
     assert classify.is_retryable_read_error(NotPrimaryError("x", {"code": 13436}))
     # By the code alone, as the specification says.
     assert not classify.is_retryable_read_error(NotPrimaryError("not master", {}))
+
+
+@pytest.mark.parametrize(
+    ("operation", "with_number", "without"),
+    [(read(), True, True), (write(), True, False), (other(), False, False)],
+    ids=["read", "write", "other"],
+)
+def test_which_operations_the_ordinary_specifications_are_about(
+    operation: Operation[Any], with_number: bool, without: bool
+) -> None:
+    assert classify.is_ordinary(operation, is_numbered=True) is with_number
+    assert classify.is_ordinary(operation, is_numbered=False) is without
 
 
 @pytest.mark.parametrize("wire_version", [0, 8, 9, 17])

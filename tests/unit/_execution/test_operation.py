@@ -22,14 +22,26 @@ from motorlite.read_preferences import ReadPreference
 from tests.unit._execution.operations import Read
 
 
+class Unfinished(Operation[None]):
+    """Declares only what has no default."""
+
+    name = "unfinished"
+    kind = Kind.READ
+
+
 def test_defaults() -> None:
-    operation = Read("db")
+    operation = Unfinished("db")
     assert operation.selector is WRITABLE
     assert operation.read_preference is None
     assert operation.codec_options is DEFAULT_CODEC_OPTIONS
+    assert operation.is_retryable is False
     assert operation.is_idempotent is False
+    assert operation.supports_sessions is True
     assert operation.is_acknowledged is True
+    assert operation.creates_cursor is False
+    assert operation.pin is None
     assert operation.is_await_data is False
+    assert operation.supports_after_cluster_time is False
     assert operation.time_limit is TimeLimit.SEND
     assert operation.document_fields is None
 
@@ -45,10 +57,6 @@ def test_what_an_instance_is_given() -> None:
 
 
 def test_an_operation_must_build_a_command() -> None:
-    class Unfinished(Operation[None]):
-        name = "unfinished"
-        kind = Kind.READ
-
     operation = Unfinished("db")
     with pytest.raises(TypeError, match="Unfinished does not build a command"):
         operation.command(ServerFacts(("a", 1)))

@@ -716,6 +716,14 @@ def test_nothing_written_by_the_retry() -> None:
         assert decision.failure.error is errors[raised]
 
 
+def test_few_failures_are_kept() -> None:
+    # With timeoutMS there may be thousands of retries.
+    case = Case()
+    for _ in range(20):
+        case.again(host_unreachable(), Deadline(NOW + 60))
+    assert len(case.retry._failures) == 3
+
+
 def test_an_error_in_a_reply_that_says_ok() -> None:
     case = Case()
     case.again(overload())

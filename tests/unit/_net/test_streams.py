@@ -18,7 +18,7 @@ from motorlite.testing.server.certificates import Certificates, make_certificate
 from tests.support.peers import PATIENCE, Link, SocketPeer, answer, message, open_link
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
 pytestmark = pytest.mark.anyio
 
@@ -57,12 +57,10 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_collection() -> Iterator[None]:
+def quick_collection() -> None:
     """Each test collects garbage; only its own needs looking at."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture

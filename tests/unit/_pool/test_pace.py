@@ -31,6 +31,29 @@ def test_old_observations_say_nothing() -> None:
     assert times.quantile(0.0, 15.1) == 2.0, "those from before do not come back"
 
 
+def test_an_observation_counts_for_five_seconds_after_the_one_before() -> None:
+    times = RecentTimes()
+    times.add(1.0, 10.0)
+    times.add(2.0, 15.0)
+    assert times.quantile(0.0, 15.0) == 1.0
+    times.add(3.0, 20.5)
+    assert times.quantile(0.0, 20.5) == 3.0
+    early = RecentTimes()
+    early.add(1.0, 1.0)
+    early.add(2.0, 5.5)
+    assert early.quantile(0.0, 5.5) == 1.0
+
+
+def test_observations_are_sorted_every_fourth_time() -> None:
+    times = RecentTimes()
+    for _ in range(4):
+        times.add(1.0, 0.0)
+    for number in range(1, 10):
+        times.add(9.0, 0.0)
+        assert times.quantile(0.99, 0.0) == (9.0 if number >= 4 else 1.0)
+        assert times.quantile(0.4, 0.0) == (9.0 if number >= 8 else 1.0)
+
+
 def test_nothing_is_needed_while_nothing_is_known() -> None:
     pace = Pace()
     assert pace.needed(0.0, None) == 0.0
@@ -72,6 +95,32 @@ def test_a_reply_is_overdue_after_twice_the_usual_time_and_a_handshake() -> None
     assert pace.overdue_after(0.0) == pytest.approx(0.06)
     pace.connected(0.02, 0.0)
     assert pace.overdue_after(0.0) == pytest.approx(0.08)
+
+
+def test_a_handshake_takes_the_median() -> None:
+    pace = Pace()
+    pace.worked(0.03, 0.0, None)
+    for seconds in (0.01, 0.02, 0.9):
+        pace.connected(seconds, 0.0)
+    assert pace.overdue_after(0.0) == pytest.approx(0.08)
+
+
+def test_patience_is_that_of_the_impatient_quarter() -> None:
+    pace = Pace()
+    for seconds in (0.9, 0.05):
+        pace.left(seconds, 0.0)
+    assert pace.patience(0.0) == 0.05
+
+
+def test_callers_who_gave_up_are_forgotten_soon_however_many_there_were() -> None:
+    pace = Pace()
+    for _ in range(1000):
+        pace.left(0.05, 0.0)
+    for _ in range(94):
+        pace.worked(0.03, 0.0, None)
+    assert pace.patience(0.0) == 0.05
+    pace.worked(0.03, 0.0, None)
+    assert pace.patience(0.0) == inf
 
 
 def test_patience_is_known_only_while_many_callers_give_up() -> None:

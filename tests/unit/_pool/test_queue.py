@@ -95,6 +95,13 @@ def test_enough_time_left_keeps_its_turn(left: float) -> None:
     assert subject.pops(0.0) == "ab"
 
 
+def test_exactly_enough_time_left_keeps_its_turn() -> None:
+    subject = Subject(takes=0.03)
+    subject.push("a", until=subject.pace.needed(0.0, haste(0.034)))
+    subject.push("b", until=1.0)
+    assert subject.pops(0.0) == "ab"
+
+
 def test_nothing_steps_aside_before_a_duration_is_known() -> None:
     queue = WaitQueue(Pace())
     requests = [Request(FakeWaiter(), 0.0, until=0.001), Request(FakeWaiter(), 0.0)]
@@ -132,6 +139,25 @@ def test_a_request_that_outlives_the_usual_patience_has_its_place_again() -> Non
     subject.push("d", since=0.06)
     assert subject.pop(0.064) == "a"
     assert subject.pop(0.064) == "d"
+
+
+def test_of_those_that_outlive_the_usual_patience_the_first_is_served_first() -> None:
+    subject = Subject(takes=0.03, patience=0.05)
+    subject.push("a", since=0.0)
+    subject.push("b", since=0.001)
+    subject.push("c", since=0.02)
+    assert subject.pop(0.03) == "c"
+    assert subject.pops(0.07) == "ab"
+
+
+def test_a_quarter_more_than_the_usual_patience_proves_nothing_yet() -> None:
+    limit = 1.25 * 0.05
+    subject = Subject(takes=0.03, patience=0.05)
+    subject.push("a", since=0.0)
+    subject.push("b", since=limit)
+    assert subject.pop(limit) == "b"
+    subject.push("c", since=limit)
+    assert subject.pop(limit) == "c"
 
 
 def test_one_that_was_patient_before_it_came_to_its_turn_is_served() -> None:
