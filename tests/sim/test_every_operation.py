@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import pytest
 
 from motorlite import (
@@ -16,13 +17,13 @@ from motorlite import (
     AsyncMongoClient,
 )
 from motorlite._operations.sessions.end_sessions import EndSessions
+from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure
-from tests.sim.test_malformed_replies import CASES, Case, outcome
+from tests.sim.test_malformed_replies import CASES, MORE, OPEN, Case, outcome
 from tests.support.clients import scripted_client
 from tests.support.core import DONE, OVERLOADED, RETRYABLE_ONLY, driver, gaps, replica_set
 
 if TYPE_CHECKING:
-
     from motorlite.testing.scripted import Answer, ScriptedServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -111,6 +112,27 @@ async def test_end_sessions_is_one_of_them(answer: dict[str, Any]) -> None:
     async with driver(deployment) as client:
         await client.run(EndSessions([]))
         assert len(deployment["a:1"].commands("endSessions")) == 2
+
+
+# --- cursors ---
+
+
+@pytest.mark.parametrize("topology", ["replica set", "sharded"])
+async def test_a_cursor_survives_overload_and_is_read_from_the_same_server(topology: str) -> None:
+    is_sharded = topology == "sharded"
+    deployment = ScriptedDeployment(["a:1", "b:1", "c:1"], replica_set=None if is_sharded else "rs", mongos=is_sharded)
+    for server in deployment.servers.values():
+        server.on("find", OPEN)
+        server.on("getMore", OVERLOADED, OVERLOADED, MORE)
+    async with scripted_client(deployment, read_preference=ReadPreference.NEAREST) as client:
+        await client.admin.command("ping")
+        await anyio.sleep(1)
+        found = [document async for document in client.db.coll.find()]
+        assert found == [{"_id": 1}, {"_id": 2}]
+        (server,) = [server for server in deployment.servers.values() if server.commands("find")]
+        # Although each overload error puts it on the list of servers to avoid.
+        assert gaps(server.times("getMore")) == [0.1, 0.2]
+        assert sum(len(server.commands("getMore")) for server in deployment.servers.values()) == 3
 
 
 # --- options that are the client's alone ---
