@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts import seed_rows
-from scripts.seed_rows import Row, missing_tests, numbering, rows_of, statuses
+from scripts.seed_rows import Row, missing_tests, numbering, numbers_in, rows_of, statuses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,10 +117,15 @@ def test_open_rows_must_be_allowed_and_the_list_only_shrinks() -> None:
     rows = [*named("A1", proof="open: a part"), *named("A2", "B1", proof="n/a: there is no such thing here.")]
     assert list(statuses(rows, {"A": "1"})) == []
     assert list(statuses(rows, {"A": ""})) == ["A1: is open: a part"]
-    assert list(statuses(rows, {"A": "1 2", "B": "1"})) == [
+    assert list(statuses(rows, {"A": "1-2", "B": "1"})) == [
         "A2: is no longer open; remove it from ALLOWED_OPEN",
         "B1: is no longer open; remove it from ALLOWED_OPEN",
     ]
+
+
+def test_ranges() -> None:
+    assert list(numbers_in("")) == []
+    assert list(numbers_in("3 7-9 12")) == [3, 7, 8, 9, 12]
 
 
 class TestMethod:
