@@ -142,7 +142,7 @@ def tests_in(file: Path) -> frozenset[str]:
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".json":
         return frozenset(test["description"] for test in json.loads(text)["tests"])
-    found = set()
+    found: set[str] = set()
     for node in ast.parse(text).body:
         found.update(_functions([node]))
         if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):

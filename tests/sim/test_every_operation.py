@@ -21,7 +21,7 @@ from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure
 from tests.sim.test_malformed_replies import CASES, MORE, OPEN, Case, outcome
 from tests.support.clients import scripted_client
-from tests.support.core import DONE, OVERLOADED, RETRYABLE_ONLY, driver, gaps, replica_set
+from tests.support.core import DONE, OVERLOADED, RETRYABLE_ONLY, driver, find, gaps, replica_set
 
 if TYPE_CHECKING:
     from motorlite.testing.scripted import Answer, ScriptedServer
@@ -112,6 +112,17 @@ async def test_end_sessions_is_one_of_them(answer: dict[str, Any]) -> None:
     async with driver(deployment) as client:
         await client.run(EndSessions([]))
         assert len(deployment["a:1"].commands("endSessions")) == 2
+
+
+@pytest.mark.parametrize("answer", [OVERLOADED, RETRYABLE_ONLY], ids=["overload", "retryable"])
+async def test_a_client_that_is_closing_retries_nothing(answer: dict[str, Any]) -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("endSessions", answer, DONE)
+    async with driver(deployment) as client:
+        await client.run(find())
+        client.recorder.clear()
+    assert len(deployment["a:1"].commands("endSessions")) == 1
+    assert [event.refusal for event in client.recorder.retries] == ["closed"]
 
 
 # --- cursors ---
