@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,29 @@ async def test_one_started_and_one_other(answers: list[Answer], expected: list[s
         assert len({event.request_id for event in client.recorder.command_events}) == len(expected)
         ids = {event.operation_id for event in client.recorder.command_events}
         assert {event.operation_id for event in client.recorder.retries} <= ids
+
+
+@pytest.mark.parametrize(("answers", "expected"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
+async def test_log_messages_are_paired_as_events_are(
+    answers: list[Answer], expected: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", *answers)
+    with caplog.at_level(logging.DEBUG, "motorlite"):
+        async with driver(deployment) as client:
+            caplog.clear()
+            await outcome(client, find())
+    logged = [vars(record)["motorlite"] for record in caplog.records if record.name == "motorlite.command"]
+    of_find = [fields for fields in logged if fields["commandName"] == "find"]
+    words = [word for end in expected for word in ("Command started", f"Command {end}")]
+    assert [fields["message"] for fields in of_find] == words
+    requests = [fields["requestId"] for fields in of_find]
+    assert requests[::2] == requests[1::2]
+    assert len(set(requests)) == len(expected)
+    # One for each decision about a retry.
+    retries = [vars(record)["motorlite"] for record in caplog.records if record.name == "motorlite.retry"]
+    permitted = [fields["message"] for fields in retries]
+    assert permitted.count("Retry permitted") == len(expected) - 1
 
 
 async def test_operations_have_different_ids_unless_one_is_given() -> None:

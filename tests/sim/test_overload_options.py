@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -231,6 +232,34 @@ async def test_without_a_budget_retries_are_free() -> None:
         await client.run(run_command())
         assert {event.tokens for event in client.recorder.retries} == {float("inf")}
         assert client.core.stats().tokens == float("inf")
+
+
+async def test_what_a_success_deposits_is_no_option() -> None:
+    # Every field differs from its default; a new one must be added here, and may not change the amounts.
+    policy = OverloadRetry(
+        max_retries=3,
+        is_budgeted=True,
+        token_capacity=20,
+        base_backoff=0.5,
+        max_backoff=5,
+        first_exponent=1,
+        needs_both_labels=True,
+        retargets=False,
+        handshake="2",
+    )
+    usual = OverloadRetry()
+    same = {field.name for field in fields(policy) if getattr(policy, field.name) == getattr(usual, field.name)}
+    assert same == {"is_budgeted"}, "without it there is no bucket"
+    deployment = replica_set()
+    deployment["a:1"].on("find", FOUND, OVERLOADED, FOUND, OVERLOADED, BAD_VALUE)
+    async with driver(deployment, overload_policy=policy) as client:
+        client.drain_to(10)
+        await client.run(find())
+        assert client.tokens == 10.1
+        await client.run(find())
+        assert client.tokens == pytest.approx(10.1 - 1 + 1.1)
+        await fails(client, find())
+        assert client.tokens == pytest.approx(10.2 - 1 + 1)
 
 
 async def test_preset_of_the_later_revision() -> None:

@@ -34,6 +34,7 @@ from tests.support.core import (
     find,
     gaps,
     get_more,
+    hello_delay,
     insert,
     later,
     run_command,
@@ -100,6 +101,23 @@ async def test_the_error_of_the_retry_is_raised_when_it_is_from_the_server() -> 
         error = await fails(client, find())
         assert isinstance(error, OperationFailure)
         assert (error.code, error.attempts, error.retry_refusal) == (2, 2, "not retryable")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"), [(failure(91), NotPrimaryError), (Close(), AutoReconnect)], ids=["state change", "network"]
+)
+async def test_the_error_of_the_retry_updates_the_topology(answer: Answer, kind: type[AutoReconnect]) -> None:
+    # The first one does not: the server replied, and says nothing about its state.
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", HOST_UNREACHABLE, answer)
+    async with driver(deployment) as client:
+        hello_delay(deployment, "a:1", 1)
+        error = await fails(client, find())
+        assert type(error) is kind
+        assert (error.attempts, error.retry_refusal) == (2, "attempts")
+        assert len(client.recorder.cleared) == 1
+        assert client.types() == {"a": "Unknown"}
+        assert type(client.description().error) is kind
 
 
 async def test_nothing_but_the_newest_error_counts_for_reads() -> None:

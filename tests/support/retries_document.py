@@ -258,6 +258,8 @@ The ordinary rule does not apply to:
 
 All of these are retried after overload errors; a write with `w=0` only if no connection could be established, so that
 nothing was sent.
+
+A client that is closing retries nothing. Its `endSessions` is therefore sent once; the server ends what it missed.
 """
 
 

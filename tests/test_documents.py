@@ -1,0 +1,84 @@
+"""What the retry specifications require a driver to document, and its release notes to say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from motorlite.retry import MAX_ADAPTIVE_RETRIES
+
+REPOSITORY: Final = Path(__file__).resolve().parents[1]
+RETRIES: Final = (REPOSITORY / "docs" / "retries.md").read_text(encoding="utf-8")
+CHANGES: Final = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+
+# Retryable reads specification, "Supported Read Operations", except for change streams.
+SUPPORTED: Final = (
+    "collection.find",
+    "collection.find_one",
+    "collection.aggregate",
+    "collection.distinct",
+    "collection.estimated_document_count",
+    "collection.count_documents",
+    "collection.list_indexes",
+    "database.list_collections",
+    "client.list_databases",
+)
+# "Unsupported Read Operations".
+UNSUPPORTED: Final = ("cursor.next", "database.command", "database.cursor_command")
+
+
+def words(text: str) -> str:
+    """The text in one line."""
+    return " ".join(text.split())
+
+
+def section(page: str, title: str) -> str:
+    """The text below a heading, up to the next one of any level."""
+    _, found, rest = page.partition(f"# {title}\n")
+    assert found, f"there is no section {title!r}"
+    return re.split(r"^#", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def rows() -> dict[str, list[str]]:
+    """The cells of all calls in docs/retries.md, by the call without its arguments."""
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in RETRIES.splitlines() if "(" in line[:60]]
+    return {row[0].strip("`").partition("(")[0]: row for row in reversed(cells) if len(row) == 5}
+
+
+def test_all_operations_are_documented_to_be_retried_on_overload() -> None:
+    """Client backpressure, "Documentation", 1."""
+    assert "Every command is retried after them, at most 5 times" in words(RETRIES)
+    calls = rows()
+    assert len(calls) > 40
+    assert all(re.match(r"retry(Reads|Writes)\b", overload) for _, _, overload, *_ in calls.values())
+
+
+def test_the_release_notes_warn_of_retries_that_multiply() -> None:
+    """Client backpressure, "Documentation", 2; retryable reads, "Documentation", 3."""
+    note = words(section(CHANGES, "Before you upgrade"))
+    assert "All operations are retried on server overload" in note
+    assert f"n attempts become up to {MAX_ADAPTIVE_RETRIES + 1}n attempts (2n for an ordinary retryable error)" in note
+    assert "adjust or remove your own retry logic" in note
+
+
+@pytest.mark.parametrize("call", SUPPORTED)
+def test_reads_that_are_retried_are_documented(call: str) -> None:
+    """Retryable reads, "Documentation", 1."""
+    assert rows()[call][3] == "once (retryReads)"
+
+
+@pytest.mark.parametrize("call", UNSUPPORTED)
+def test_reads_that_are_not_retried_are_documented(call: str) -> None:
+    """Retryable reads, "Documentation", 2."""
+    assert rows()[call][3] == "never"
+
+
+def test_why_they_are_not_retried_is_documented() -> None:
+    """The same: getMore, runCommand, and mapReduce, which has no method here."""
+    exceptions = words(section(RETRIES, "Exceptions to the ordinary rule"))
+    assert "`getMore`, because a batch could be lost" in exceptions
+    assert "even for reads, because the driver does not inspect the command" in exceptions
+    assert "**`mapReduce`** has no method of its own, so it is sent this way and never retried" in exceptions
