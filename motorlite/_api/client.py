@@ -163,8 +163,8 @@ class ClientBase(Configured[DocumentT]):
         """Set the time that servers have for a command whose operation sets no limit of its own.
 
         It applies from the next command on, to databases, collections and cursors of this client that already exist
-        too. The limit of an operation (`max_time_ms`, `maxTimeMS`, `timeoutMS`, `motorlite.timeout`) takes its place,
-        also if that is 0.
+        too. An operation's own `max_time_ms`, `maxTimeMS` or `timeoutMS` takes its place, also if that is 0, and so
+        does a limit from `motorlite.timeout`.
 
         Args:
             seconds: The limit, rounded up to milliseconds; 0 for no limit. None takes back what this method set, so
