@@ -15,7 +15,7 @@ from motorlite._base.values import format_address
 from motorlite._execution.call import Call
 from motorlite._operations.run_command import RunCommand
 from motorlite._wire.replies import document, documents
-from motorlite.errors import InvalidOperation, PyMongoError
+from motorlite.errors import PyMongoError
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address, Document
     from motorlite._execution.executor import Executor
+    from motorlite._net.runtime import BackgroundTask
 
 # Seconds that one command may take, including the wait for a connection.
 LIMIT: Final = 5.0
@@ -62,7 +63,7 @@ class AbandonedOperations:
         self,
         executor: Executor,
         *,
-        spawn: Callable[..., object],
+        spawn: Callable[..., BackgroundTask],
         sleep: Callable[[float], Awaitable[None]],
         now: Callable[[], float],
     ) -> None:
@@ -71,18 +72,28 @@ class AbandonedOperations:
         self._spawn = spawn
         self._sleep = sleep
         self._now = now
-        # The comments of operations to kill. A server is listed while a task serves it.
+        # The comments of operations to kill, and the task that does. A server is listed while a task serves it.
         self._waiting: dict[Address, set[str]] = {}
+        self._tasks: dict[Address, BackgroundTask] = {}
+        self._is_stopped = False
         self._has_complained = False
 
     def kill(self, address: Address, comment: str) -> None:
         """Kill the operation with this comment soon, together with others of its server."""
+        if self._is_stopped:
+            return
         waiting = self._waiting.get(address)
         if waiting is None:
             waiting = self._waiting[address] = set()
-            self._spawn(self._serve, address)
+            self._tasks[address] = self._spawn(self._serve, address)
         if len(waiting) < MOST:
             waiting.add(comment)
+
+    def stop(self) -> None:
+        """Kill no more, because the client is closing: servers since 4.2 end operations whose connection closes."""
+        self._is_stopped = True
+        for task in self._tasks.values():
+            task.cancel()
 
     async def _serve(self, address: Address) -> None:
         waiting = self._waiting[address]
@@ -98,7 +109,7 @@ class AbandonedOperations:
         except PyMongoError as error:
             self._complain(address, error)
         finally:
-            del self._waiting[address]
+            del self._waiting[address], self._tasks[address]
 
     async def _kill(self, address: Address, comments: set[str]) -> set[str]:
         """Kill the operations with these comments that are in progress. Return the comments found."""
@@ -114,7 +125,7 @@ class AbandonedOperations:
 
     def _complain(self, address: Address, error: PyMongoError) -> None:
         """Log the first failure: a cause that lasts would otherwise fill the log."""
-        if self._has_complained or isinstance(error, InvalidOperation):  # the client is closing
+        if self._has_complained:
             return
         self._has_complained = True
         _logger.warning(

@@ -49,6 +49,7 @@ class Background:
         until = runtime.now() + grace
         if self.default_max_time is not None:
             self.default_max_time.cancel()
+        self.abandoned_operations.stop()
         self.executor.stop()
         while self.topology.is_busy:
             left = until - runtime.now()
