@@ -10,6 +10,8 @@ import logging
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from anyio import create_task_group
+
 from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
 from motorlite._execution.call import Call
@@ -19,7 +21,7 @@ from motorlite.errors import PyMongoError
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
     from motorlite._base.values import Address, Document
     from motorlite._execution.executor import Executor
@@ -32,6 +34,8 @@ PAUSE: Final = 0.5
 # The operations of one server that wait to be killed, at most. Their connections close anyway, a second after their
 # callers left, and servers since 4.2 then end them too.
 MOST: Final = 1000
+# The killOp commands that run at the same time on one server.
+AT_ONCE: Final = 16
 
 _logger = logging.getLogger("motorlite.client")
 
@@ -114,11 +118,20 @@ class AbandonedOperations:
     async def _kill(self, address: Address, comments: set[str]) -> set[str]:
         """Kill the operations with these comments that are in progress. Return the comments found."""
         reply = await self._run(in_progress(address, comments))
-        found = set()
-        for operation in documents(document(reply, "cursor"), "firstBatch"):
-            await self._run(kill(address, operation.get("opid")))
-            found.add(operation.get("comment"))
-        return found
+        found = documents(document(reply, "cursor"), "firstBatch")
+        left = iter(found)
+        # A server that has much to kill is slow, so that one after the other would be too late for most of them.
+        async with create_task_group() as group:
+            for _ in found[:AT_ONCE]:
+                group.start_soon(self._kill_each, address, left)
+        return {operation.get("comment") for operation in found}
+
+    async def _kill_each(self, address: Address, operations: Iterator[Mapping[str, Any]]) -> None:
+        try:
+            for operation in operations:
+                await self._run(kill(address, operation.get("opid")))
+        except PyMongoError as error:
+            self._complain(address, error)
 
     async def _run(self, operation: RunCommand) -> Document:
         return await self._executor.execute(operation, Call(None, Deadline(self._now() + LIMIT, inf, LIMIT)))
