@@ -430,3 +430,47 @@ async def test_a_limit_that_mongos_ignores_is_treated_as_absent(wire_version: in
 def _connections(client: Client) -> int:
     (server,) = client.stats().servers.values()
     return server.in_use + server.pending + server.idle
+
+
+# --- callers that give up and try again ---
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [
+        # As many as there are callers, and those whose time ends while the next attempts begin.
+        ({"timeoutMS": 250}, 16),
+        ({"socketTimeoutMS": 250, "defaultMaxTimeMS": 250}, 16),
+        ({"socketTimeoutMS": 250, "killAbandoned": False}, None),
+    ],
+)
+async def test_callers_that_try_again_do_not_pile_up(options: dict[str, Any], most: int | None) -> None:
+    deployment = scripted()
+    ends: list[float] = []
+    in_progress: list[int] = []
+
+    def execute(command: dict[str, Any]) -> Reply:
+        now = anyio.current_time()
+        in_progress.append(1 + sum(now < end for end in ends))
+        # The operation takes a minute, unless its limit ends it.
+        seconds = min(60.0, command.get("maxTimeMS", 60_000) / 1000)
+        ends.append(now + seconds)
+        return Reply(EXPIRED, seconds)
+
+    deployment["a:1"].on("update", execute)
+
+    async def call(client: Client) -> None:
+        for _ in range(20):
+            with pytest.raises(PyMongoError) as caught:
+                await client.db.coll.update_many({}, {"$set": {"x": 1}})
+            assert caught.value.timeout
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        async with scripted_client(deployment, **options) as client, anyio.create_task_group() as group:
+            for _ in range(8):
+                group.start_soon(call, client)
+    if most is None:
+        assert max(in_progress) == 8 * 20
+    else:
+        assert max(in_progress) <= most
