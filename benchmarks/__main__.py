@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import abandoned, failover, oversubscribed, point_reads
+from benchmarks import abandoned, failover, oversubscribed, pile_up, point_reads
 
 
 def main() -> int:
@@ -39,6 +39,13 @@ def main() -> int:
     )
     failover.add_arguments(kills)
     kills.set_defaults(run=failover.run)
+    avalanche = commands.add_parser(
+        "pile-up",
+        help="callers that give up early and try again: operations in progress on the server over time; exits 1 if "
+        "they pile up, or outlive their callers, with a limit on the server",
+    )
+    pile_up.add_arguments(avalanche)
+    avalanche.set_defaults(run=pile_up.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 

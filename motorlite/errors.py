@@ -24,6 +24,8 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      ├── OperationFailure                   the server replied with an error
      │    ├── CursorNotFound
      │    ├── ExecutionTimeout              the operation's time limit passed
+     │    │    └── WriteExecutionTimeout, WriteConcernExecutionTimeout, BulkWriteExecutionTimeout
+     │    │                                 also a WriteError, a WriteConcernError, a BulkWriteError
      │    ├── WriteConcernError
      │    │    └── WTimeoutError
      │    ├── WriteError
@@ -49,7 +51,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 # Re-exported as in `pymongo.errors`: raised for documents that BSON cannot represent.
 from bson.errors import InvalidDocument as InvalidDocument
 
-from motorlite._base import error_documents
+from motorlite._base import error_documents, error_notes
 from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED
 from motorlite._base.error_copies import CAUSE, portable, without_init
 
@@ -62,6 +64,7 @@ __all__ = [
     "AdmissionError",
     "AutoReconnect",
     "BulkWriteError",
+    "BulkWriteExecutionTimeout",
     "CertificateError",
     "CircuitBreakerOpenError",
     "CollectionInvalid",
@@ -92,7 +95,9 @@ __all__ = [
     "WaitQueueMemoryError",
     "WaitQueueTimeoutError",
     "WriteConcernError",
+    "WriteConcernExecutionTimeout",
     "WriteError",
+    "WriteExecutionTimeout",
 ]
 
 
@@ -111,6 +116,9 @@ class PyMongoError(Exception):
         partial_result: The writes of a bulk write before one of its commands failed as a whole, as a
             `BulkWriteResult`; None elsewhere. (bson's errors for a document in the middle of a bulk write also have
             this attribute.)
+        client_limit: For a timeout: how many seconds the driver gives the operation (`timeoutMS`) or the reply
+            (`socketTimeoutMS`); None for no limit, or if no command was sent.
+        server_limit: For a timeout: how many seconds the command gave the server (`maxTimeMS`); None for no limit.
         retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
             None elsewhere.
     """
@@ -122,6 +130,8 @@ class PyMongoError(Exception):
     phase: str | None = None
     partial_result: Any = None
     retry_after: float | None = None
+    client_limit: float | None = None
+    server_limit: float | None = None
     # Error-propagation rules of the retryable reads and writes specifications: whether this error came from a server
     # (a reply, or a socket to which the command was written). Errors from earlier phases never replace such an error.
     reached_server: bool = False
@@ -185,23 +195,7 @@ class PyMongoError(Exception):
             self.__cause__ = cause
 
     def __str__(self) -> str:
-        notes = []
-        if self.address is not None:
-            host, port = self.address
-            notes.append(f"server {host}" if port is None else f"server {host}:{port}")
-        if self.phase == "backoff":
-            notes.append("too little time left for the backoff")
-        elif self.phase is not None:
-            notes.append(f"time used up in phase: {self.phase}")
-        if self.attempts > 1:
-            reasons = ", ".join(dict.fromkeys(self.retry_reasons))
-            notes.append(f"{self.attempts} attempts, retried for: {reasons}")
-        if self.attempts > 1 and self.retry_refusal is not None:
-            notes.append(f"not retried again: {self.retry_refusal}")
-        elif self.retry_refusal not in (None, "not retryable") and not (
-            self.retry_refusal == "deadline" and self.timeout
-        ):
-            notes.append(f"not retried: {self.retry_refusal}")
+        notes = error_notes.of(self)
         return f"{self._message} ({'; '.join(notes)})" if notes else self._message
 
 
@@ -410,6 +404,10 @@ class WriteConcernError(OperationFailure):
     """The write was applied, but its write concern was not satisfied."""
 
 
+class WriteConcernExecutionTimeout(WriteConcernError, ExecutionTimeout):
+    """The time limit passed on the server while the applied write waited for its write concern."""
+
+
 class WTimeoutError(WriteConcernError):
     """The write concern was not satisfied within `wtimeout`."""
 
@@ -420,6 +418,10 @@ class WTimeoutError(WriteConcernError):
 
 class WriteError(OperationFailure):
     """The server rejected a single write."""
+
+
+class WriteExecutionTimeout(WriteError, ExecutionTimeout):
+    """A single write ran into the time limit on the server; the reply reports it as a write error."""
 
 
 class DuplicateKeyError(WriteError):
@@ -440,23 +442,19 @@ class BulkWriteError(OperationFailure):
     @property
     def timeout(self) -> bool:
         """Whether the time limit passed, also according to the newest write concern error or a write error."""
-        if super().timeout:
-            return True
         details = self._details or {}
-        concern_errors = details.get("writeConcernErrors") or ()
-        if concern_errors and _is_timeout_document(concern_errors[-1]):
-            return True
-        return any(error_documents.code(error) == MAX_TIME_MS_EXPIRED for error in details.get("writeErrors") or ())
+        newest = (details.get("writeConcernErrors") or ())[-1:]
+        return super().timeout or any(map(error_documents.is_wtimeout, newest)) or error_documents.is_expired(details)
+
+
+class BulkWriteExecutionTimeout(BulkWriteError, ExecutionTimeout):
+    """A write error, or the newest write concern error, of the bulk write says that the server's time limit passed."""
 
 
 # --- from error documents ---
 #
 # Error documents come from servers, so any field may have any type. The error itself matters more than its fields: an
 # invalid field is skipped, and `details` has the whole document.
-
-
-def _is_timeout_document(error: Mapping[str, Any]) -> bool:
-    return error_documents.code(error) == MAX_TIME_MS_EXPIRED or error_documents.is_wtimeout(error)
 
 
 def error_code(error: BaseException) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
@@ -11,10 +12,12 @@ from motorlite._api.lists import list_databases, names
 from motorlite._api.session import AsyncClientSession, SessionOptions
 from motorlite._api.settings import Configured, Settings
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import checked, converted, seconds
+from motorlite._base.arguments import checked, converted
+from motorlite._base.arguments import seconds as check_seconds
 from motorlite._client.core import GRACE
 from motorlite._operations.build_info import BuildInfo
 from motorlite._operations.schema.drop_database import DropDatabase
+from motorlite._options.options import PILE_UP, may_pile_up
 from motorlite.driver_info import as_driver_info
 from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
 from motorlite.read_preferences import ReadPreference
@@ -51,6 +54,9 @@ class ClientBase(Configured[DocumentT]):
         )
         super().__init__(core, settings)
         self._options = options
+        if may_pile_up(options):
+            # Point at the caller of the client's constructor.
+            warnings.warn(PILE_UP, stacklevel=3)
 
     @property
     def options(self) -> ClientOptions:
@@ -91,7 +97,7 @@ class ClientBase(Configured[DocumentT]):
 
         Retries: none; errors of endSessions are ignored.
         """
-        await self._core.close(converted("grace", grace, seconds))
+        await self._core.close(converted("grace", grace, check_seconds))
 
     aclose = close
 
@@ -142,6 +148,33 @@ class ClientBase(Configured[DocumentT]):
         Source: handshake specification.
         """
         self._core.append_metadata(converted("driver_info", driver_info, as_driver_info))
+
+    # --- the default limit on the server ---
+
+    @property
+    def default_max_time(self) -> float:
+        """The time that servers have for a command whose operation sets no limit of its own, in seconds; 0: no limit.
+
+        From `set_default_max_time`, else from the document in `defaultMaxTimeNamespace`, else from `defaultMaxTimeMS`.
+        """
+        return self._core.default_max_time
+
+    def set_default_max_time(self, seconds: float | None) -> None:
+        """Set the time that servers have for a command whose operation sets no limit of its own.
+
+        It applies from the next command on, to databases, collections and cursors of this client that already exist
+        too. An operation's own `max_time_ms`, `maxTimeMS` or `timeoutMS` takes its place, also if that is 0, and so
+        does a limit from `motorlite.timeout`.
+
+        Args:
+            seconds: The limit, rounded up to milliseconds; 0 for no limit. None takes back what this method set, so
+                that the document in `defaultMaxTimeNamespace` or the option `defaultMaxTimeMS` holds again.
+
+        Raises:
+            TypeError, ValueError: `seconds` is not a number, or it is negative.
+        """
+        limit = None if seconds is None else converted("seconds", seconds, check_seconds)
+        self._core.set_default_max_time(limit)
 
     # --- operations ---
 

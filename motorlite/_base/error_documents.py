@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -30,3 +32,12 @@ def is_wtimeout(error: Mapping[str, Any]) -> bool:
     """Whether a write concern was not satisfied within `wtimeout`."""
     info: Any = error.get("errInfo")
     return hasattr(info, "get") and bool(info.get("wtimeout"))
+
+
+def is_expired(details: Mapping[str, Any]) -> bool:
+    """Whether a bulk write's details have error 50 as a write error, or as the newest write concern error.
+
+    Client-side operations timeout, "Error Transformations".
+    """
+    errors = (*(details.get("writeErrors") or ()), *(details.get("writeConcernErrors") or ())[-1:])
+    return any(code(error) == MAX_TIME_MS_EXPIRED for error in errors)

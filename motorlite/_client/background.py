@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from motorlite._base.values import Address
+    from motorlite._client.abandoned_operations import AbandonedOperations
     from motorlite._client.lost_cursors import LostCursors
     from motorlite._execution.executor import Executor
-    from motorlite._net.runtime import Host, Runtime
+    from motorlite._net.runtime import BackgroundTask, Host, Runtime
     from motorlite._topology.srv_discovery import SRVDiscovery
     from motorlite._topology.topology import Topology
 
@@ -32,6 +33,9 @@ class Background:
     topology: Topology | SRVDiscovery
     executor: Executor
     lost_cursors: LostCursors
+    abandoned_operations: AbandonedOperations
+    # Reads the default maxTimeMS from the deployment; None if no option asks for it.
+    default_max_time: BackgroundTask | None = None
 
     def __init__(self, runtime: Runtime, on_end: Callable[[], None], *, is_load_balanced: bool) -> None:
         self._runtime = runtime
@@ -43,6 +47,9 @@ class Background:
         """Release all waiters, and wait for operations in flight. False if some remain after `grace` seconds."""
         runtime = self._runtime
         until = runtime.now() + grace
+        if self.default_max_time is not None:
+            self.default_max_time.cancel()
+        self.abandoned_operations.stop()
         self.executor.stop()
         while self.topology.is_busy:
             left = until - runtime.now()
@@ -89,3 +96,7 @@ class Background:
     def kill_opened(self, address: Address, reply: Mapping[str, Any]) -> None:
         """Kill the cursor in a reply that the caller never receives."""
         self.lost_cursors.kill_opened(address, reply)
+
+    def kill_abandoned(self, address: Address, comment: str) -> None:
+        """Kill an operation that its caller left and that the server would not end by itself."""
+        self.abandoned_operations.kill(address, comment)

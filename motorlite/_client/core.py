@@ -11,7 +11,9 @@ from bson.objectid import ObjectId
 
 from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
+from motorlite._client.abandoned_operations import AbandonedOperations
 from motorlite._client.background import Background
+from motorlite._client.default_max_time import DefaultMaxTime
 from motorlite._client.lost_cursors import LostCursors
 from motorlite._client.settings import initial_description, pool_options
 from motorlite._client.statistics import server_stats
@@ -35,6 +37,7 @@ from motorlite._observe.publishing import Publishers, make_publishers
 from motorlite._operations.sessions.end_sessions import EndSessions, session_batches
 from motorlite._options.options import shown_secret
 from motorlite._options.table import default_setting
+from motorlite._overload.server_limits import ServerLimits, default_milliseconds
 from motorlite._overload.token_bucket import TokenBucket
 from motorlite._pool.pool import Pool
 from motorlite._sessions.session import SessionPool
@@ -104,6 +107,9 @@ class Core:
         self._compressors, missing = make_compressors(options.compressors, options.zlib_compression_level)
         for name in missing:
             warnings.warn(f"compressor {name!r} is ignored: it needs motorlite[{name}]", stacklevel=3)
+        # The ObjectId makes the comments of this client's operations its own.
+        comment = f"motorlite {ObjectId()}" if options.kill_abandoned else ""
+        self.limits: ServerLimits = ServerLimits(default_milliseconds(options.default_max_time), comment)
         self.sessions: SessionPool = SessionPool(randomness.session_id)
         self._libraries = _Libraries((options.driver_info,) if options.driver_info else ())
         self._world = world
@@ -178,6 +184,12 @@ class Core:
         background.lost_cursors = LostCursors(
             self.executor, spawn=background.host.spawn, sleep=runtime.sleep, now=runtime.now
         )
+        background.abandoned_operations = AbandonedOperations(
+            self.executor, spawn=background.host.spawn, sleep=runtime.sleep, now=runtime.now
+        )
+        if options.default_max_time_namespace is not None:
+            polling = DefaultMaxTime(options.default_max_time_namespace, self.limits, self.executor, runtime)
+            background.default_max_time = background.host.spawn(polling.run)
         self.now = runtime.now
         self.scope_deadline = runtime.scope_deadline
         self._background = background
@@ -306,6 +318,7 @@ class Core:
                 retry_reads=options.retry_reads,
                 retry_writes=options.retry_writes,
             ),
+            self.limits,
             Reports(self._bucket, self._publishers),
             now=runtime.now,
             sleep=runtime.sleep,
@@ -313,6 +326,7 @@ class Core:
             socket_timeout=options.socket_timeout,
             api_declaration=server_api_fields(options.server_api) or None,
             on_lost_cursor=background.kill_opened,
+            on_abandoned=background.kill_abandoned,
         )
 
     def _metadata(
@@ -342,6 +356,15 @@ class Core:
         """Yield to the event loop once."""
         assert self._runtime is not None
         await self._runtime.sleep(0)
+
+    @property
+    def default_max_time(self) -> float:
+        """The default maxTimeMS in force, in seconds; 0: none."""
+        return self.limits.milliseconds / 1000
+
+    def set_default_max_time(self, seconds: float | None) -> None:
+        """Set the default maxTimeMS from the next command on; 0 for none, None for what the options say."""
+        self.limits.choose(default_milliseconds(seconds))
 
     def new_operation_id(self) -> int:
         """Return an id for the command events of all commands that one call sends."""

@@ -15,6 +15,7 @@ from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._execution.call import Call
 from motorlite._execution.cursors.late_reply import open_cursor
 from motorlite._execution.cursors.lost_cursor import LostCursor
+from motorlite._execution.operation import TimeLimit
 from motorlite._operations.cursors.kill_cursors import KillCursors
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 
@@ -30,9 +31,10 @@ LIMIT: Final = 10.0
 PAUSES: Final = (1.0, 2.0, 4.0, 8.0)
 
 
-def kill_command(cursor: LostCursor) -> KillCursors:
+def kill_command(cursor: LostCursor, time_limit: TimeLimit = TimeLimit.OMIT) -> KillCursors:
     """Build the command for a single cursor."""
-    return KillCursors(cursor.database, cursor.collection, [cursor.cursor_id], address=cursor.address, pin=cursor.pin)
+    names, cursor_ids = (cursor.database, cursor.collection), [cursor.cursor_id]
+    return KillCursors(*names, cursor_ids, address=cursor.address, pin=cursor.pin, time_limit=time_limit)
 
 
 def give_back(cursor: LostCursor, executor: Executor) -> None:

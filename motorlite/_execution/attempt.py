@@ -43,6 +43,7 @@ class Attempt:
     def failed(self, run: Run, error: PyMongoError) -> Failure:
         """Return the failure of this attempt."""
         connection, server = self.connection, self.server
+        limits, run.limits = run.limits, None
         wire_version = 0 if connection is None else connection.facts.max_wire_version
         phase = error.phase
         if error.timeout and run.call.deadline.is_set and self.phase is not None:
@@ -61,5 +62,6 @@ class Attempt:
             phase=phase,
             labels=error.error_labels,
             is_ordinary=classify.is_ordinary(run.operation, is_numbered=is_numbered),
+            limits=limits,
             reply=self.reply,
         )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from motorlite._execution.attempt import Attempt
     from motorlite._execution.operation import Command
     from motorlite._execution.run import Run
+    from motorlite._overload.server_limits import ServerLimits
     from motorlite._sessions.session import SessionPool
     from motorlite._topology.topology_description import TopologyDescription
 
@@ -29,8 +30,16 @@ _SINGLE, _WRITE = TopologyType.Single, Kind.WRITE
 class CommandBuilder:
     """Builds the commands of one client."""
 
-    def __init__(self, sessions: SessionPool, *, retry_writes: bool, api_declaration: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        sessions: SessionPool,
+        limits: ServerLimits,
+        *,
+        retry_writes: bool,
+        api_declaration: Mapping[str, Any] | None,
+    ) -> None:
         self._sessions = sessions
+        self._limits = limits
         self._retry_writes = retry_writes
         # apiVersion and its companions, or None.
         self._api_declaration = api_declaration
@@ -59,6 +68,8 @@ class CommandBuilder:
                 is_direct = topology.topology_type is _SINGLE
                 decorate.add_read_preference(document, operation, facts, is_direct=is_direct)
             deadline = run.call.deadline
+            if self._limits.are_used:
+                decorate.add_server_limits(document, operation, deadline, facts, self._limits, request_id)
             if deadline is not NO_DEADLINE:
                 assert attempt.description is not None
                 round_trip_time = attempt.description.min_round_trip_time

@@ -1,4 +1,4 @@
-"""Pure: adds the common fields to a command: session, transaction number, limits, API version."""
+"""Pure: adds the common fields to a command: session, transaction number, limits, comment, API version."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
 
+from motorlite._base import wire_versions
 from motorlite._execution.operation import TimeLimit
+from motorlite._overload.server_limits import LONGEST_MS
 from motorlite.errors import no_time_left
 
 if TYPE_CHECKING:
@@ -16,11 +18,18 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Document, ServerFacts
     from motorlite._execution.operation import Operation
+    from motorlite._overload.server_limits import ServerLimits
     from motorlite._sessions.session import ServerSession, Session
 
 _PRIMARY = 0
 _SCOPE_MARGIN_MS = 5
 _PRIMARY_PREFERRED = {"mode": "primaryPreferred"}
+# Commands whose maxTimeMS a mongos does not pass on to the shards before 5.0 (SERVER-46187).
+_WRITES = ("insert", "update", "delete")
+# Commands that take a comment before 4.4, where it became a field of every command.
+_TOOK_COMMENTS = ("find", "aggregate")
+# Neither limited nor commented: they are not the user's operations, and they are short.
+_UNLIMITED = (TimeLimit.DEADLINE, TimeLimit.AWAIT)
 
 
 def add_time_limit(
@@ -35,23 +44,69 @@ def add_time_limit(
     """
     if deadline.is_set:
         remove_older_limits(document, operation)
-    if operation.time_limit is TimeLimit.OMIT:
+    time_limit = operation.time_limit
+    if time_limit is TimeLimit.OMIT:
         if deadline.expires_at - now <= 0:
             raise no_time_left()
         return
-    is_await_time = operation.time_limit is TimeLimit.AWAIT
+    is_await_time = time_limit is TimeLimit.AWAIT
     if deadline.expires_at != inf:
         milliseconds = int((deadline.expires_at - now - min_round_trip_time) * 1000)
         if milliseconds <= 0:
             raise no_time_left()
+        milliseconds = min(milliseconds, LONGEST_MS)
         document["maxTimeMS"] = min(milliseconds, document["maxTimeMS"]) if is_await_time else milliseconds
-    if is_await_time:
+    if time_limit is not TimeLimit.SEND:
         return
     remaining = deadline.scope_expires_at - now
     if 0 < remaining < inf and not operation.creates_cursor:
         # A hint to the server, deliberately a little late: the cancel scope itself must end the operation here.
-        milliseconds = ceil(remaining * 1000) + _SCOPE_MARGIN_MS
+        milliseconds = min(ceil(remaining * 1000) + _SCOPE_MARGIN_MS, LONGEST_MS)
         document["maxTimeMS"] = min(milliseconds, document.get("maxTimeMS") or milliseconds)
+
+
+def add_server_limits(
+    document: Document,
+    operation: Operation[Any],
+    deadline: Deadline,
+    facts: ServerFacts,
+    limits: ServerLimits,
+    request_id: int,
+) -> None:
+    """Append the client's default maxTimeMS, and the comment by which an abandoned operation can be killed.
+
+    The caller's own value wins: maxTimeMS, be it 0, or a timeout, which `add_time_limit` appends afterwards.
+    """
+    if limits.milliseconds and operation.time_limit is TimeLimit.SEND and not deadline.is_set:
+        document.setdefault("maxTimeMS", limits.milliseconds)
+    if (
+        limits.comment
+        and operation.time_limit not in _UNLIMITED
+        and (facts.max_wire_version >= wire_versions.V4_4 or operation.name in _TOOK_COMMENTS)
+    ):
+        document.setdefault("comment", f"{limits.comment} {request_id}")
+
+
+def server_limit(document: Mapping[str, Any], facts: ServerFacts) -> float | None:
+    """Return the milliseconds after which the server ends the command as sent, or None if it does not."""
+    limit = document.get("maxTimeMS")
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
+        return None
+    if facts.is_mongos and facts.max_wire_version < wire_versions.V5_0 and next(iter(document)) in _WRITES:
+        return None
+    return float(limit)
+
+
+def comment_of_abandoned(document: Mapping[str, Any], facts: ServerFacts, limits: ServerLimits) -> str | None:
+    """Return the comment by which to kill an operation that its caller left, or None.
+
+    None also if the server ends it by itself, and if it has a comment of the caller's own, which other operations, or
+    its own retry, may have too.
+    """
+    comment = document.get("comment")
+    if not limits.comment or not isinstance(comment, str) or not comment.startswith(limits.comment):
+        return None
+    return comment if server_limit(document, facts) is None else None
 
 
 def remove_older_limits(document: Document, operation: Operation[Any]) -> None:

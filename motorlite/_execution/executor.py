@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
     from motorlite._execution.reports import Reports
     from motorlite._execution.retry import Raise, RetrySettings
+    from motorlite._overload.server_limits import ServerLimits
     from motorlite._overload.token_bucket import TokenBucket
     from motorlite._sessions.session import ServerSession, SessionPool
     from motorlite._topology.server import Server
@@ -48,6 +49,7 @@ class Executor:
         deployment: Deployment,
         sessions: SessionPool,
         settings: RetrySettings,
+        limits: ServerLimits,
         reports: Reports,
         *,
         now: Callable[[], float],
@@ -56,17 +58,20 @@ class Executor:
         socket_timeout: float | None,
         api_declaration: Mapping[str, Any] | None,
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
+        on_abandoned: Callable[[Address, str], None],
     ) -> None:
         self._deployment = deployment
         self._sessions = sessions
         self._sender = Sender(
             sessions,
+            limits,
             reports,
             now=now,
             retry_writes=settings.retry_writes,
             socket_timeout=socket_timeout,
             api_declaration=api_declaration,
             on_lost_cursor=on_lost_cursor,
+            on_abandoned=on_abandoned,
         )
         self._settings = settings
         self.bucket: TokenBucket | None = settings.bucket
@@ -191,7 +196,7 @@ class Executor:
         elif run.operation.creates_cursor and run.source is not None:
             self._on_lost_cursor(run.source, reply)
         phase = None if run.standing is None else run.standing.phase
-        Failure(error=error, progress=Progress.ANSWERED, address=run.source, phase=phase).annotate()
+        Failure(error=error, progress=Progress.ANSWERED, address=run.source, phase=phase, limits=run.limits).annotate()
         if run.retry is None:
             error.attempts = 1
         else:

@@ -6,13 +6,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from motorlite._base.progress import Progress
 
 if TYPE_CHECKING:
     from motorlite._base.values import Address, Document
     from motorlite.errors import PyMongoError
+
+
+class TimeLimits(NamedTuple):
+    """How long each side gives one command, in seconds; None: no limit."""
+
+    client: float | None
+    server: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +35,7 @@ class Failure:
         labels: The labels of the error, plus the labels that the driver must add.
         is_ordinary: Whether the retryable reads or retryable writes specification applies to the operation on that
             server.
+        limits: For a timeout, the limits of its command, if it was sent.
         reply: The reply with ``ok: 1`` that has the write concern error, or None. It stands if there is no retry.
     """
 
@@ -38,6 +46,7 @@ class Failure:
     phase: str | None = None
     labels: frozenset[str] = frozenset()
     is_ordinary: bool = False
+    limits: TimeLimits | None = None
     reply: Document | None = None
 
     def has_label(self, label: str) -> bool:
@@ -60,6 +69,8 @@ class Failure:
             error.address = self.address
         error.phase = self.phase
         error.reached_server = self.reached_server
+        if self.limits is not None and error.timeout:
+            error.client_limit, error.server_limit = self.limits
         for label in self.labels:
             error._add_error_label(label)
         return error

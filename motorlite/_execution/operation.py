@@ -51,10 +51,14 @@ class Kind(enum.Enum):
 
 
 class TimeLimit(enum.Enum):
-    """Whether `maxTimeMS` is appended when a deadline is set (client-side operations timeout, "Command Execution")."""
+    """Whether `maxTimeMS` is appended (client-side operations timeout, "Command Execution")."""
 
+    # The rest of a deadline, or else the client's default.
     SEND = "send"
-    # getMore, and all commands of tailable and iteration-mode cursors: only the client enforces the limit.
+    # Only the rest of a deadline. killCursors: no default may prevent a cursor from being closed.
+    DEADLINE = "deadline"
+    # getMore, and all commands of tailable and iteration-mode cursors: only the client enforces the limit. Also what
+    # the client does for itself.
     OMIT = "omit"
     # getMore of an awaitData cursor: maxTimeMS is how long the server waits for data, at most the remaining time.
     AWAIT = "await"

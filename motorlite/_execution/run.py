@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._execution.call import Call
     from motorlite._execution.cursors.pinning import PinnedConnection
-    from motorlite._execution.failure import Failure
+    from motorlite._execution.failure import Failure, TimeLimits
     from motorlite._execution.operation import Operation
     from motorlite._execution.retry import Retry
     from motorlite._sessions.session import ServerSession
@@ -29,6 +29,7 @@ class Run:
         "call",
         "deprioritized",
         "is_retry",
+        "limits",
         "operation",
         "operation_id",
         "pin",
@@ -51,6 +52,8 @@ class Run:
         # Servers that the next attempt avoids.
         self.deprioritized: tuple[Address, ...] = ()
         self.is_retry: bool = False
+        # The time limits of the newest command, for its error.
+        self.limits: TimeLimits | None = None
         # None until an attempt fails.
         self.retry: Retry | None = None
         # The connection pinned to the opened cursor, until the cursor takes it.

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from motorlite._base.progress import Progress
 from motorlite._connection.compressed_stream import LARGE
 from motorlite._connection.messages import next_request_id
-from motorlite._execution import classify
+from motorlite._execution import classify, decorate
 from motorlite._execution.building import CommandBuilder
 from motorlite._execution.cursors.late_reply import worth_waiting_until
 from motorlite._execution.cursors.pinning import opens_cursor
+from motorlite._execution.failure import TimeLimits
 from motorlite._execution.operation import Kind
 from motorlite._wire.error_replies import error_from_reply, write_concern_error
 from motorlite.errors import PyMongoError
@@ -23,12 +24,14 @@ from motorlite.errors import PyMongoError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._base.values import Address, Document
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Address, Document, ServerFacts
     from motorlite._connection.connection import Connection
     from motorlite._execution.attempt import Attempt
     from motorlite._execution.operation import Operation
     from motorlite._execution.reports import Reports
     from motorlite._execution.run import Run
+    from motorlite._overload.server_limits import ServerLimits
     from motorlite._sessions.session import SessionPool
     from motorlite._topology.server import Server
     from motorlite._topology.topology_description import TopologyDescription
@@ -43,6 +46,7 @@ class Sender:
     def __init__(
         self,
         sessions: SessionPool,
+        limits: ServerLimits,
         reports: Reports,
         *,
         now: Callable[[], float],
@@ -50,13 +54,17 @@ class Sender:
         socket_timeout: float | None,
         api_declaration: Mapping[str, Any] | None,
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
+        on_abandoned: Callable[[Address, str], None],
     ) -> None:
-        self._builder = CommandBuilder(sessions, retry_writes=retry_writes, api_declaration=api_declaration)
+        self._builder = CommandBuilder(sessions, limits, retry_writes=retry_writes, api_declaration=api_declaration)
+        self._limits = limits
         self._reports = reports
         self._now = now
         self._socket_timeout = inf if socket_timeout is None else socket_timeout
         # Called with replies whose cursor the caller never receives, and the address of their server.
         self._on_lost_cursor = on_lost_cursor
+        # Called with the server and the comment of an operation that its caller left and that may run for ever.
+        self._on_abandoned = on_abandoned
 
     def gossip(self, reply: Mapping[str, Any]) -> None:
         """Learn the cluster time from a late reply."""
@@ -98,6 +106,8 @@ class Sender:
             attempt.phase = "reply"
             if attempt.progress is not ANSWERED:
                 attempt.progress = connection.progress
+            if isinstance(error, PyMongoError) and error.timeout:
+                run.limits = self._time_limits(deadline, command.document, facts)
             if connection.owed is not None:
                 self._abandon(operation, connection, command.document, now)
                 if not isinstance(error, Exception) and deadline.earliest() == inf:
@@ -112,8 +122,10 @@ class Sender:
         if events is not None:
             events.succeeded(reply, self._now())
         self._learn_times(run, reply)
-        if operation.kind is not READ and "writeConcernError" in reply:
-            self._look_at_concern_error(attempt, server, connection, reply)
+        if operation.kind is not READ and ("writeConcernError" in reply or "writeErrors" in reply):
+            run.limits = self._time_limits(deadline, command.document, facts)
+            if "writeConcernError" in reply:
+                self._look_at_concern_error(attempt, server, connection, reply)
         return reply
 
     async def reauthenticate(self, run: Run, attempt: Attempt, server: Server, connection: Connection) -> None:
@@ -134,6 +146,12 @@ class Sender:
             self._learn(run, server, connection, error)
             raise
 
+    def _time_limits(self, deadline: Deadline, sent: Document, facts: ServerFacts) -> TimeLimits:
+        """Return what client and server give the command as sent."""
+        client = deadline.timeout if deadline.is_set else self._socket_timeout
+        server = decorate.server_limit(sent, facts)
+        return TimeLimits(None if client == inf else client, None if server is None else server / 1000)
+
     def _abandon(self, operation: Operation[Any], connection: Connection, sent: Document, sent_at: float) -> None:
         """Release the caller from waiting. The pool may wait for the pending reply instead."""
         if operation.is_await_data or (
@@ -141,8 +159,12 @@ class Sender:
         ):
             # Behind a load balancer, closing the connection also ends a cursor that no other connection can reach.
             connection.close()
-        else:
-            connection.abandon(worth_waiting_until(sent, sent_at, self._now()))
+            return
+        facts = connection.facts
+        connection.abandon(worth_waiting_until(decorate.server_limit(sent, facts), sent_at, self._now()))
+        comment = decorate.comment_of_abandoned(sent, facts, self._limits)
+        if comment is not None and not facts.is_load_balanced:  # another connection may reach another server
+            self._on_abandoned(connection.address, comment)
 
     def _end_refused(self, connection: Connection, reply: Document) -> None:
         """Handle a reply refused by the caller's codec options. The caller gets an error, and the cursor is lost."""

@@ -26,6 +26,8 @@ _AWAIT_TIMES: Final = {
     "isMaster": "maxAwaitTimeMS",
     "ismaster": "maxAwaitTimeMS",
 }
+# Commands that free what the server holds, so that no default may prevent them.
+_SHORT: Final = ("killCursors", "endSessions", "killOp", "killSessions", "killAllSessions")
 
 
 def command_document(command: Any, value: Any, comment: Any, fields: Mapping[str, Any]) -> Document:
@@ -75,6 +77,10 @@ class UserCommand(Operation[R_co]):
         if self.is_await_data and self.name == "getMore":
             # Its maxTimeMS is the time that the server waits, not a limit that a timeout replaces.
             self.time_limit = TimeLimit.AWAIT
+        elif self.name == "getMore":
+            self.time_limit = TimeLimit.OMIT  # the server refuses it for a cursor that does not wait for data
+        elif self.is_await_data or self.name in _SHORT:
+            self.time_limit = TimeLimit.DEADLINE
 
     def command(self, facts: ServerFacts) -> Command:
         return Command(self.name, self._document.copy())

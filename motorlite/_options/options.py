@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from bson.codec_options import CodecOptions
 
@@ -58,6 +58,10 @@ _IN_CODEC_OPTIONS = (
     "tzinfo",
     "type_registry",
     "datetime_conversion",
+)
+PILE_UP: Final = (
+    "socketTimeoutMS ends only the client's wait: the server goes on with the operation, and retries pile up there. "
+    "Set timeoutMS, which limits both, or defaultMaxTimeMS for the server, or killAbandoned"
 )
 
 
@@ -134,6 +138,8 @@ class ClientOptions:
         direct_connection: None: not set.
         max_pool_size: 0 means no limit.
         timeout: `timeoutMS`; None: not set, 0.0: set to no limit.
+        default_max_time: `defaultMaxTimeMS`; None: not set, 0.0: set to no limit.
+        default_max_time_namespace: Where the document with the default is looked for; None: nowhere.
         server_selection_timeout: 0.0: use only servers already known.
         tls: None for connections without TLS.
         credentials: None for no authentication.
@@ -169,6 +175,9 @@ class ClientOptions:
     heartbeat_frequency: float
     local_threshold: float
     timeout: float | None
+    default_max_time: float | None
+    default_max_time_namespace: str | None
+    kill_abandoned: bool
     server_monitoring_mode: Literal["auto", "stream", "poll"]
     retry_reads: bool
     retry_writes: bool
@@ -232,6 +241,12 @@ def shown_secret(options: ClientOptions) -> str | None:
     if options.seeds and all(port is None for _, port in options.seeds):
         return None
     return _SENT_AS_IT_IS.get(options.credentials.mechanism or "")
+
+
+def may_pile_up(options: ClientOptions) -> bool:
+    """Whether the client leaves operations that nothing ends on the server (`PILE_UP`)."""
+    is_limited = options.timeout or options.default_max_time or options.default_max_time_namespace is not None
+    return options.socket_timeout is not None and not is_limited and not options.kill_abandoned
 
 
 def with_srv_records(options: ClientOptions, hosts: Sequence[Address], txt_record: str | None = None) -> ClientOptions:

@@ -29,6 +29,7 @@ MAX_PROXY_CREDENTIAL_BYTES: Final = 255
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SERVICE_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
+_NAMESPACE = re.compile(r'[^/\\ ."$\0]+\.[^.$\0][^$\0]*')
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 _URI_PROPERTIES = frozenset(
@@ -105,6 +106,14 @@ def service_name(value: object) -> str:
     """Parse a RFC 6335, section 5.1, name of up to 62 characters (initial DNS seedlist discovery, "srvServiceName")."""
     name = text(value)
     if len(name) > 62 or not _SERVICE_NAME.fullmatch(name):
+        raise ValueError
+    return name
+
+
+def namespace(value: object) -> str:
+    """Parse the name of a database and a collection with a dot between them."""
+    name = text(value)
+    if not _NAMESPACE.fullmatch(name):
         raise ValueError
     return name
 

@@ -19,7 +19,9 @@ from motorlite.errors import (
     OperationFailure,
     PyMongoError,
     WriteConcernError,
+    WriteConcernExecutionTimeout,
     WriteError,
+    WriteExecutionTimeout,
     WTimeoutError,
 )
 
@@ -47,7 +49,11 @@ def error_from_reply(reply: Mapping[str, Any], max_wire_version: int | None = No
 def write_error(error: Mapping[str, Any], labels: Iterable[str] = ()) -> WriteError:
     """Return the exception for one entry of a reply's `writeErrors`; `labels` are the reply's own."""
     message, code = error_documents.message(error), error_documents.code(error)
-    kind = DuplicateKeyError if code in DUPLICATE_KEY_CODES else WriteError
+    kind: type[WriteError] = WriteError
+    if code in DUPLICATE_KEY_CODES:
+        kind = DuplicateKeyError
+    elif code == MAX_TIME_MS_EXPIRED:
+        kind = WriteExecutionTimeout
     raised = kind(message, code, error)
     for label in labels:
         raised._add_error_label(label)
@@ -56,8 +62,13 @@ def write_error(error: Mapping[str, Any], labels: Iterable[str] = ()) -> WriteEr
 
 def write_concern_error(error: Mapping[str, Any], labels: Iterable[str] = ()) -> WriteConcernError:
     """Return the exception for a reply's `writeConcernError`; `labels` are the reply's own."""
-    kind = WTimeoutError if error_documents.is_wtimeout(error) else WriteConcernError
-    raised = kind(error_documents.message(error), error_documents.code(error), error)
+    code = error_documents.code(error)
+    kind: type[WriteConcernError] = WriteConcernError
+    if error_documents.is_wtimeout(error):
+        kind = WTimeoutError
+    elif code == MAX_TIME_MS_EXPIRED:
+        kind = WriteConcernExecutionTimeout
+    raised = kind(error_documents.message(error), code, error)
     for label in error_documents.texts(labels):
         raised._add_error_label(label)
     return raised

@@ -400,6 +400,7 @@ async def test_a_server_that_was_killed_and_is_back(mortal: LocalServer, databas
         await client.drop_database(database_name)
 
 
+@pytest.mark.filterwarnings("ignore:socketTimeoutMS ends only")
 async def test_a_server_that_does_not_answer(mortal: LocalServer, database_name: str) -> None:
     async with make_client(mortal, socketTimeoutMS=100, retryReads=False, **QUICKLY) as client:
         collection = client[database_name].c

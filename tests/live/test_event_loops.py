@@ -261,7 +261,7 @@ async def main():
         gc.collect()
         gc.garbage.clear()
         await fails(lambda: things.find_one({"$x": 1}))
-        async with AsyncMongoClient(uri, socketTimeoutMS=50, retryReads=False) as impatient:
+        async with AsyncMongoClient(uri, socketTimeoutMS=50, retryReads=False, defaultMaxTimeMS=10_000) as impatient:
             await fails(lambda: impatient[name].c.find_one({"$where": "sleep(200) || true"}))
             await anyio.sleep(0.5)
             gc.collect()

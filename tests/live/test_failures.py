@@ -341,6 +341,7 @@ async def test_messages_that_are_cut_short(proxied: LocalServer, database_name: 
         await assert_nothing_left(client)
 
 
+@pytest.mark.filterwarnings("ignore:socketTimeoutMS ends only")
 @pytest.mark.parametrize("towards", ["server", "client"])
 async def test_a_silent_connection_is_found_by_the_next_operation(
     proxied: LocalServer, database_name: str, towards: Any

@@ -20,6 +20,7 @@ from motorlite._execution.decorate import remove_older_limits
 from motorlite._execution.executor import Executor
 from motorlite._execution.operation import CursorReply, Opened, Operation, TimeLimit
 from motorlite._options.options import client_options
+from motorlite._overload.server_limits import ServerLimits
 from motorlite._sessions.session import Session, SessionPool
 from motorlite._wire.error_replies import error_from_reply
 from motorlite.errors import InvalidOperation
@@ -134,6 +135,7 @@ class FakeCore(Core):
         self.options = options or client_options()
         self.executor = FakeExecutor()
         self.sessions = SessionPool(lambda: Binary(uuid.uuid4().bytes, 4))
+        self.limits = ServerLimits()
         self.entered = 0
         self.time = 1000.0
         # The clock advances by this much at every reading, which simulates the duration of computations.

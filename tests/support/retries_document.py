@@ -279,7 +279,7 @@ def row(call: Call, sent: Sent) -> tuple[str, ...]:
     if operation.is_retryable and operation.is_acknowledged and operation.kind is not Kind.COMMAND:
         ordinary = f"once ({_OPTION[operation.kind]})"
     overload = _OPTION[operation.kind] + ("" if operation.is_acknowledged else ", before it is sent")
-    has_limit = "yes" if operation.time_limit is TimeLimit.SEND else "no"
+    has_limit = "yes" if operation.time_limit in (TimeLimit.SEND, TimeLimit.DEADLINE) else "no"
     return (f"`{call.text}`", f"`{sent.name}`", overload, ordinary, has_limit)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from motorlite._execution.call import Call
@@ -10,6 +11,7 @@ from motorlite._operations.writes.bulk_merge import is_long, merge
 from motorlite._operations.writes.bulk_result import BulkResult
 from motorlite._operations.writes.slices import ITEMS, release
 from motorlite._sessions.session import Session
+from motorlite.errors import BulkWriteExecutionTimeout
 from motorlite.results import BulkWriteResult
 
 if TYPE_CHECKING:
@@ -89,8 +91,16 @@ class BulkWrite:
         finally:
             if implicit is not None and implicit.server_session is not None:
                 self._core.executor.release(implicit)
-        if result.error is not None:
-            raise result.error
+        error = result.error
+        if error is not None:
+            if isinstance(error, BulkWriteExecutionTimeout):
+                # Of the newest command, the server's limit was what remained of the client's.
+                error.client_limit = None if call.deadline.timeout == inf else call.deadline.timeout
+                error.server_limit = error.client_limit or self._core.default_max_time or None
+            try:
+                raise error
+            finally:
+                del error
         return result.details if is_acknowledged else None
 
     async def _execute_run(self, run: Run, result: BulkResult, call: Call) -> None:

@@ -12,6 +12,7 @@ from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._client.lost_cursors import give_back, is_settled, kill_command
 from motorlite._execution.call import Call
 from motorlite._execution.cursors.lost_cursor import LostCursor
+from motorlite._execution.operation import TimeLimit
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError, detached
 
@@ -246,7 +247,8 @@ class ServerCursor(Generic[DocumentT]):
             session = state_of(self._explicit_session, core)
         if lost.pin is None or lost.pin.is_usable:
             try:
-                await core.executor.execute(kill_command(lost), Call(session, self._limits.close(core, timeout_ms)))
+                operation = kill_command(lost, TimeLimit.DEADLINE)
+                await core.executor.execute(operation, Call(session, self._limits.close(core, timeout_ms)))
             except PyMongoError as error:
                 if lost.pin is None and not is_settled(error):
                     return False

@@ -22,18 +22,17 @@ class OpenCursor(NamedTuple):
     cursor_id: int
 
 
-def worth_waiting_until(command: Mapping[str, Any], sent_at: float, now: float) -> float:
+def worth_waiting_until(limit: float | None, sent_at: float, now: float) -> float:
     """The loop time until which to wait for the reply. Then the connection closes, so the server stops the work.
 
     Args:
-        command: The command as sent; only its maxTimeMS matters.
+        limit: The milliseconds after which the server ends the command; None: it does not.
         sent_at: The loop time at which it was sent.
         now: The loop time at which its caller stopped waiting.
     """
-    limit = command.get("maxTimeMS")
-    if isinstance(limit, (int, float)):
-        return float(max(now, sent_at + limit / 1000) + _MARGIN)
-    return now + _WITHOUT_LIMIT
+    if limit is None:
+        return now + _WITHOUT_LIMIT
+    return max(now, sent_at + limit / 1000) + _MARGIN
 
 
 def open_cursor(reply: Mapping[str, Any]) -> OpenCursor | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bson.int64 import Int64
 
-from motorlite._execution.operation import Command, Kind, Operation
+from motorlite._execution.operation import Command, Kind, Operation, TimeLimit
 from motorlite._operations.common import UNREAD
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class KillCursors(Operation["Document"]):
     Retry: never by the retryable reads specification; overload errors by the overload policy, as a read.
     """
 
-    __slots__ = ("_collection", "_cursor_ids", "pin")
+    __slots__ = ("_collection", "_cursor_ids", "pin", "time_limit")
 
     name = "killCursors"
     kind = Kind.READ
@@ -38,9 +38,12 @@ class KillCursors(Operation["Document"]):
         address: Address,
         read_preference: ServerMode | None = None,
         pin: Pin | None = None,
+        time_limit: TimeLimit = TimeLimit.OMIT,
     ) -> None:
         super().__init__(database, selector=address, read_preference=read_preference, codec_options=UNREAD)
         self.pin = pin
+        # DEADLINE if an application closes the cursor: the specification's tests want its timeoutMS to be sent.
+        self.time_limit = time_limit
         self._collection = collection
         self._cursor_ids = [Int64(cursor_id) for cursor_id in cursor_ids]
 

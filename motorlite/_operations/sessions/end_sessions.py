@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from motorlite._execution.operation import WRITABLE, Command, Kind, Operation
+from motorlite._execution.operation import WRITABLE, Command, Kind, Operation, TimeLimit
 from motorlite._operations.common import UNREAD
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class EndSessions(Operation["Document"]):
     kind = Kind.COMMAND
     is_idempotent = True
     supports_sessions = False
+    time_limit = TimeLimit.OMIT
     document_fields: ClassVar[Mapping[str, Any] | None] = {}
 
     def __init__(

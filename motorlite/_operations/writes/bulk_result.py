@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from motorlite._base import error_documents
 from motorlite._wire.replies import number, upserts
-from motorlite.errors import BulkWriteError
+from motorlite.errors import BulkWriteError, BulkWriteExecutionTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,4 +75,5 @@ class BulkResult:
         if not details["writeErrors"] and not details["writeConcernErrors"]:
             return None
         details["writeErrors"].sort(key=lambda error: error["index"])
-        return BulkWriteError(details)
+        kind = BulkWriteExecutionTimeout if error_documents.is_expired(details) else BulkWriteError
+        return kind(details)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -245,7 +246,10 @@ class EntityFactory:
         logs = LogRecord(observed_logs)
         has_many_services = bool(fields.get("useMultipleMongoses"))
         uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_services=has_many_services)
-        client: AsyncMongoClient[Document] = AsyncMongoClient(uri, event_listeners=events.listeners(), **options)
+        with warnings.catch_warnings():
+            # The specifications' tests know no limit on the server besides timeoutMS.
+            warnings.filterwarnings("ignore", "socketTimeoutMS ends only", UserWarning)
+            client: AsyncMongoClient[Document] = AsyncMongoClient(uri, event_listeners=events.listeners(), **options)
         with EnabledLoggers(observed_logs):
             client._core = Core(
                 client.options if "heartbeatFrequencyMS" in options else _with_many_checks(client.options),

@@ -14,6 +14,7 @@ from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._base.values import ServerFacts
 from motorlite._execution import decorate
 from motorlite._execution.operation import TimeLimit
+from motorlite._overload.server_limits import ServerLimits
 from motorlite._sessions.session import ServerSession, Session
 from motorlite.errors import ExecutionTimeout
 from motorlite.read_preferences import Nearest, ReadPreference
@@ -136,6 +137,136 @@ def test_a_deadline_and_a_scope(left: float, scope: float, expected: int, cursor
 
 def test_no_deadline() -> None:
     assert "maxTimeMS" not in limited(NO_DEADLINE)
+
+
+@pytest.mark.parametrize("limit", [TimeLimit.SEND, TimeLimit.DEADLINE])
+def test_no_more_than_servers_accept(limit: TimeLimit) -> None:
+    assert limited(Deadline(NOW + 1e12, inf, 1e12), limit=limit)["maxTimeMS"] == 2**31 - 1
+
+
+def test_a_scope_that_ends_in_a_year() -> None:
+    assert limited(Deadline(inf, NOW + 1e12))["maxTimeMS"] == 2**31 - 1
+
+
+def test_a_scope_does_not_limit_what_gets_only_deadlines() -> None:
+    assert "maxTimeMS" not in limited(Deadline(inf, NOW + 1), limit=TimeLimit.DEADLINE)
+    assert limited(Deadline(NOW + 5, NOW + 1, 5), limit=TimeLimit.DEADLINE)["maxTimeMS"] == 5000
+
+
+# --- the client's default, and comments ---
+
+MONGOD = ServerFacts(("a", 1), max_wire_version=17)
+MONGOD_4_2 = ServerFacts(("a", 1), max_wire_version=8)
+MONGOS = ServerFacts(("a", 1), max_wire_version=13, is_mongos=True)
+MONGOS_4_4 = ServerFacts(("a", 1), max_wire_version=9, is_mongos=True)
+
+
+def with_defaults(
+    limits: ServerLimits,
+    document: dict[str, Any],
+    *,
+    deadline: Deadline = NO_DEADLINE,
+    limit: TimeLimit = TimeLimit.SEND,
+    facts: ServerFacts = MONGOD,
+) -> dict[str, Any]:
+    """A command after what a client adds to all of them."""
+
+    class Limited(Read):
+        name = next(iter(document))
+        time_limit = limit
+
+    decorate.add_server_limits(document, Limited("db"), deadline, facts, limits, 7)
+    return document
+
+
+@pytest.mark.parametrize("own", [0, 1, 100_000])
+def test_the_default_gives_way_to_the_caller_s_own_value(own: int) -> None:
+    assert with_defaults(ServerLimits(250), {"find": "c"}) == {"find": "c", "maxTimeMS": 250}
+    assert with_defaults(ServerLimits(250), {"find": "c", "maxTimeMS": own})["maxTimeMS"] == own
+
+
+@pytest.mark.parametrize("deadline", [Deadline(NOW + 1, inf, 1), Deadline(is_set=True)])
+def test_the_default_gives_way_to_a_timeout(deadline: Deadline) -> None:
+    assert with_defaults(ServerLimits(250), {"find": "c"}, deadline=deadline) == {"find": "c"}
+
+
+def test_the_default_beside_a_scope() -> None:
+    deadline = Deadline(inf, NOW + 1)
+    assert with_defaults(ServerLimits(250), {"find": "c"}, deadline=deadline)["maxTimeMS"] == 250
+
+
+@pytest.mark.parametrize("limit", [TimeLimit.OMIT, TimeLimit.DEADLINE, TimeLimit.AWAIT])
+def test_who_gets_no_default(limit: TimeLimit) -> None:
+    assert with_defaults(ServerLimits(250), {"getMore": 1}, limit=limit) == {"getMore": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "limit", "is_commented"),
+    [
+        ("insert", MONGOD, TimeLimit.SEND, True),
+        ("getMore", MONGOD, TimeLimit.OMIT, True),
+        ("getMore", MONGOD, TimeLimit.AWAIT, False),
+        ("killCursors", MONGOD, TimeLimit.DEADLINE, False),
+        ("find", MONGOD_4_2, TimeLimit.SEND, True),
+        ("aggregate", MONGOD_4_2, TimeLimit.SEND, True),
+        ("insert", MONGOD_4_2, TimeLimit.SEND, False),
+        ("insert", MONGOS_4_4, TimeLimit.SEND, True),
+    ],
+)
+def test_who_gets_a_comment(name: str, facts: ServerFacts, limit: TimeLimit, is_commented: bool) -> None:
+    limits = ServerLimits(None, "motorlite 1")
+    found = with_defaults(limits, {name: 1}, limit=limit, facts=facts)
+    assert found.get("comment") == ("motorlite 1 7" if is_commented else None)
+    assert with_defaults(limits, {name: 1, "comment": None}, limit=limit, facts=facts)["comment"] is None
+
+
+@pytest.mark.parametrize(
+    ("document", "facts", "expected"),
+    [
+        ({"find": 1}, MONGOD, None),
+        ({"find": 1, "maxTimeMS": 0}, MONGOD, None),
+        ({"find": 1, "maxTimeMS": -1}, MONGOD, None),
+        ({"find": 1, "maxTimeMS": float("nan")}, MONGOD, None),
+        ({"find": 1, "maxTimeMS": True}, MONGOD, None),
+        ({"find": 1, "maxTimeMS": "soon"}, MONGOD, None),
+        ({"find": 1, "maxTimeMS": 500}, MONGOD, 500.0),
+        ({"find": 1, "maxTimeMS": Int64(500)}, MONGOD, 500.0),
+        ({"find": 1, "maxTimeMS": 2.5}, MONGOD, 2.5),
+        ({"find": 1, "maxTimeMS": 500}, MONGOS_4_4, 500.0),
+        ({"insert": 1, "maxTimeMS": 500}, MONGOD_4_2, 500.0),
+        ({"insert": 1, "maxTimeMS": 500}, MONGOS, 500.0),
+        ({"insert": 1, "maxTimeMS": 500}, MONGOS_4_4, None),
+        ({"update": 1, "maxTimeMS": 500}, MONGOS_4_4, None),
+        ({"delete": 1, "maxTimeMS": 500}, MONGOS_4_4, None),
+        ({"findAndModify": 1, "maxTimeMS": 500}, MONGOS_4_4, 500.0),
+    ],
+)
+def test_the_limit_of_a_server(document: dict[str, Any], facts: ServerFacts, expected: float | None) -> None:
+    assert decorate.server_limit(document, facts) == expected
+
+
+@pytest.mark.parametrize(
+    ("document", "prefix", "expected"),
+    [
+        ({"find": 1, "comment": "motorlite 1 7"}, "motorlite 1", "motorlite 1 7"),
+        ({"find": 1, "comment": "motorlite 1 7", "maxTimeMS": 0}, "motorlite 1", "motorlite 1 7"),
+        ({"find": 1, "comment": "motorlite 1 7", "maxTimeMS": 500}, "motorlite 1", None),
+        ({"find": 1, "comment": "motorlite 1 7"}, "", None),
+        ({"find": 1, "comment": "mine"}, "motorlite 1", None),
+        ({"find": 1, "comment": {"motorlite": 1}}, "motorlite 1", None),
+        ({"find": 1}, "motorlite 1", None),
+        ({"find": 1}, "", None),
+    ],
+)
+def test_what_is_killed_by_its_comment(document: dict[str, Any], prefix: str, expected: str | None) -> None:
+    assert decorate.comment_of_abandoned(document, MONGOD, ServerLimits(None, prefix)) == expected
+
+
+def test_a_limit_that_mongos_ignores_does_not_keep_an_operation_from_being_killed() -> None:
+    document = {"insert": 1, "comment": "motorlite 1 7", "maxTimeMS": 500}
+    limits = ServerLimits(None, "motorlite 1")
+    assert decorate.comment_of_abandoned(document, MONGOS_4_4, limits) == "motorlite 1 7"
+    assert decorate.comment_of_abandoned(document, MONGOS, limits) is None
 
 
 # --- sessions ---

@@ -73,5 +73,11 @@ def test_how_long_a_getmore_waits_is_no_limit() -> None:
     """A timeout replaces limits, but not the time that the server waits for documents."""
     get_more = {"getMore": 7, "collection": "coll"}
     assert RunCommand("db", {**get_more, "maxTimeMS": 500}).time_limit is TimeLimit.AWAIT
-    assert RunCommand("db", get_more).time_limit is TimeLimit.SEND
-    assert RunCommand("db", {"hello": 1, "maxAwaitTimeMS": 500}).time_limit is TimeLimit.SEND
+    # The server refuses a maxTimeMS for cursors that do not wait.
+    assert RunCommand("db", get_more).time_limit is TimeLimit.OMIT
+    assert RunCommand("db", {"hello": 1, "maxAwaitTimeMS": 500}).time_limit is TimeLimit.DEADLINE
+
+
+@pytest.mark.parametrize("name", ["killCursors", "endSessions", "killOp", "killSessions", "killAllSessions"])
+def test_what_frees_a_server_s_resources_gets_no_default(name: str) -> None:
+    assert RunCommand("admin", {name: 1}).time_limit is TimeLimit.DEADLINE

@@ -1,0 +1,148 @@
+"""Shell: kills, in the background, operations that their callers left and that the server would not end by itself.
+
+An operation is found among those in progress by its comment, and killed on the server that executes it. Neither needs a
+privilege: a user may see and kill operations of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from anyio import create_task_group
+
+from motorlite._base.deadline import Deadline
+from motorlite._base.values import format_address
+from motorlite._execution.call import Call
+from motorlite._operations.run_command import RunCommand
+from motorlite._wire.replies import document, documents
+from motorlite.errors import PyMongoError
+from motorlite.read_preferences import ReadPreference
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+
+    from motorlite._base.values import Address, Document
+    from motorlite._execution.executor import Executor
+    from motorlite._net.runtime import BackgroundTask
+
+# Seconds that one command may take, including the wait for a connection.
+LIMIT: Final = 5.0
+# Seconds before the second look for operations that the first one missed: a busy server may not have begun with them.
+PAUSE: Final = 0.5
+# The operations of one server that wait to be killed, at most. Their connections close anyway, a second after their
+# callers left, and servers since 4.2 then end them too.
+MOST: Final = 1000
+# The killOp commands that run at the same time on one server.
+AT_ONCE: Final = 16
+
+_logger = logging.getLogger("motorlite.client")
+
+
+def in_progress(address: Address, comments: Collection[str]) -> RunCommand:
+    """Return the command that lists the numbers of the server's operations with these comments."""
+    pipeline = [
+        {"$currentOp": {"allUsers": False}},
+        {"$match": {"command.comment": {"$in": list(comments)}}},
+        {"$project": {"opid": 1, "comment": "$command.comment"}},
+    ]
+    return _on(address, {"aggregate": 1, "pipeline": pipeline, "cursor": {"batchSize": MOST + 1}})
+
+
+def kill(address: Address, opid: Any) -> RunCommand:
+    """Return the command that kills one operation. On a mongos, `opid` also names the shard."""
+    return _on(address, {"killOp": 1, "op": opid})
+
+
+def _on(address: Address, command: Mapping[str, Any]) -> RunCommand:
+    # Sent to secondaries too.
+    return RunCommand("admin", command, selector=address, read_preference=ReadPreference.PRIMARY_PREFERRED)
+
+
+class AbandonedOperations:
+    """The abandoned operations of one client. Call all methods on its event loop."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        spawn: Callable[..., BackgroundTask],
+        sleep: Callable[[float], Awaitable[None]],
+        now: Callable[[], float],
+    ) -> None:
+        self._executor = executor
+        # Runs a function in the background. A function spawned after the client's end never runs.
+        self._spawn = spawn
+        self._sleep = sleep
+        self._now = now
+        # The comments of operations to kill, and the task that does. A server is listed while a task serves it.
+        self._waiting: dict[Address, set[str]] = {}
+        self._tasks: dict[Address, BackgroundTask] = {}
+        self._is_stopped = False
+        self._has_complained = False
+
+    def kill(self, address: Address, comment: str) -> None:
+        """Kill the operation with this comment soon, together with others of its server."""
+        if self._is_stopped:
+            return
+        waiting = self._waiting.get(address)
+        if waiting is None:
+            waiting = self._waiting[address] = set()
+            self._tasks[address] = self._spawn(self._serve, address)
+        if len(waiting) < MOST:
+            waiting.add(comment)
+
+    def stop(self) -> None:
+        """Kill no more, because the client is closing: servers since 4.2 end operations whose connection closes."""
+        self._is_stopped = True
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _serve(self, address: Address) -> None:
+        waiting = self._waiting[address]
+        missed: set[str] = set()
+        try:
+            while waiting or missed:
+                comments, is_last = (waiting.copy(), False) if waiting else (missed, True)
+                waiting.clear()
+                found = await self._kill(address, comments)
+                missed = set() if is_last else missed | (comments - found)
+                if missed and not waiting:
+                    await self._sleep(PAUSE)
+        except PyMongoError as error:
+            self._complain(address, error)
+        finally:
+            del self._waiting[address], self._tasks[address]
+
+    async def _kill(self, address: Address, comments: set[str]) -> set[str]:
+        """Kill the operations with these comments that are in progress. Return the comments found."""
+        reply = await self._run(in_progress(address, comments))
+        found = documents(document(reply, "cursor"), "firstBatch")
+        left = iter(found)
+        # A server that has much to kill is slow, so that one after the other would be too late for most of them.
+        async with create_task_group() as group:
+            for _ in found[:AT_ONCE]:
+                group.start_soon(self._kill_each, address, left)
+        return {operation.get("comment") for operation in found}
+
+    async def _kill_each(self, address: Address, operations: Iterator[Mapping[str, Any]]) -> None:
+        try:
+            for operation in operations:
+                await self._run(kill(address, operation.get("opid")))
+        except PyMongoError as error:
+            self._complain(address, error)
+
+    async def _run(self, operation: RunCommand) -> Document:
+        return await self._executor.execute(operation, Call(None, Deadline(self._now() + LIMIT, inf, LIMIT)))
+
+    def _complain(self, address: Address, error: PyMongoError) -> None:
+        """Log the first failure: a cause that lasts would otherwise fill the log."""
+        if self._has_complained:
+            return
+        self._has_complained = True
+        _logger.warning(
+            "an abandoned operation on %s could not be killed (further failures are not logged): %s",
+            format_address(address),
+            error,
+        )

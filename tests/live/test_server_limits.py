@@ -1,0 +1,235 @@
+"""Limits that servers enforce: expensive operations end there, and nothing goes on for callers that left."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite import CursorType
+from motorlite.errors import ExecutionTimeout, PyMongoError, WriteExecutionTimeout
+from tests.live.clients import numbered
+from tests.support.clients import make_client
+from tests.support.events import Recorder
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from motorlite.testing import LocalServer
+    from tests.support.clients import Client
+
+pytestmark = pytest.mark.anyio
+
+# Longer than any limit here, and long enough for a busy machine to see it in progress.
+ENDLESS = {"$where": "sleep(100) || true"}
+SLOWLY = {"$function": {"body": "function() { sleep(100); return 1 }", "args": [], "lang": "js"}}
+OPERATIONS: dict[str, Callable[[Any], Awaitable[Any]]] = {
+    "find": lambda c: c.find(ENDLESS).to_list(),
+    "aggregate": lambda c: c.aggregate([{"$project": {"x": SLOWLY}}]).to_list(),
+    "count_documents": lambda c: c.count_documents({"$expr": {"$eq": [SLOWLY, 1]}}),
+    "distinct": lambda c: c.distinct("_id", ENDLESS),
+    "find_one_and_update": lambda c: c.find_one_and_update({"$where": "sleep(100) && false"}, {"$set": {"x": 1}}),
+    "update_many": lambda c: c.update_many(ENDLESS, {"$set": {"x": 1}}),
+    "delete_many": lambda c: c.delete_many(ENDLESS),
+}
+
+
+def in_progress(server: LocalServer, database: str) -> list[dict[str, Any]]:
+    pipeline = [{"$currentOp": {"allUsers": True}}, {"$match": {"ns": f"{database}.c", "op": {"$ne": "none"}}}]
+    reply = server.command({"aggregate": 1, "pipeline": pipeline, "cursor": {}})
+    found: list[dict[str, Any]] = reply["cursor"]["firstBatch"]
+    return found
+
+
+async def leave(client: Client, server: LocalServer, database: str, **options: Any) -> None:
+    """Cancel an endless read once it is in progress."""
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: client[database].c.find(ENDLESS, **options).to_list())
+            await until(lambda: [one for one in in_progress(server, database) if "find" in one["command"]])
+            scope.cancel()
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_the_server_ends_it_in_time(replica_set: LocalServer, database_name: str, name: str) -> None:
+    async with make_client(replica_set) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(200))
+        client.set_default_max_time(0.2)
+        started = anyio.current_time()
+        with pytest.raises(ExecutionTimeout) as raised:
+            await OPERATIONS[name](collection)
+        # The server looks at the time after each document at the latest, that is every 100 ms here.
+        assert 0.2 <= anyio.current_time() - started < 1.2
+        error = raised.value
+        assert (error.timeout, error.client_limit, error.server_limit) == (True, None, 0.2)
+        details = error.details or {}
+        assert details["code"] == 50
+        assert not in_progress(replica_set, database_name)
+        # A write is reported as a write error by some servers, and as the command's error by others.
+        assert isinstance(error, WriteExecutionTimeout) or details["codeName"] == "MaxTimeMSExpired"
+
+
+async def test_writes_that_wait_for_a_lock(replica_set: LocalServer, database_name: str) -> None:
+    """The time spent waiting for resources counts as well, for an insert too."""
+    async with make_client(replica_set) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 0})
+        client.set_default_max_time(0.2)
+        replica_set.command({"fsync": 1, "lock": True})
+        try:
+            for write in (collection.insert_one({"_id": 1}), collection.insert_many(numbered(3))):
+                with pytest.raises(ExecutionTimeout) as raised:
+                    await write
+                assert raised.value.timeout
+        finally:
+            replica_set.command({"fsyncUnlock": 1})
+        assert await collection.count_documents({}) == 1
+
+
+async def test_the_error_is_close_to_the_limit(replica_set: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(1000))
+        for limit in (0.05, 0.1, 0.3):
+            client.set_default_max_time(limit)
+            started = anyio.current_time()
+            with pytest.raises(ExecutionTimeout):
+                await collection.find({"$where": "sleep(1) || true"}, batch_size=1000).to_list()
+            assert limit <= anyio.current_time() - started < limit + 1
+
+
+async def test_every_command_accepts_the_default(replica_set: LocalServer, database_name: str) -> None:
+    record = Recorder()
+    async with make_client(replica_set, defaultMaxTimeMS=30_000, event_listeners=[record]) as client:
+        database, collection = client[database_name], client[database_name].c
+        await collection.insert_one({"_id": 1, "x": 1})
+        await collection.insert_many([{"_id": 2}, {"_id": 3}])
+        await collection.update_one({"_id": 1}, {"$set": {"y": 1}})
+        await collection.replace_one({"_id": 2}, {"z": 1})
+        await collection.find_one_and_update({"_id": 3}, {"$set": {"y": 1}})
+        await collection.create_index("x")
+        await collection.list_indexes().to_list()
+        await collection.index_information()
+        await collection.drop_indexes()
+        await collection.aggregate([{"$out": "copy"}]).to_list()
+        assert await collection.count_documents({}) == 3
+        assert await collection.estimated_document_count() == 3
+        assert await collection.distinct("_id") == [1, 2, 3]
+        cursor = collection.find(batch_size=2)
+        assert len(await cursor.to_list(3)) == 3
+        await cursor.close()
+        await collection.find().explain()
+        await database.create_collection("made")
+        await database.made.rename("renamed")
+        await database.list_collection_names()
+        await database.validate_collection("c")
+        await client.list_database_names()
+        await client.server_info()
+        await collection.delete_one({"_id": 1})
+        await collection.drop()
+        await client.drop_database(database_name)
+        limited = {event.command_name: event.command.get("maxTimeMS") for event in record.started_events}
+    unlimited = {name for name, limit in limited.items() if limit != 30_000}
+    assert len(limited) > 18
+    assert unlimited <= {"getMore", "killCursors"}
+
+
+async def test_a_cursor_that_waits_for_data_outlives_the_default(replica_set: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set, defaultMaxTimeMS=200) as client:
+        database = client[database_name]
+        capped = await database.create_collection("capped", capped=True, size=10_000)
+        await capped.insert_one({"_id": 1})
+        cursor = capped.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(500)
+        assert await cursor.next() == {"_id": 1}
+        # One empty batch after half a second ends the iteration, not the cursor.
+        with pytest.raises(StopAsyncIteration):
+            await cursor.next()
+        await capped.insert_one({"_id": 2})
+        assert await cursor.next() == {"_id": 2}
+        await cursor.close()
+
+
+async def test_a_timeout_longer_than_servers_accept(replica_set: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set, timeoutMS=2**31 - 1) as client:
+        assert await client[database_name].c.find_one() is None
+        assert await client[database_name].c.find_one(timeoutMS=10**12) is None
+
+
+# --- from a document ---
+
+
+def _is_everywhere(limit: float, *clients: Client) -> bool:
+    return all(client.default_max_time == limit for client in clients)
+
+
+@pytest.mark.slow
+async def test_all_clients_see_the_document_within_ten_seconds(replica_set: LocalServer, database_name: str) -> None:
+    where: dict[str, Any] = {"defaultMaxTimeNamespace": f"{database_name}.cmongo_settings"}
+    async with make_client(replica_set, **where) as client, make_client(replica_set, **where) as other:
+        settings = client[database_name].cmongo_settings
+        await settings.insert_one({"_id": "maxTimeMS", "value": 300})
+        for value in (200, 2000.0, 0):
+            await settings.update_one({"_id": "maxTimeMS"}, {"$set": {"value": value}})
+            with anyio.fail_after(10):
+                await until(partial(_is_everywhere, value / 1000, client, other))
+        await settings.update_one({"_id": "maxTimeMS"}, {"$set": {"value": 200}})
+        await until(lambda: other.default_max_time == 0.2)
+        await other[database_name].c.insert_many(numbered(200), timeoutMS=0)
+        with pytest.raises(ExecutionTimeout):
+            await other[database_name].c.find(ENDLESS).to_list()
+
+
+# --- abandoned operations ---
+
+
+async def test_an_abandoned_operation_is_killed(replica_set: LocalServer, database_name: str) -> None:
+    record = Recorder()
+    async with make_client(replica_set, killAbandoned=True, event_listeners=[record]) as client:
+        await client[database_name].c.insert_many(numbered(200))
+        record.clear()
+        await leave(client, replica_set, database_name)
+        await until(lambda: "killOp" in record.names)
+        await until(lambda: not in_progress(replica_set, database_name))
+        assert record.names.count("killOp") == 1
+        # The server's answer, that the operation was interrupted, arrives while it is waited for.
+        await until(lambda: next(iter(client.stats().servers.values())).pending == 0)
+        (stats,) = client.stats().servers.values()
+        assert (stats.replies_drained, stats.replies_given_up) == (1, 0)
+
+
+async def test_a_user_may_kill_its_own_operations(secured: LocalServer, database_name: str) -> None:
+    """Without the privileges inprog and killop."""
+    roles = [{"role": "readWrite", "db": database_name}]
+    secured.command({"createUser": "reader", "pwd": "secret", "roles": roles}, database_name)
+    options: dict[str, Any] = {"username": "reader", "password": "secret", "authSource": database_name}
+    async with make_client(secured, killAbandoned=True, **options) as client:
+        await client[database_name].c.insert_many(numbered(200))
+        await leave(client, secured, database_name)
+        await until(lambda: not in_progress(secured, database_name))
+        await until(lambda: next(iter(client.stats().servers.values())).replies_drained == 1)
+
+
+async def test_an_operation_that_a_timeout_abandons(replica_set: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set, killAbandoned=True, socketTimeoutMS=300, retryReads=False) as client:
+        await client[database_name].c.insert_many(numbered(200))
+        with pytest.raises(PyMongoError) as raised:
+            await client[database_name].c.find(ENDLESS).to_list()
+        assert raised.value.timeout
+        await until(lambda: not in_progress(replica_set, database_name))
+        await until(lambda: next(iter(client.stats().servers.values())).replies_drained == 1)
+
+
+async def test_a_closed_connection_ends_it_too_but_costs_the_connection(
+    replica_set: LocalServer, database_name: str
+) -> None:
+    """The way of servers since 4.2, on which nothing here relies."""
+    async with make_client(replica_set) as client:
+        await client[database_name].c.insert_many(numbered(200))
+        await leave(client, replica_set, database_name)
+        await until(lambda: not in_progress(replica_set, database_name))
+        (stats,) = client.stats().servers.values()
+        assert (stats.replies_drained, stats.replies_given_up) == (0, 1)

@@ -1,0 +1,207 @@
+"""The default maxTimeMS that a document of the deployment sets, in virtual time."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import pytest
+from bson.datetime_ms import DatetimeMS
+from bson.int64 import Int64
+
+from motorlite._client.default_max_time import INTERVAL, LIMIT
+from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment, failure
+from tests.support.clients import make_client, scripted_client
+from tests.support.core import replica_set
+from tests.support.kept_errors import without_collector
+
+if TYPE_CHECKING:
+    from motorlite.testing.scripted import Answer
+
+pytestmark = pytest.mark.anyio
+
+WHERE: Final[dict[str, Any]] = {"defaultMaxTimeNamespace": "config.cmongo_settings"}
+
+
+class Setting:
+    """The document on a scripted server, and the commands that read it."""
+
+    def __init__(self, deployment: ScriptedDeployment) -> None:
+        self.document: Any = None
+        self.answer: Answer | None = None
+        self.reads: list[dict[str, Any]] = []
+        self.user_limits: list[int | None] = []
+        deployment["a:1"].on("find", self._find)
+
+    def _find(self, command: dict[str, Any]) -> Answer:
+        if command["find"] != "cmongo_settings":
+            self.user_limits.append(command.get("maxTimeMS"))
+            return {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}
+        self.reads.append(command)
+        if self.answer is not None:
+            return self.answer
+        found = [] if self.document is None else [self.document]
+        return {"cursor": {"id": 0, "ns": "config.cmongo_settings", "firstBatch": found}}
+
+    def value(self, value: Any) -> None:
+        self.document = {"_id": "maxTimeMS", "value": value}
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_a_change_is_seen_within_ten_seconds() -> None:
+    deployment = replica_set()
+    setting = Setting(deployment)
+    assert INTERVAL + LIMIT < 10
+    async with scripted_client(deployment, **WHERE) as client:
+        # The mongo shell writes doubles.
+        for value in (None, 1000, 2000.0, 0, Int64(3000)):
+            if value is not None:
+                setting.value(value)
+            await anyio.sleep(10)
+            await client.db.coll.find_one()
+        assert setting.user_limits == [None, 1000, 2000, None, 3000]
+        assert client.default_max_time == 3
+        setting.document = None
+        await anyio.sleep(10)
+        assert client.default_max_time == 0
+
+
+async def test_the_document_wins_over_the_option_and_the_application_over_the_document() -> None:
+    deployment = replica_set()
+    setting = Setting(deployment)
+    setting.value(2000)
+    async with scripted_client(deployment, defaultMaxTimeMS=700, **WHERE) as client:
+        # Nothing waits for the first look.
+        setting.answer = Hang()
+        await client.db.coll.find_one()
+        setting.answer = None
+        await anyio.sleep(10)
+        await client.db.coll.find_one()
+        client.set_default_max_time(5)
+        await anyio.sleep(10)
+        await client.db.coll.find_one()
+        await client.db.coll.find_one(max_time_ms=9)
+        client.set_default_max_time(None)
+        await client.db.coll.find_one()
+        assert setting.user_limits == [700, 2000, 5000, 9, 2000]
+
+
+async def test_a_look_is_an_operation_with_a_deadline_of_its_own() -> None:
+    deployment = replica_set()
+    setting = Setting(deployment)
+    setting.value(50)
+    async with scripted_client(deployment, timeoutMS=20, defaultMaxTimeMS=30, **WHERE):
+        await anyio.sleep(11)
+        assert len(setting.reads) == 3
+        for read in setting.reads:
+            assert (read["$db"], read["filter"], read["limit"]) == ("config", {"_id": "maxTimeMS"}, 1)
+            assert read["maxTimeMS"] == pytest.approx(LIMIT * 1000, abs=1)
+
+
+@pytest.mark.parametrize("wrong", [None, "1000", True, -1, 0.5, float("nan"), 2**31, [5], DatetimeMS(2**62)])
+async def test_a_wrong_value_is_ignored_with_one_warning(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
+    deployment = replica_set()
+    setting = Setting(deployment)
+    setting.value(1000)
+    async with scripted_client(deployment, **WHERE) as client:
+        await anyio.sleep(10)
+        setting.value(wrong)
+        await anyio.sleep(60)
+        assert client.default_max_time == 1
+        (message,) = warned(caplog)
+        assert message.startswith("the default maxTimeMS in config.cmongo_settings ")
+        # Another wrong value is another mistake.
+        setting.value("soon")
+        await anyio.sleep(60)
+        assert len(warned(caplog)) == (1 if wrong == "soon" else 2)
+        setting.value(2000)
+        await anyio.sleep(10)
+        assert client.default_max_time == 2
+
+
+async def test_a_document_without_a_value(caplog: pytest.LogCaptureFixture) -> None:
+    deployment = replica_set()
+    Setting(deployment).document = {"_id": "maxTimeMS"}
+    async with scripted_client(deployment, defaultMaxTimeMS=700, **WHERE) as client:
+        await anyio.sleep(30)
+        assert client.default_max_time == 0.7
+    (message,) = warned(caplog)
+    assert message.endswith(": None")
+
+
+async def test_a_missing_privilege_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    deployment = replica_set()
+    setting = Setting(deployment)
+    setting.answer = failure(13, message="not authorized")
+    async with scripted_client(deployment, defaultMaxTimeMS=700, **WHERE) as client:
+        await anyio.sleep(60)
+        assert client.default_max_time == 0.7
+    (message,) = warned(caplog)
+    assert message.startswith("the default maxTimeMS in config.cmongo_settings cannot be read: not authorized")
+
+
+async def test_a_server_that_does_not_answer_keeps_the_value(caplog: pytest.LogCaptureFixture) -> None:
+    deployment = replica_set()
+    setting = Setting(deployment)
+    setting.value(1000)
+    async with scripted_client(deployment, **WHERE) as client:
+        await anyio.sleep(10)
+        setting.answer = Hang()
+        await anyio.sleep(30)
+        assert client.default_max_time == 1
+        setting.answer = None
+        setting.value(2000)
+        await anyio.sleep(INTERVAL + LIMIT)
+        assert client.default_max_time == 2
+    assert warned(caplog) == []
+
+
+async def test_the_close_does_not_wait_for_a_look() -> None:
+    deployment = replica_set()
+    setting = Setting(deployment)
+    setting.answer = Hang()
+    async with scripted_client(deployment, **WHERE) as client:
+        await client.db.coll.find_one()
+        await anyio.sleep(1)
+        assert len(setting.reads) == 1
+        started = anyio.current_time()
+        await client.close()
+        assert anyio.current_time() - started < 0.1
+        await anyio.sleep(60)
+        assert len(setting.reads) == 1
+
+
+@pytest.mark.parametrize("answer", [None, Hang(), Reply({"cursor": {"id": 0, "ns": "a.b", "firstBatch": []}}, 2)])
+async def test_the_looks_do_not_keep_the_client_alive(answer: Answer | None) -> None:
+    deployment = replica_set()
+    setting = Setting(deployment)
+    setting.answer = answer
+    with without_collector(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        client = make_client(deployment, **WHERE)
+        await client.db.coll.find_one()
+        await anyio.sleep(12)
+        reads = len(setting.reads)
+        assert reads >= 2
+        del client
+        await anyio.sleep(60)
+        assert [warning.category for warning in caught] == [ResourceWarning]
+        assert not deployment["a:1"].open_connections
+        assert len(setting.reads) == reads
+    await deployment.close()
+    gc.collect()
+
+
+async def test_without_the_option_nothing_is_looked_for() -> None:
+    deployment = replica_set()
+    setting = Setting(deployment)
+    async with scripted_client(deployment, defaultMaxTimeMS=700) as client:
+        await client.db.coll.find_one()
+        await anyio.sleep(60)
+        assert setting.reads == []

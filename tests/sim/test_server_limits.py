@@ -1,0 +1,476 @@
+"""The limits that servers get with a client's commands, and what errors say about them, in virtual time."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import pytest
+
+import motorlite
+from motorlite import AsyncMongoClient, CursorType, DeleteOne, InsertOne, UpdateOne
+from motorlite.errors import (
+    BulkWriteError,
+    BulkWriteExecutionTimeout,
+    ExecutionTimeout,
+    NetworkTimeout,
+    PyMongoError,
+    WriteConcernError,
+    WriteConcernExecutionTimeout,
+    WriteError,
+    WriteExecutionTimeout,
+)
+from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment, failure
+from tests.support.clients import scripted_client
+from tests.support.core import FOUND, HOST_UNREACHABLE, OVERLOADED, replica_set
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.support.clients import Client
+
+pytestmark = pytest.mark.anyio
+
+EXPIRED: Final = failure(50, message="operation exceeded time limit", codeName="MaxTimeMSExpired")
+CALLS: Final[dict[str, tuple[str, Callable[[Any], Awaitable[Any]]]]] = {
+    "find": ("find", lambda c: c.find().to_list()),
+    "find_one": ("find", lambda c: c.find_one()),
+    "find_one_and_update": ("findAndModify", lambda c: c.find_one_and_update({}, {"$set": {"x": 1}})),
+    "aggregate": ("aggregate", lambda c: c.aggregate([]).to_list()),
+    "count_documents": ("aggregate", lambda c: c.count_documents({})),
+    "estimated_document_count": ("count", lambda c: c.estimated_document_count()),
+    "distinct": ("distinct", lambda c: c.distinct("x")),
+    "insert_one": ("insert", lambda c: c.insert_one({})),
+    "insert_many": ("insert", lambda c: c.insert_many([{}, {}])),
+    "update_many": ("update", lambda c: c.update_many({}, {"$set": {"x": 1}})),
+    "delete_many": ("delete", lambda c: c.delete_many({})),
+    "bulk_write": ("delete", lambda c: c.bulk_write([DeleteOne({})])),
+    "create_index": ("createIndexes", lambda c: c.create_index("x")),
+    "drop": ("drop", lambda c: c.drop()),
+    "list_collections": ("listCollections", lambda c: c.database.list_collection_names()),
+    "list_databases": ("listDatabases", lambda c: c.database.client.list_database_names()),
+    "command": ("ping", lambda c: c.database.command("ping")),
+}
+ANSWERS: Final[dict[str, dict[str, Any]]] = {
+    "count": {"n": 0},
+    "insert": {"n": 1},
+    "update": {"n": 1, "nModified": 1},
+    "delete": {"n": 1},
+    "distinct": {"values": []},
+    "listDatabases": {"databases": []},
+    "findAndModify": {"value": None},
+}
+
+
+def limits(deployment: ScriptedDeployment, name: str) -> list[int | None]:
+    return [command.get("maxTimeMS") for command in deployment["a:1"].commands(name)]
+
+
+def scripted(**arguments: Any) -> ScriptedDeployment:
+    deployment = replica_set(**arguments)
+    for name, answer in ANSWERS.items():
+        deployment["a:1"].on(name, answer)
+    return deployment
+
+
+# --- the default ---
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_every_operation_carries_the_default(call: str) -> None:
+    deployment = scripted()
+    name, run = CALLS[call]
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        await run(client.db.coll)
+        assert limits(deployment, name) == [500]
+        # Only the server is limited: the client waits for as long as it takes.
+        deployment["a:1"].on(name, Reply(ANSWERS.get(name, {"cursor": {"id": 0, "ns": "db.c", "firstBatch": []}}), 999))
+        await run(client.db.coll)
+
+
+async def test_each_attempt_and_each_batch_carries_the_whole_default() -> None:
+    deployment = scripted()
+    deployment["a:1"].hello["maxWriteBatchSize"] = 2
+    deployment["a:1"].on("insert", HOST_UNREACHABLE, OVERLOADED, Reply({"n": 2}, 3), {"n": 2}, {"n": 1})
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        await client.db.coll.insert_many([{}] * 5)
+        assert limits(deployment, "insert") == [500] * 5
+
+
+async def test_each_batch_carries_what_remains_of_a_timeout() -> None:
+    deployment = scripted()
+    deployment["a:1"].hello["maxWriteBatchSize"] = 2
+    deployment["a:1"].on("insert", Reply({"n": 2}, 3), OVERLOADED, Reply({"n": 2}, 1), {"n": 1})
+    async with scripted_client(deployment, defaultMaxTimeMS=500, timeoutMS=10_000) as client:
+        await client.db.coll.insert_many([{}] * 5)
+        # One retry, 100 ms after the overload error.
+        assert limits(deployment, "insert") == pytest.approx([10_000, 7000, 6900, 5900], abs=1)
+
+
+async def test_the_caller_s_own_value_wins() -> None:
+    deployment = scripted()
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        coll = client.db.coll
+        await coll.find_one(max_time_ms=7)
+        await coll.find_one(max_time_ms=0)
+        await coll.find().max_time_ms(9_000).to_list()
+        await coll.find_one(timeoutMS=2_000)
+        await coll.find_one(timeoutMS=0)
+        await coll.with_options(timeoutMS=3_000).find_one()
+        with motorlite.timeout(4):
+            await coll.find_one()
+        await coll.find_one()
+        assert limits(deployment, "find") == pytest.approx([7, 0, 9_000, 2_000, None, 3_000, 4_000, 500], abs=1)
+        await client.db.command("ping", maxTimeMS=8)
+        await coll.create_index("x", maxTimeMS=0)
+        await coll.insert_one({}, timeoutMS=0)
+        assert [limits(deployment, name) for name in ("ping", "createIndexes", "insert")] == [[8], [0], [None]]
+
+
+async def test_a_cancel_scope_shortens_the_default() -> None:
+    deployment = scripted()
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        await client.db.coll.find_one()
+        with anyio.move_on_after(0.2):
+            await client.db.coll.find_one()
+        with anyio.move_on_after(20):
+            await client.db.coll.find_one()
+        assert limits(deployment, "find") == pytest.approx([500, 205, 500], abs=1)
+
+
+async def test_a_block_of_0_lifts_timeouts_and_leaves_the_default() -> None:
+    deployment = scripted()
+    async with scripted_client(deployment, defaultMaxTimeMS=500, timeoutMS=9_000) as client:
+        with motorlite.timeout(0):
+            await client.db.coll.find_one()
+        assert limits(deployment, "find") == [500]
+
+
+@pytest.mark.parametrize("value", [0, None])
+async def test_0_is_no_default(value: int | None) -> None:
+    deployment = scripted()
+    async with scripted_client(deployment, defaultMaxTimeMS=value) as client:
+        await client.db.coll.find_one()
+        assert (limits(deployment, "find"), client.default_max_time) == ([None], 0)
+
+
+async def test_a_change_takes_effect_for_the_next_command() -> None:
+    deployment = scripted()
+    deployment["a:1"].on("find", FOUND, FOUND, FOUND, FOUND, Reply(OVERLOADED, 1), FOUND)
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        coll = client.db.coll
+        await coll.find_one()
+        client.set_default_max_time(2)
+        assert client.default_max_time == 2
+        await coll.find_one()
+        client.set_default_max_time(0)
+        await coll.find_one()
+        client.set_default_max_time(None)
+        await coll.find_one()
+        async with anyio.create_task_group() as group:
+            group.start_soon(coll.find_one)
+            await anyio.sleep(0.5)
+            client.set_default_max_time(1e-6)
+        # The last two are attempts of one operation.
+        assert limits(deployment, "find") == [500, 2000, None, 500, 500, 1]
+
+
+@pytest.mark.parametrize("wrong", ["5", True, [1]])
+async def test_a_default_of_a_wrong_type(wrong: Any) -> None:
+    async with scripted_client(scripted()) as client:
+        with pytest.raises(TypeError, match="seconds must be a number of seconds"):
+            client.set_default_max_time(wrong)
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan")])
+async def test_a_default_out_of_range(wrong: float) -> None:
+    async with scripted_client(scripted()) as client:
+        with pytest.raises(ValueError, match="seconds must be a number of seconds of at least 0"):
+            client.set_default_max_time(wrong)
+        client.set_default_max_time(float("inf"))
+        assert client.default_max_time == 0
+        client.set_default_max_time(1e300)
+        assert client.default_max_time == (2**31 - 1) / 1000
+
+
+async def test_before_the_first_operation() -> None:
+    deployment = scripted()
+    async with scripted_client(deployment) as client:
+        client.set_default_max_time(3)
+        await client.db.coll.find_one()
+        assert limits(deployment, "find") == [3000]
+
+
+async def test_a_timeout_longer_than_servers_accept() -> None:
+    deployment = scripted()
+    async with scripted_client(deployment) as client:
+        await client.db.coll.find_one(timeoutMS=10**12)
+        assert limits(deployment, "find") == [2**31 - 1]
+
+
+# --- what never carries it ---
+
+
+async def test_getmore_killcursors_and_endsessions_never_carry_it() -> None:
+    deployment = scripted()
+    batch = {"id": 9, "ns": "db.coll"}
+    deployment["a:1"].on("find", {"cursor": {**batch, "firstBatch": [{}]}})
+    deployment["a:1"].on("getMore", {"cursor": {**batch, "nextBatch": [{}]}})
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        cursor = client.db.coll.find()
+        await cursor.to_list(2)
+        await cursor.close()
+        lost = client.db.coll.find()
+        await lost.to_list(1)
+        del lost
+        await anyio.sleep(1)
+    assert limits(deployment, "find") == [500, 500]
+    assert limits(deployment, "getMore") == [None]
+    assert limits(deployment, "killCursors") == [None, None]
+    assert limits(deployment, "endSessions") == [None]
+
+
+async def test_monitors_and_handshakes_never_carry_it() -> None:
+    deployment = scripted(streaming=True)
+    async with scripted_client(deployment, defaultMaxTimeMS=500, timeoutMS=60_000) as client:
+        await client.db.coll.find_one()
+        await anyio.sleep(30)
+    hellos = deployment["a:1"].hellos
+    assert len(hellos) >= 4
+    assert not any("maxTimeMS" in hello.document for hello in hellos)
+    assert limits(deployment, "endSessions") == [None]
+
+
+async def test_a_tailable_cursor_has_no_end() -> None:
+    """On the server the limit of find covers the whole life of a cursor that does not wait for data."""
+    deployment = scripted()
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        await client.db.coll.find(cursor_type=CursorType.TAILABLE).to_list(1)
+        await client.db.coll.find(cursor_type=CursorType.TAILABLE_AWAIT).to_list(1)
+        assert limits(deployment, "find") == [None, 500]
+
+
+# --- errors ---
+
+
+async def raised(operation: Awaitable[Any]) -> PyMongoError:
+    with pytest.raises(PyMongoError) as caught:
+        await operation
+    return caught.value
+
+
+def clocks(error: PyMongoError) -> tuple[float | None, float | None]:
+    return error.client_limit, error.server_limit
+
+
+async def test_error_50_names_both_clocks() -> None:
+    deployment = scripted()
+    deployment["a:1"].on("find", EXPIRED)
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        error = await raised(client.db.coll.find_one())
+        assert isinstance(error, ExecutionTimeout)
+        assert (error.timeout, error.code, clocks(error)) == (True, 50, (None, 0.5))
+        assert error.details is not None
+        assert error.details["codeName"] == "MaxTimeMSExpired"
+        assert str(error).startswith(
+            "operation exceeded time limit (server a:1; time limits: client none, server 0.5 s)"
+        )
+        error = await raised(client.db.coll.find_one(timeoutMS=4_000))
+        assert (isinstance(error, ExecutionTimeout), clocks(error)) == (True, (4.0, 4.0))
+        assert "time limits: client 4 s, server 4 s" in str(error)
+        error = await raised(client.db.coll.find_one(max_time_ms=0))
+        assert (isinstance(error, ExecutionTimeout), clocks(error)) == (True, (None, None))
+
+
+async def test_a_wait_that_the_client_ended_names_both_clocks() -> None:
+    deployment = scripted()
+    deployment["a:1"].on("find", Hang())
+    with pytest.warns(UserWarning, match="retries pile up"):
+        client = AsyncMongoClient[Any](deployment.uri, socketTimeoutMS=300)
+    async with scripted_client(deployment, socketTimeoutMS=300, killAbandoned=True, retryReads=False) as client:
+        error = await raised(client.db.coll.find_one())
+        assert (isinstance(error, NetworkTimeout), clocks(error)) == (True, (0.3, None))
+        assert "time limits: client 0.3 s, server none" in str(error)
+        error = await raised(client.db.coll.find_one(max_time_ms=9_000))
+        assert clocks(error) == (0.3, 9.0)
+        error = await raised(client.db.coll.find_one(timeoutMS=100))
+        assert clocks(error) == pytest.approx((0.1, 0.1), abs=0.002)
+
+
+async def test_other_errors_name_no_clock() -> None:
+    deployment = scripted()
+    deployment["a:1"].on("find", failure(2))
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        error = await raised(client.db.coll.find_one())
+        assert (error.timeout, clocks(error)) == (False, (None, None))
+        assert "time limits" not in str(error)
+
+
+WRITE_ERROR: Final = {"n": 0, "writeErrors": [{"index": 0, "code": 50, "errmsg": "operation exceeded time limit"}]}
+CONCERN_ERROR: Final = {"n": 1, "writeConcernError": {"code": 50, "errmsg": "waiting for replication timed out"}}
+
+
+async def test_error_50_as_a_write_error() -> None:
+    deployment = scripted()
+    deployment["a:1"].on("insert", WRITE_ERROR)
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        error = await raised(client.db.coll.insert_one({}))
+        assert type(error) is WriteExecutionTimeout
+        assert isinstance(error, WriteError)
+        assert isinstance(error, ExecutionTimeout)
+        assert (error.timeout, error.code, clocks(error)) == (True, 50, (None, 0.5))
+        assert "time limits: client none, server 0.5 s" in str(error)
+
+
+async def test_error_50_as_a_write_concern_error() -> None:
+    deployment = scripted()
+    deployment["a:1"].on("insert", CONCERN_ERROR)
+    deployment["a:1"].on("findAndModify", {"value": None, **CONCERN_ERROR})
+    async with scripted_client(deployment, timeoutMS=2_000) as client:
+        for operation in (client.db.coll.insert_one({}), client.db.coll.find_one_and_delete({})):
+            error = await raised(operation)
+            assert type(error) is WriteConcernExecutionTimeout
+            assert isinstance(error, WriteConcernError)
+            assert isinstance(error, ExecutionTimeout)
+            assert (error.timeout, error.code, clocks(error)) == (True, 50, (2.0, 2.0))
+
+
+@pytest.mark.parametrize("reply", [WRITE_ERROR, CONCERN_ERROR], ids=["write error", "write concern error"])
+@pytest.mark.parametrize(
+    ("options", "expected"), [({"defaultMaxTimeMS": 500}, (None, 0.5)), ({"timeoutMS": 900}, (0.9, 0.9)), ({}, None)]
+)
+async def test_error_50_in_a_bulk_write(reply: Any, options: Any, expected: Any) -> None:
+    deployment = scripted()
+    deployment["a:1"].on("insert", reply)
+    async with scripted_client(deployment, **options) as client:
+        error = await raised(client.db.coll.bulk_write([InsertOne({})]))
+        assert type(error) is BulkWriteExecutionTimeout
+        assert isinstance(error, BulkWriteError)
+        assert isinstance(error, ExecutionTimeout)
+        assert (error.timeout, error.code, clocks(error)) == (True, 65, expected or (None, None))
+
+
+async def test_other_errors_in_a_bulk_write_are_no_timeout() -> None:
+    deployment = scripted()
+    deployment["a:1"].on("update", {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "taken"}]})
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        error = await raised(client.db.coll.bulk_write([UpdateOne({}, {"$set": {"x": 1}})]))
+        assert (type(error), error.timeout, clocks(error)) == (BulkWriteError, False, (None, None))
+
+
+async def test_error_50_is_not_retried() -> None:
+    deployment = scripted()
+    deployment["a:1"].on("find", EXPIRED)
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        await raised(client.db.coll.find_one())
+        assert len(deployment["a:1"].commands("find")) == 1
+
+
+async def test_a_server_that_shuts_down_interrupts_and_a_read_is_retried() -> None:
+    deployment = scripted()
+    deployment["a:1"].on("find", failure(11600, message="interrupted at shutdown"), FOUND)
+    async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
+        assert await client.db.coll.find_one() == {"_id": 1}
+        assert limits(deployment, "find") == [500, 500]
+
+
+# --- the avalanche that an option invites ---
+
+
+def warned(**options: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        AsyncMongoClient("mongodb://a", **options)
+    assert all(warning.filename == __file__ for warning in caught)
+    return [str(warning.message) for warning in caught]
+
+
+async def test_a_socket_timeout_without_any_limit_on_the_server_warns_once() -> None:
+    (message,) = warned(socketTimeoutMS=500)
+    assert message.startswith("socketTimeoutMS ends only the client's wait: the server goes on with the operation")
+    (message,) = warned(socketTimeoutMS=500, timeoutMS=0, defaultMaxTimeMS=0)
+    assert "Set timeoutMS" in message
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"socketTimeoutMS": 0},
+        {"socketTimeoutMS": 500, "timeoutMS": 400},
+        {"socketTimeoutMS": 500, "defaultMaxTimeMS": 400},
+        {"socketTimeoutMS": 500, "defaultMaxTimeNamespace": "config.settings"},
+        {"socketTimeoutMS": 500, "killAbandoned": True},
+        {"timeoutMS": 400},
+    ],
+)
+async def test_no_warning(options: dict[str, Any]) -> None:
+    assert warned(**options) == []
+
+
+# --- mongos up to 4.4 ---
+
+
+@pytest.mark.parametrize(("wire_version", "seconds"), [(9, 1), (13, 10)])
+async def test_a_limit_that_mongos_ignores_is_treated_as_absent(wire_version: int, seconds: float) -> None:
+    """A late reply is waited for as if the write had no limit: for a second, not until the limit and a second more."""
+    deployment = ScriptedDeployment(["a:1"], mongos=True, wire_version=wire_version)
+    deployment["a:1"].on("insert", Hang())
+    async with scripted_client(deployment, defaultMaxTimeMS=10_000, socketTimeoutMS=1000, retryWrites=False) as client:
+        error = await raised(client.db.coll.insert_one({}))
+        assert clocks(error) == (1.0, None if wire_version == 9 else 10.0)
+        assert limits(deployment, "insert") == [10_000]
+        started = anyio.current_time()
+        await until(lambda: not _connections(client))
+        assert anyio.current_time() - started == pytest.approx(seconds, abs=0.01)
+
+
+def _connections(client: Client) -> int:
+    (server,) = client.stats().servers.values()
+    return server.in_use + server.pending + server.idle
+
+
+# --- callers that give up and try again ---
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [
+        # As many as there are callers, and those whose time ends while the next attempts begin.
+        ({"timeoutMS": 250}, 16),
+        ({"socketTimeoutMS": 250, "defaultMaxTimeMS": 250}, 16),
+        ({"socketTimeoutMS": 250, "killAbandoned": False}, None),
+    ],
+)
+async def test_callers_that_try_again_do_not_pile_up(options: dict[str, Any], most: int | None) -> None:
+    deployment = scripted()
+    ends: list[float] = []
+    in_progress: list[int] = []
+
+    def execute(command: dict[str, Any]) -> Reply:
+        now = anyio.current_time()
+        in_progress.append(1 + sum(now < end for end in ends))
+        # The operation takes a minute, unless its limit ends it.
+        seconds = min(60.0, command.get("maxTimeMS", 60_000) / 1000)
+        ends.append(now + seconds)
+        return Reply(EXPIRED, seconds)
+
+    deployment["a:1"].on("update", execute)
+
+    async def call(client: Client) -> None:
+        for _ in range(20):
+            with pytest.raises(PyMongoError) as caught:
+                await client.db.coll.update_many({}, {"$set": {"x": 1}})
+            assert caught.value.timeout
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        async with scripted_client(deployment, **options) as client, anyio.create_task_group() as group:
+            for _ in range(8):
+                group.start_soon(call, client)
+    if most is None:
+        assert max(in_progress) == 8 * 20
+    else:
+        assert max(in_progress) <= most
