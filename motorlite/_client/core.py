@@ -12,6 +12,7 @@ from bson.objectid import ObjectId
 from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
 from motorlite._client.background import Background
+from motorlite._client.limits import Limits
 from motorlite._client.lost_cursors import LostCursors
 from motorlite._client.settings import initial_description, pool_options
 from motorlite._client.statistics import server_stats
@@ -109,6 +110,7 @@ class Core:
         self._world = world
         length = max_document_length(read_environment(LENGTH_VARIABLES))
         self._publishers: Publishers = make_publishers(options.event_listeners, max_document_length=length)
+        self._limits = Limits(options, self._publishers.breaker)
         self._is_closed = False
         # Closed by the end of its event loop, not by the application.
         self._has_lost_loop = False
@@ -239,7 +241,7 @@ class Core:
         )
         authenticator = self._authenticator(runtime, host, options)
         establisher = Establisher(runtime, connector, settings, authenticator)
-        limits = pool_options(options)
+        limits, gates = pool_options(options), self._limits.gates
 
         def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
             return Pool(
@@ -251,6 +253,7 @@ class Core:
                 on_error=on_error,
                 on_late_reply=background.learn_late,
                 publish=publishers.pool,
+                gate=gates.make(address),
             )
 
         mode = options.server_monitoring_mode
@@ -313,6 +316,7 @@ class Core:
             socket_timeout=options.socket_timeout,
             api_declaration=server_api_fields(options.server_api) or None,
             on_lost_cursor=background.kill_opened,
+            admission=self._limits.admission(runtime),
         )
 
     def _metadata(
@@ -430,10 +434,11 @@ class Core:
         if self._runtime is None:
             return ClientStats({}, tokens, capacity, {}, {}, 0)
         return ClientStats(
-            servers={server.address: server_stats(server) for server in self.topology.servers},
+            servers={server.address: server_stats(server, self.now()) for server in self.topology.servers},
             tokens=tokens,
             token_capacity=capacity,
             retries=dict(self.executor.reports.retries),
             refusals=dict(self.executor.reports.refusals),
             sessions=len(self.sessions),
+            rate_limits=self._limits.rate_stats(self.now()),
         )
