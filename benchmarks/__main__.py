@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import abandoned, failover, oversubscribed, point_reads
+from benchmarks import abandoned, concurrency, failover, oversubscribed, point_reads
 
 
 def main() -> int:
@@ -39,6 +39,11 @@ def main() -> int:
     )
     failover.add_arguments(kills)
     kills.set_defaults(run=failover.run)
+    limits = commands.add_parser(
+        "concurrency", help="adaptive concurrency limits on a modelled server, in simulated time; needs no server"
+    )
+    concurrency.add_arguments(limits)
+    limits.set_defaults(run=concurrency.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 
