@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import abandoned, failover, oversubscribed, pile_up, point_reads
+from benchmarks import abandoned, concurrency, failover, oversubscribed, pile_up, point_reads
 
 
 def main() -> int:
@@ -46,6 +46,11 @@ def main() -> int:
     )
     pile_up.add_arguments(avalanche)
     avalanche.set_defaults(run=pile_up.run)
+    limits = commands.add_parser(
+        "concurrency", help="adaptive concurrency limits on a modelled server, in simulated time; needs no server"
+    )
+    concurrency.add_arguments(limits)
+    limits.set_defaults(run=concurrency.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 

@@ -109,10 +109,10 @@ class PyMongoError(Exception):
         attempts: The number of attempts, including the first one; 0 outside of operations.
         retry_reasons: The reasons for retries, oldest first (for example ``"overload"``); the newest 16 of them.
         retry_refusal: Why no further retry was made (``"attempts"``, ``"deadline"``, ``"tokens"``,
-            ``"not retryable"``, ``"disabled"`` or ``"closed"``), or None if no retry rule covers the error of a first
-            attempt.
+            ``"not retryable"``, ``"disabled"``, ``"circuit breaker"`` or ``"closed"``), or None if no retry rule covers
+            the error of a first attempt.
         phase: The phase of the operation in which its time limit passed (``"selection"``, ``"queue"``,
-            ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``), or None.
+            ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``, ``"rate limit"``), or None.
         partial_result: The writes of a bulk write before one of its commands failed as a whole, as a
             `BulkWriteResult`; None elsewhere. (bson's errors for a document in the middle of a bulk write also have
             this attribute.)

@@ -45,6 +45,8 @@ class RetryRefusal(enum.StrEnum):
     the deadline of the operation or of the enclosing cancel scope."""
     TOKENS = "tokens"
     """The client's token bucket is empty."""
+    BREAKER = "circuit breaker"
+    """The circuit breaker of the server is open."""
     CLOSED = "closed"
     """The client is closing."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,7 +10,44 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
 
-__all__ = ["ClientStats", "ServerStats"]
+__all__ = ["BreakerStats", "ClientStats", "RateLimitStats", "ServerStats"]
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerStats:
+    """The circuit breaker of one server.
+
+    Attributes:
+        state: ``"closed"``, ``"open"`` or ``"half-open"``. An open breaker becomes half-open with the next operation
+            after its time.
+        operations: The attempts that count at present; 0 unless it is closed.
+        failures: How many of them failed.
+        opened: How often it has opened so far.
+        refused: How many attempts it has refused so far.
+        retry_after: Seconds until a refused operation may pass; 0.0 while it is closed.
+    """
+
+    state: str
+    operations: int
+    failures: int
+    opened: int
+    refused: int
+    retry_after: float
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimitStats:
+    """One rate limit.
+
+    Attributes:
+        tokens: How many operations may start at once; negative while later ones pay for getMores.
+        waiting: Operations waiting for a token.
+        rejected: How many operations it has refused so far.
+    """
+
+    tokens: float
+    waiting: int
+    rejected: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +68,8 @@ class ServerStats:
         replies_given_up: Pending replies that did not arrive in time, or whose connection was needed or broke.
         generation: The number of times that the pool was cleared.
         operations: Operations that have a connection to this server or wait for one.
+        breaker: Its circuit breaker; None without the option ``circuit_breaker``.
+        concurrency_limit: How many operations may run at once; None without the option ``concurrency_limit``.
     """
 
     server_type: str
@@ -46,6 +85,8 @@ class ServerStats:
     replies_given_up: int
     generation: int
     operations: int
+    breaker: BreakerStats | None = None
+    concurrency_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +101,7 @@ class ClientStats:
         refusals: The number of refused retries by cause. Errors that no retry rule covers, such as a duplicate key,
             are not counted.
         sessions: Server sessions available for reuse.
+        rate_limits: The rate limits by namespace; ``"*"`` is that of the whole client.
     """
 
     servers: Mapping[Address, ServerStats]
@@ -68,3 +110,4 @@ class ClientStats:
     retries: Mapping[str, int]
     refusals: Mapping[str, int]
     sessions: int
+    rate_limits: Mapping[str, RateLimitStats] = field(default_factory=dict)

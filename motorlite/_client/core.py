@@ -14,6 +14,7 @@ from motorlite._base.values import format_address
 from motorlite._client.abandoned_operations import AbandonedOperations
 from motorlite._client.background import Background
 from motorlite._client.default_max_time import DefaultMaxTime
+from motorlite._client.limits import Limits
 from motorlite._client.lost_cursors import LostCursors
 from motorlite._client.settings import initial_description, pool_options
 from motorlite._client.statistics import server_stats
@@ -115,6 +116,7 @@ class Core:
         self._world = world
         length = max_document_length(read_environment(LENGTH_VARIABLES))
         self._publishers: Publishers = make_publishers(options.event_listeners, max_document_length=length)
+        self._limits = Limits(options, self._publishers.breaker)
         self._is_closed = False
         # Closed by the end of its event loop, not by the application.
         self._has_lost_loop = False
@@ -251,7 +253,7 @@ class Core:
         )
         authenticator = self._authenticator(runtime, host, options)
         establisher = Establisher(runtime, connector, settings, authenticator)
-        limits = pool_options(options)
+        limits, gates = pool_options(options), self._limits.gates
 
         def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
             return Pool(
@@ -263,6 +265,7 @@ class Core:
                 on_error=on_error,
                 on_late_reply=background.learn_late,
                 publish=publishers.pool,
+                gate=gates.make(address),
             )
 
         mode = options.server_monitoring_mode
@@ -327,6 +330,7 @@ class Core:
             api_declaration=server_api_fields(options.server_api) or None,
             on_lost_cursor=background.kill_opened,
             on_abandoned=background.kill_abandoned,
+            admission=self._limits.admission(runtime),
         )
 
     def _metadata(
@@ -453,10 +457,11 @@ class Core:
         if self._runtime is None:
             return ClientStats({}, tokens, capacity, {}, {}, 0)
         return ClientStats(
-            servers={server.address: server_stats(server) for server in self.topology.servers},
+            servers={server.address: server_stats(server, self.now()) for server in self.topology.servers},
             tokens=tokens,
             token_capacity=capacity,
             retries=dict(self.executor.reports.retries),
             refusals=dict(self.executor.reports.refusals),
             sessions=len(self.sessions),
+            rate_limits=self._limits.rate_stats(self.now()),
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from motorlite._client.limits import breaker_stats
 from motorlite.stats import ServerStats
 
 if TYPE_CHECKING:
     from motorlite._topology.server import Server
 
 
-def server_stats(server: Server) -> ServerStats:
+def server_stats(server: Server, now: float) -> ServerStats:
     """Return the current statistics of one server and its pool."""
     state = server.pool.state
     description = server.description
@@ -28,4 +29,6 @@ def server_stats(server: Server) -> ServerStats:
         replies_given_up=server.pool.replies_given_up,
         generation=state.generation,
         operations=server.operation_count,
+        breaker=breaker_stats(server.gate, now),
+        concurrency_limit=None if state.limit is None else state.limit.value,
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address, Document
     from motorlite._execution.call import Call
     from motorlite._execution.deployment import Deployment
+    from motorlite._execution.limits.admission import Admission
     from motorlite._execution.operation import Operation
     from motorlite._execution.reports import Reports
     from motorlite._execution.retry import Raise, RetrySettings
@@ -59,8 +60,11 @@ class Executor:
         api_declaration: Mapping[str, Any] | None,
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
         on_abandoned: Callable[[Address, str], None],
+        admission: Admission | None = None,
     ) -> None:
         self._deployment = deployment
+        # Rate limits, breakers and concurrency limits; None if none is configured.
+        self._admission = admission
         self._sessions = sessions
         self._sender = Sender(
             sessions,
@@ -88,6 +92,8 @@ class Executor:
         """Release all waiters and stop retrying, because the client is closing. Operations in flight continue."""
         self._is_stopped = True
         self._deployment.stop()
+        if self._admission is not None:
+            self._admission.stop()
 
     def use(self, deployment: Deployment) -> None:
         """Execute on `deployment` from now on. Operations waiting for a server continue on it."""
@@ -216,6 +222,9 @@ class Executor:
     async def _attempt(self, run: Run, attempt: Attempt) -> Document | None:
         operation = run.operation
         pin = operation.pin
+        visit, admission = None, self._admission
+        if admission is not None:
+            await admission.admit(run)
         server: Server | None
         if pin is not None:
             assert isinstance(pin, PinnedConnection)
@@ -233,6 +242,8 @@ class Executor:
         attempt.description = server.description
         server.operation_count += 1
         try:
+            if admission is not None:
+                visit = admission.enter(run, server)
             if pin is None:
                 connection = server.pool.check_out_now()
                 if connection is None:
@@ -240,25 +251,29 @@ class Executor:
             else:
                 connection = pin.check_out()
             attempt.connection = connection
+            sender, deployment = self._sender, self._deployment
             try:
-                sender, deployment = self._sender, self._deployment
-                try:
-                    reply = await sender.send(run, attempt, server, connection, deployment.description)
-                except OperationFailure as error:
-                    if error.code != REAUTHENTICATION_REQUIRED or not connection.can_reauthenticate:
-                        raise
-                    # The server executed nothing. Send the command once more, even if it is not retryable, without
-                    # counting a retry (authentication specification, "Reauthentication").
-                    await sender.reauthenticate(run, attempt, server, connection)
-                    reply = await sender.send(run, attempt, server, connection, deployment.description)
-                if operation.creates_cursor and connection.facts.is_load_balanced and opens_cursor(reply):
-                    run.pin = PinnedConnection(server, connection)
-                run.source = server.address
-                return reply
-            finally:
-                if pin is None and run.pin is None:
-                    server.pool.check_in(connection)
+                reply = await sender.send(run, attempt, server, connection, deployment.description)
+            except OperationFailure as error:
+                if error.code != REAUTHENTICATION_REQUIRED or not connection.can_reauthenticate:
+                    raise
+                # The server executed nothing. Send the command once more, even if it is not retryable, without
+                # counting a retry (authentication specification, "Reauthentication").
+                await sender.reauthenticate(run, attempt, server, connection)
+                reply = await sender.send(run, attempt, server, connection, deployment.description)
+            if operation.creates_cursor and connection.facts.is_load_balanced and opens_cursor(reply):
+                run.pin = PinnedConnection(server, connection)
+            run.source = server.address
+            if admission is not None:
+                admission.replied(visit, run, attempt)
+            return reply
+        except BaseException as error:
+            if admission is not None:
+                admission.failed(visit, run, attempt, error)
+            raise
         finally:
+            if pin is None and run.pin is None and attempt.connection is not None:
+                server.pool.check_in(attempt.connection)
             server.operation_count -= 1
 
     def _check_out_limit(self, run: Run, attempt: Attempt) -> float:

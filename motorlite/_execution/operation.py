@@ -114,6 +114,10 @@ class Operation(Generic[R_co]):
     is_retryable: bool = False
     # Executing it twice has the same effect as executing it once (an input for user strategies).
     is_idempotent: bool = False
+    # Part of work that was admitted before (getMore, further commands of a bulk write): rate limits never refuse it.
+    is_continuation: bool = False
+    # Frees the server's resources for the driver (killCursors, endSessions): neither rate limits nor breakers apply.
+    is_housekeeping: bool = False
     supports_sessions: bool = True
     # False for w: 0: the command is sent with moreToCome and no reply is read.
     is_acknowledged: bool = True

@@ -37,6 +37,7 @@ from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._execution import classify
 from motorlite._execution.operation import Kind
 from motorlite._overload import backoff
+from motorlite.errors import CircuitBreakerOpenError
 from motorlite.retry import RetryReason, RetryRefusal
 
 if TYPE_CHECKING:
@@ -200,6 +201,8 @@ class Retry:
         """Return the refusal when no rule permits a retry, or None if no retry was in question."""
         if failure.phase is not None:
             return RetryRefusal.DEADLINE
+        if isinstance(failure.error, CircuitBreakerOpenError):
+            return RetryRefusal.BREAKER
         return RetryRefusal.NOT_RETRYABLE if self.retries or classify.is_candidate(failure) else None
 
     def _pay(self, reason: RetryReason) -> bool:

@@ -161,6 +161,12 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
         *_HEARTBEAT_TAIL,
         ". Failure: {failure}",
     ),
+    "Circuit breaker opened": (
+        "Circuit breaker of {server} opened: {failures} of {operations} attempts failed",
+        ". Probes pass after {retryAfterMS} ms",
+    ),
+    "Circuit breaker half-opened": ("Circuit breaker of {server} lets probes pass",),
+    "Circuit breaker closed": ("Circuit breaker of {server} closed after {operations} successful probes",),
     "Retry permitted": (*_RETRY_HEAD, ": retrying in {delayMS} ms", *_RETRY_TAIL),
     "Retry refused": (*_RETRY_HEAD, ": not retried ({refusal})", *_RETRY_TAIL),
 }
@@ -252,6 +258,23 @@ def _command_succeeded(event: events.CommandSucceededEvent, limit: int) -> Field
 def _command_failed(event: events.CommandFailedEvent, limit: int) -> Fields:
     duration = _milliseconds(event.duration)
     return {**_command(event), "durationMS": duration, "failure": extended_json(event.failure, limit)}
+
+
+def _breaker(event: events.CircuitBreakerEvent, limit: int) -> Fields:
+    return _server(event.address)
+
+
+def _breaker_opened(event: events.CircuitBreakerOpenedEvent, limit: int) -> Fields:
+    return {
+        **_server(event.address),
+        "operations": event.operations,
+        "failures": event.failures,
+        "retryAfterMS": _milliseconds(event.retry_after),
+    }
+
+
+def _breaker_closed(event: events.CircuitBreakerClosedEvent, limit: int) -> Fields:
+    return {**_server(event.address), "operations": event.operations}
 
 
 def _retry(event: events.RetryEvent, limit: int) -> Fields:
@@ -386,6 +409,9 @@ def _heartbeat_failed(event: events.ServerHeartbeatFailedEvent, limit: int) -> F
 
 # ServerDescriptionChangedEvent is missing on purpose: the topology's message has the same content.
 _DESCRIPTIONS: Final[Mapping[type, tuple[str, Callable[[Any, int], Fields]]]] = {
+    events.CircuitBreakerOpenedEvent: ("Circuit breaker opened", _breaker_opened),
+    events.CircuitBreakerHalfOpenedEvent: ("Circuit breaker half-opened", _breaker),
+    events.CircuitBreakerClosedEvent: ("Circuit breaker closed", _breaker_closed),
     events.CommandStartedEvent: ("Command started", _command_started),
     events.CommandSucceededEvent: ("Command succeeded", _command_succeeded),
     events.CommandFailedEvent: ("Command failed", _command_failed),

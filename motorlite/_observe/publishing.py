@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
+BREAKER: Final = "motorlite.circuitBreaker"
 COMMAND: Final = "motorlite.command"
 CONNECTION: Final = "motorlite.connection"
 RETRY: Final = "motorlite.retry"
@@ -37,6 +38,11 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
         events.CommandStartedEvent: (events.CommandListener, "started"),
         events.CommandSucceededEvent: (events.CommandListener, "succeeded"),
         events.CommandFailedEvent: (events.CommandListener, "failed"),
+    },
+    BREAKER: {
+        events.CircuitBreakerOpenedEvent: (events.CircuitBreakerListener, "breaker_opened"),
+        events.CircuitBreakerHalfOpenedEvent: (events.CircuitBreakerListener, "breaker_half_opened"),
+        events.CircuitBreakerClosedEvent: (events.CircuitBreakerListener, "breaker_closed"),
     },
     RETRY: {
         events.RetryEvent: (events.RetryListener, "retry"),
@@ -84,6 +90,7 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
 
 # The logger of each field of `Publishers`.
 LOGGERS: Final[Mapping[str, str]] = {
+    "breaker": BREAKER,
     "command": COMMAND,
     "pool": CONNECTION,
     "topology": TOPOLOGY,
@@ -92,13 +99,19 @@ LOGGERS: Final[Mapping[str, str]] = {
 }
 
 # All other messages are logged at DEBUG.
-_LEVELS: Final[Mapping[type, int]] = {events.ServerSelectionWaitingEvent: logging.INFO}
+_LEVELS: Final[Mapping[type, int]] = {
+    events.CircuitBreakerOpenedEvent: logging.WARNING,
+    events.CircuitBreakerHalfOpenedEvent: logging.INFO,
+    events.CircuitBreakerClosedEvent: logging.INFO,
+    events.ServerSelectionWaitingEvent: logging.INFO,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Publishers:
     """The publishers of one client; None for kinds of events without listeners and loggers."""
 
+    breaker: Callable[[events.CircuitBreakerEvent], None] | None = None
     command: Callable[[events.CommandEvent], None] | None = None
     pool: Callable[[events.PoolEvent], None] | None = None
     topology: Callable[[events.TopologyEvent | events.ServerHeartbeatEvent], None] | None = None
@@ -135,7 +148,8 @@ def make_publishers(
 
 
 def _is_enabled(name: str) -> bool:
-    return logging.getLogger(name).isEnabledFor(logging.INFO if name == SELECTION else logging.DEBUG)
+    lowest = {SELECTION: logging.INFO, BREAKER: logging.WARNING}.get(name, logging.DEBUG)
+    return logging.getLogger(name).isEnabledFor(lowest)
 
 
 def _methods(listeners: Sequence[object], kind: type, name: str) -> Iterator[Callable[[Any], None]]:

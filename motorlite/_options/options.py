@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._options.uri import Note
     from motorlite.driver_info import DriverInfo
+    from motorlite.overload.breaker import CircuitBreaker
+    from motorlite.overload.concurrency import ConcurrencyLimit
+    from motorlite.overload.rate_limit import RateLimit
     from motorlite.retry import OverloadRetry
     from motorlite.server_api import ServerApi
 
@@ -147,6 +150,7 @@ class ClientOptions:
         connect: Whether to connect before the first operation; None: not set.
         overload_policy: The preset, with `max_adaptive_retries`, `adaptive_retries` and
             `enable_overload_retargeting` applied where set.
+        rate_limit: The limits by namespace; ``"*"`` is the whole client.
         server_selector: The application's own filter of suitable servers, applied before the latency window. Its
             exceptions become the cause of a ConfigurationError.
         explicit: The documented names of the options that were set explicitly.
@@ -199,6 +203,9 @@ class ClientOptions:
     proxy: ProxyOptions | None
     connect: bool | None
     overload_policy: OverloadRetry
+    circuit_breaker: CircuitBreaker | None
+    rate_limit: Mapping[str, RateLimit] | None
+    concurrency_limit: ConcurrencyLimit | None
     explicit: frozenset[str]
     refusals: tuple[str, ...] = ()
 

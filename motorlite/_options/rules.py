@@ -47,6 +47,10 @@ def check_combination(options: Mapping[str, Any], *, host_count: int, is_srv: bo
     _check_deployment(options, host_count, is_srv=is_srv)
     _check_srv(options, is_srv=is_srv)
     _check_proxy(options)
+    if options.get("concurrency_limit") is not None and value_of("loadBalanced", options):
+        raise ConfigurationError(
+            "concurrency_limit cannot be combined with loadBalanced=True: the connections lead to several servers"
+        )
     most, least = value_of("maxPoolSize", options), value_of("minPoolSize", options)
     if most and least > most:
         raise WrongOptionValue(f"minPoolSize={least} must not be greater than maxPoolSize={most}")

@@ -38,6 +38,9 @@ from motorlite._options.values import (
     write_concern_w,
 )
 from motorlite.driver_info import as_driver_info
+from motorlite.overload.breaker import CircuitBreaker
+from motorlite.overload.concurrency import ConcurrencyLimit
+from motorlite.overload.rate_limit import as_rate_limits
 from motorlite.read_preferences import MODES
 from motorlite.retry import OverloadRetry
 from motorlite.server_api import as_server_api
@@ -145,6 +148,27 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             Values(instance_of(OverloadRetry), "a motorlite.retry.OverloadRetry"),
             "The preset, which the three options above change where they are set.",
             _POLICY,
+        ),
+        _keyword(
+            "circuit_breaker",
+            Values(instance_of(CircuitBreaker), "a motorlite.overload.CircuitBreaker"),
+            "Stops retries, or all operations, on a server that keeps failing (docs/limits.md).",
+            None,
+            "circuit_breaker",
+        ),
+        _keyword(
+            "rate_limit",
+            Values(as_rate_limits, "a motorlite.overload.RateLimit, or a mapping from namespaces to RateLimits"),
+            "How many operations may start per second, in all or by database and collection.",
+            None,
+            "rate_limit",
+        ),
+        _keyword(
+            "concurrency_limit",
+            Values(instance_of(ConcurrencyLimit), "a motorlite.overload.ConcurrencyLimit"),
+            "Adapts the number of operations that run on a server at once to its capacity.",
+            None,
+            "concurrency_limit",
         ),
     ),
     "Time limits": (

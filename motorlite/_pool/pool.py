@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._connection.establish import Establisher
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
+    from motorlite._overload.gate import Gate
     from motorlite._pool.requests import Establishment
     from motorlite._pool.state import PoolOptions
 
@@ -50,9 +51,14 @@ class Pool:
         on_error: Callable[[EstablishmentError, int], None],
         on_late_reply: Callable[[Address, Mapping[str, Any]], bool],
         publish: Callable[[events.PoolEvent], None] | None,
+        gate: Gate | None = None,
     ) -> None:
         self.address = address
         self.state: PoolState = PoolState(address, options)
+        # The breaker and the concurrency limit of the server; None if neither is configured.
+        self.gate: Gate | None = gate
+        if gate is not None:
+            self.state.limit = gate.limit
         self._options = options
         self._runtime = runtime
         self._host = host

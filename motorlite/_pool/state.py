@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
+    from motorlite._overload.concurrency_limit import AdaptiveLimit
     from motorlite._pool.effects import Effect
     from motorlite._pool.requests import Request
     from motorlite.errors import PyMongoError
@@ -98,6 +99,7 @@ class PoolState:
         "idle",
         "in_use",
         "is_server_gone",
+        "limit",
         "pace",
         "pending",
         "phase",
@@ -123,6 +125,8 @@ class PoolState:
         self.in_use: set[Connection] = set()
         # Connections that await the reply of an abandoned request, oldest first. True: the reply is overdue.
         self.pending: OrderedDict[Connection, bool] = OrderedDict()
+        # How many operations may run at once, if the client limits that further than by maxPoolSize.
+        self.limit: AdaptiveLimit | None = None
         # In the order of their start.
         self.connecting: dict[Establishment, None] = {}
         # How long operations take here, and how long callers wait.
@@ -142,11 +146,20 @@ class PoolState:
         """The number of connections, including those being established."""
         return len(self.idle) + len(self.in_use) + len(self.pending) + len(self.connecting)
 
+    @property
+    def running(self) -> int:
+        """The number of operations that the server seems to work on: not those whose pending reply is overdue."""
+        return len(self.in_use) + len(self.pending) - sum(self.pending.values())
+
+    def may_use(self) -> bool:
+        """Whether the concurrency limit, if there is one, permits another operation."""
+        return self.limit is None or self.running < self.limit.value
+
     # --- check-out and check-in ---
 
     def take(self, now: float) -> Connection | None:
         """Take an idle connection for an operation that need not wait; None if it must wait with `enqueue`."""
-        if self.phase is not _READY or self.queue.count:
+        if self.phase is not _READY or self.queue.count or (self.limit is not None and not self.may_use()):
             return None
         connection = self._next_idle(now)
         if connection is not None:
@@ -276,7 +289,7 @@ class PoolState:
     def serve(self, now: float) -> None:
         """Give connections to waiting requests in the queue's order; start establishing the missing ones."""
         queue = self.queue
-        while queue:
+        while queue and self.may_use():
             connection = self._next_idle(now)
             if connection is None:
                 break
@@ -303,11 +316,15 @@ class PoolState:
             if orphans:
                 establishment = orphans.popleft()
                 establishment.request = request
-            elif self._may_establish(makes_room=True):
+            elif self._may_use_another() and self._may_establish(makes_room=True):
                 establishment = self._new_establishment(request)
             else:
                 return
             request.establishment = establishment
+
+    def _may_use_another(self) -> bool:
+        """Whether the concurrency limit leaves room for a connection besides those that are being established."""
+        return self.limit is None or self.running + len(self.connecting) < self.limit.value
 
     def _may_establish(self, *, makes_room: bool = False) -> bool:
         """Whether another connection may be established; `makes_room` gives up an overdue reply if the pool is full."""

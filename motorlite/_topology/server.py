@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from bson.objectid import ObjectId
 
     from motorlite._base.values import Address
+    from motorlite._overload.gate import Gate
     from motorlite._pool.pool import Pool
     from motorlite._topology.monitor import Monitor
     from motorlite._topology.server_description import ServerDescription
@@ -36,13 +37,15 @@ class OnError(Protocol):
 class Server:
     """A selectable server."""
 
-    __slots__ = ("_on_error", "address", "description", "monitor", "operation_count", "pool")
+    __slots__ = ("_on_error", "address", "description", "gate", "monitor", "operation_count", "pool")
 
     def __init__(self, description: ServerDescription, pool: Pool, monitor: Monitor | None, on_error: OnError) -> None:
         self.address: Address = description.address
         # The newest description; an operation reads the minimum round-trip time from it when it selects the server.
         self.description: ServerDescription = description
         self.pool: Pool = pool
+        # The breaker and the concurrency limit, for the executor; monitors ignore them. None: neither is configured.
+        self.gate: Gate | None = pool.gate
         # None behind a load balancer.
         self.monitor: Monitor | None = monitor
         self._on_error = on_error

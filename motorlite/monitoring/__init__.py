@@ -7,6 +7,13 @@ are called synchronously on the event loop and must return quickly. Their except
 
 from __future__ import annotations
 
+from motorlite._events.breakers import (
+    CircuitBreakerClosedEvent,
+    CircuitBreakerEvent,
+    CircuitBreakerHalfOpenedEvent,
+    CircuitBreakerListener,
+    CircuitBreakerOpenedEvent,
+)
 from motorlite._events.commands import (
     CommandEvent,
     CommandFailedEvent,
@@ -65,6 +72,11 @@ from motorlite._events.topology import (
 )
 
 __all__ = [
+    "CircuitBreakerClosedEvent",
+    "CircuitBreakerEvent",
+    "CircuitBreakerHalfOpenedEvent",
+    "CircuitBreakerListener",
+    "CircuitBreakerOpenedEvent",
     "CommandEvent",
     "CommandFailedEvent",
     "CommandListener",

@@ -32,6 +32,7 @@ class BulkWrite:
 
     __slots__ = (
         "_core",
+        "_has_begun",
         "_is_ordered",
         "_names",
         "_options",
@@ -54,6 +55,8 @@ class BulkWrite:
         # The names of the database and the collection.
         self._names = names
         self._turns = turns
+        # A command was sent, or at least tried.
+        self._has_begun = False
         self._is_ordered = is_ordered
         self._options = options
 
@@ -115,6 +118,7 @@ class BulkWrite:
                 write_concern=self._settings.write_concern,
                 **self._options,
             )
+            batch.is_continuation, self._has_begun = self._has_begun, True
             await self._turns.compute(batch.prepare())
             reply = await self._execute_batch(batch, call)
             self._turns.restart()

@@ -38,6 +38,7 @@ class GetMore(Operation[CursorReply]):
 
     name = "getMore"
     kind = Kind.READ
+    is_continuation = True
     document_fields = NEXT_BATCH
 
     def __init__(

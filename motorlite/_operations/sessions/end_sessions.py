@@ -29,6 +29,7 @@ class EndSessions(Operation["Document"]):
     name = "endSessions"
     kind = Kind.COMMAND
     is_idempotent = True
+    is_housekeeping = True
     supports_sessions = False
     time_limit = TimeLimit.OMIT
     document_fields: ClassVar[Mapping[str, Any] | None] = {}

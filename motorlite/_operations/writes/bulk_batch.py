@@ -67,6 +67,7 @@ class BulkBatch(Operation["Document | None"]):
         "_write_concern",
         "count",
         "is_acknowledged",
+        "is_continuation",
         "is_retryable",
     )
 
@@ -109,6 +110,8 @@ class BulkBatch(Operation["Document | None"]):
         self._sequence: DocumentSequence | None = None
         self.count = 0
         self.is_acknowledged = is_acknowledged(write_concern)
+        # The caller changes it for all batches of a bulk write but the first.
+        self.is_continuation = False
         self.is_retryable = self.is_acknowledged and (
             self._are_documents or not any(map(is_multi, run.statements[start : start + 1]))
         )

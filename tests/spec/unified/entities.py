@@ -32,6 +32,7 @@ from motorlite._client.core import Core
 from motorlite._client.world import REAL
 from tests.spec.unified.arguments import converted
 from tests.spec.unified.events import EventRecord
+from tests.spec.unified.limits import limit_options
 from tests.spec.unified.logs import EnabledLoggers, LogRecord
 from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
 from tests.spec.unified.threads import Thread
@@ -237,6 +238,7 @@ class EntityFactory:
         if "overloadRetry" in fields:
             policy, jitter = _overload_retry(fields["overloadRetry"], options.get("overload_policy"))
             options["overload_policy"] = policy
+        options.update(limit_options(fields.get("limits", {})))
         events = EventRecord(
             fields.get("observeEvents", ()),
             fields.get("ignoreCommandMonitoringEvents", ()),

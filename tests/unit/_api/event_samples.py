@@ -75,6 +75,18 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
         f'Command "insert" failed on database "shop" in 1.5 ms {_TAIL} Error: {{"ok": 0.0, "code": 1}}',
     ),
     (
+        events.CircuitBreakerOpenedEvent(ADDRESS, 20, 11, 5.0),
+        "Circuit breaker of db.example:27018 opened: 11 of 20 attempts failed. Probes pass after 5000.0 ms",
+    ),
+    (
+        events.CircuitBreakerHalfOpenedEvent(ADDRESS),
+        "Circuit breaker of db.example:27018 lets probes pass",
+    ),
+    (
+        events.CircuitBreakerClosedEvent(ADDRESS, 2),
+        "Circuit breaker of db.example:27018 closed after 2 successful probes",
+    ),
+    (
         retry(),
         (
             'Attempt 1 of "find" with operation ID 8 on db.example:27018 failed (overload): retrying in 120.0 ms. '

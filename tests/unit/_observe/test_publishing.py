@@ -239,6 +239,14 @@ def test_an_event_that_cannot_be_logged_is_ignored(records: Sequence[logging.Log
 # --- logging ---
 
 
+LEVELS = {
+    events.CircuitBreakerOpenedEvent: logging.WARNING,
+    events.CircuitBreakerHalfOpenedEvent: logging.INFO,
+    events.CircuitBreakerClosedEvent: logging.INFO,
+    events.ServerSelectionWaitingEvent: logging.INFO,
+}
+
+
 @pytest.mark.parametrize("event", FULL, ids=lambda event: type(event).__name__)
 def test_an_event_is_logged(event: Any, records: Sequence[logging.LogRecord]) -> None:
     publishers = make_publishers([])
@@ -248,8 +256,7 @@ def test_an_event_is_logged(event: Any, records: Sequence[logging.LogRecord]) ->
         return
     (record,) = records
     assert type(event) in HANDLERS[record.name]
-    is_waiting = isinstance(event, events.ServerSelectionWaitingEvent)
-    assert record.levelno == (logging.INFO if is_waiting else logging.DEBUG)
+    assert record.levelno == LEVELS.get(type(event), logging.DEBUG)
     assert isinstance(record.args, tuple)
     (message,) = record.args
     assert record.getMessage() == str(message)

@@ -74,6 +74,8 @@ NO_LIMIT: Final = "takes no maxTimeMS"
 # The server, unless it is one that is writable.
 ADDRESSED: Final = "goes to an address"
 PRIMARY: Final = "goes to the primary"
+CONTINUES: Final = "continues admitted work"
+FREES: Final = "frees resources of the server"
 
 
 class Row(NamedTuple):
@@ -95,12 +97,12 @@ TABLE: Final = [
     Row(Find("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
     Row(FindCollection("db", "coll"), "listCollections", READ, {RETRYABLE, IDEMPOTENT, PRIMARY}),
     Row(FindOne("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}, FIRST_BATCH),
-    Row(GetMore("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED}, NEXT_BATCH),
+    Row(GetMore("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED, CONTINUES}, NEXT_BATCH),
     Row(
         KillCursors("db", "coll", [5], address=ADDRESS),
         "killCursors",
         READ,
-        {IDEMPOTENT, NO_LIMIT, ADDRESSED},
+        {IDEMPOTENT, NO_LIMIT, ADDRESSED, FREES},
         ALL_OF_IT,
     ),
     Row(ListCollections("db"), "listCollections", READ, {RETRYABLE, IDEMPOTENT, CURSOR}),
@@ -125,7 +127,7 @@ TABLE: Final = [
     Row(UpdateBatch("db", "coll", ONE_UPDATE), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
     Row(UpdateSearchIndex("db", "coll", "mine", {}), "updateSearchIndex", WRITE, {IDEMPOTENT}),
     Row(BuildInfo(), "buildInfo", COMMAND, {PRIMARY}, ALL_OF_IT),
-    Row(EndSessions([]), "endSessions", COMMAND, {IDEMPOTENT, NO_SESSION, NO_LIMIT}, ALL_OF_IT),
+    Row(EndSessions([]), "endSessions", COMMAND, {IDEMPOTENT, NO_SESSION, NO_LIMIT, FREES}, ALL_OF_IT),
     Row(RunCommand("db", {"ping": 1}), "ping", COMMAND, set(), ALL_OF_IT),
     Row(RunCursorCommand("db", {"ping": 1}), "ping", COMMAND, {CURSOR}, FIRST_BATCH),
     Row(Validate("db", "coll"), "validate", COMMAND, set(), ALL_OF_IT),
@@ -165,6 +167,8 @@ def test_facts(row: Row) -> None:
         NO_SESSION: not operation.supports_sessions,
         NO_LIMIT: operation.time_limit is TimeLimit.OMIT,
         ADDRESSED: operation.selector == ADDRESS,
+        CONTINUES: operation.is_continuation,
+        FREES: operation.is_housekeeping,
         PRIMARY: operation.selector is operation.read_preference is ReadPreference.PRIMARY,
     }
     assert (operation.name, operation.kind) == (row.name, row.kind)

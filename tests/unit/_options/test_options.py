@@ -25,6 +25,7 @@ from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackR
 from motorlite.driver_info import DriverInfo
 from motorlite.errors import ConfigurationError, InvalidURI
 from motorlite.monitoring import CommandListener, RetryListener
+from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import Nearest, Primary, Secondary
 from motorlite.retry import OverloadRetry
@@ -77,6 +78,9 @@ def test_defaults() -> None:
         proxy=None,
         connect=None,
         overload_policy=OverloadRetry(),
+        circuit_breaker=None,
+        rate_limit=None,
+        concurrency_limit=None,
         explicit=frozenset(),
     )
 
@@ -150,6 +154,25 @@ def test_both_ways(name: str, text: str, value: Any, field: str, expected: Any) 
     assert client_options(**{name: value}) == from_uri
     # PyMongo takes names in any case, and text as well.
     assert client_options("localhost", **{name.lower(): text}) == from_uri
+
+
+def test_limits() -> None:
+    breaker, limit, rate = CircuitBreaker(), ConcurrencyLimit(), RateLimit(rate=5)
+    options = client_options(circuit_breaker=breaker, concurrency_limit=limit, rate_limit=rate)
+    assert (options.circuit_breaker, options.concurrency_limit) == (breaker, limit)
+    assert options.rate_limit == {"*": rate}
+    rates = {"shop": rate, "shop.orders.old": RateLimit(rate=1)}
+    assert client_options(rate_limit=rates).rate_limit == rates
+    # A mapping that changes later does not matter.
+    rates.clear()
+    assert client_options(rate_limit={"shop": rate}).rate_limit == {"shop": rate}
+
+
+@pytest.mark.parametrize("name", ["circuit_breaker", "rate_limit", "concurrency_limit"])
+def test_limits_are_keyword_arguments_only(name: str) -> None:
+    with pytest.warns(UserWarning, match=name):
+        options = client_options(f"mongodb://localhost/?{name}=5")
+    assert getattr(options, name) is None
 
 
 def test_objects_as_keyword_arguments() -> None:
@@ -286,6 +309,19 @@ def test_hosts_given_twice() -> None:
         ({"event_listeners": CommandListener()}, TypeError, "event_listeners must be a list"),
         ({"event_listeners": [CommandListener]}, TypeError, "event_listeners must be .*CommandListener"),
         ({"overload_policy": "strict"}, TypeError, "overload_policy must be a motorlite.retry.OverloadRetry"),
+        ({"circuit_breaker": True}, TypeError, "circuit_breaker must be a motorlite.overload.CircuitBreaker, not True"),
+        ({"concurrency_limit": 20}, TypeError, "concurrency_limit must be a motorlite.overload.ConcurrencyLimit"),
+        (
+            {"concurrency_limit": ConcurrencyLimit(), "loadBalanced": True},
+            ConfigurationError,
+            "concurrency_limit cannot be combined with loadBalanced=True",
+        ),
+        ({"rate_limit": 100}, TypeError, "rate_limit must be a motorlite.overload.RateLimit, or a mapping"),
+        ({"rate_limit": {"shop": 100}}, TypeError, "rate_limit must be"),
+        ({"rate_limit": {5: RateLimit(rate=1)}}, TypeError, "rate_limit must be"),
+        ({"rate_limit": {"": RateLimit(rate=1)}}, ValueError, "rate_limit must be"),
+        ({"rate_limit": {"shop.": RateLimit(rate=1)}}, ValueError, "rate_limit must be"),
+        ({"rate_limit": {".orders": RateLimit(rate=1)}}, ValueError, "rate_limit must be"),
         ({"document_class": 5}, TypeError, "document_class"),
         ({"tzinfo": "UTC", "tz_aware": True}, TypeError, "tzinfo"),
         ({"tzinfo": UTC}, ValueError, "tz_aware"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import NoneType, UnionType
@@ -19,6 +19,7 @@ from motorlite._options.options import ClientOptions, client_options
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, OPTIONS, default_setting, value_of
 from motorlite.driver_info import DriverInfo
 from motorlite.errors import ConfigurationError
+from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit
 from motorlite.retry import OverloadRetry
 from motorlite.server_api import ServerApi
 from tests.support.options_document import FILE, default_text, document
@@ -50,8 +51,12 @@ MADE: Final = frozenset(
 NAMES: Final[dict[str, Any]] = {
     "Address": tuple[str, int | None],
     "Callable": Callable,
+    "CircuitBreaker": CircuitBreaker,
+    "ConcurrencyLimit": ConcurrencyLimit,
     "DriverInfo": DriverInfo,
+    "Mapping": Mapping,
     "OverloadRetry": OverloadRetry,
+    "RateLimit": RateLimit,
     "ServerApi": ServerApi,
 }
 TYPES: Final = get_type_hints(ClientOptions, vars(options_module) | NAMES)

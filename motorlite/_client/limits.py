@@ -1,0 +1,89 @@
+"""Shell: the limits of a client: made from its options, published when breakers change, and shown as statistics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from motorlite import monitoring as events
+from motorlite._execution.limits.admission import Admission
+from motorlite._net.runtime import WaitTimeout
+from motorlite._overload.gate import Gates
+from motorlite._overload.rate_limiter import RateLimiter
+from motorlite.overload.breaker import BreakerState
+from motorlite.stats import BreakerStats, RateLimitStats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from motorlite._base.values import Address
+    from motorlite._net.runtime import Runtime, Waiter
+    from motorlite._options.options import ClientOptions
+    from motorlite._overload.circuit_breaker import Change
+    from motorlite._overload.gate import Gate
+
+
+class _Turn:
+    """A waiter that reports the end of its time as a value."""
+
+    __slots__ = ("_waiter",)
+
+    def __init__(self, waiter: Waiter) -> None:
+        self._waiter = waiter
+
+    def offer(self, value: object) -> bool:
+        return self._waiter.offer(value)
+
+    async def wait(self, until: float) -> bool:
+        try:
+            await self._waiter.wait(until)
+        except WaitTimeout:
+            return False
+        return True
+
+
+class Limits:
+    """Rate limits, breakers and concurrency limits of one client."""
+
+    __slots__ = ("_has_any", "_publish", "gates", "rates")
+
+    def __init__(self, options: ClientOptions, publish: Callable[[events.CircuitBreakerEvent], None] | None) -> None:
+        self._publish = publish
+        self.rates: RateLimiter = RateLimiter(options.rate_limit or {})
+        self.gates: Gates = Gates(options.circuit_breaker, options.concurrency_limit, self._changed)
+        self._has_any = bool(options.rate_limit or options.circuit_breaker or options.concurrency_limit)
+
+    def admission(self, runtime: Runtime) -> Admission | None:
+        """Return what the executor asks before each attempt; None if nothing is limited."""
+        if not self._has_any:
+            return None
+        return Admission(self.rates, self.gates, now=runtime.now, new_turn=lambda: _Turn(runtime.waiter()))
+
+    def _changed(self, address: Address, change: Change) -> None:
+        if self._publish is None:
+            return
+        event: events.CircuitBreakerEvent
+        if change.state is BreakerState.OPEN:
+            event = events.CircuitBreakerOpenedEvent(address, change.operations, change.failures, change.retry_after)
+        elif change.state is BreakerState.HALF_OPEN:
+            event = events.CircuitBreakerHalfOpenedEvent(address)
+        else:
+            event = events.CircuitBreakerClosedEvent(address, change.operations)
+        self._publish(event)
+
+    def rate_stats(self, now: float) -> Mapping[str, RateLimitStats]:
+        """Return the statistics of the rate limits, by namespace."""
+        return {
+            name: RateLimitStats(bucket.tokens(now), len(bucket.queue), bucket.rejected)
+            for name, bucket in self.rates.buckets.items()
+        }
+
+
+def breaker_stats(gate: Gate | None, now: float) -> BreakerStats | None:
+    """Return the statistics of a server's breaker, if it has one."""
+    breaker = None if gate is None else gate.breaker
+    if breaker is None:
+        return None
+    operations, failures = breaker.counts(now)
+    return BreakerStats(
+        str(breaker.state), operations, failures, breaker.opened, breaker.refused, breaker.retry_after(now)
+    )

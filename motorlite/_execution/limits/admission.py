@@ -1,0 +1,207 @@
+"""Shell: whether an attempt may be made: the client's rate limits, and the gates of its servers.
+
+A client without limits has no `Admission`, and the executor tests for that once per attempt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from motorlite._base.values import format_address
+from motorlite._execution.limits.outcome import collection_of, outcome_of
+from motorlite._overload.circuit_breaker import Outcome
+from motorlite.errors import CircuitBreakerOpenError, InvalidOperation, RateLimitError
+from motorlite.overload.breaker import BreakerState
+from motorlite.overload.rate_limit import EVERYTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._base.deadline import Deadline
+    from motorlite._execution.attempt import Attempt
+    from motorlite._execution.run import Run
+    from motorlite._overload.circuit_breaker import Visit
+    from motorlite._overload.gate import Gates
+    from motorlite._overload.rate_limiter import RateBucket, RateLimiter
+    from motorlite._topology.server import Server
+
+
+class Turn(Protocol):
+    """A place in a queue, used once."""
+
+    def offer(self, value: object) -> bool:
+        """Wake the operation. Returns False if it has given up."""
+        ...
+
+    async def wait(self, until: float) -> bool:
+        """Wait for an offer. Returns False if there is none before the loop time `until`."""
+        ...
+
+
+class Admission:
+    """The limits of one client."""
+
+    __slots__ = ("_gates", "_is_stopped", "_new_turn", "_now", "_rates", "_waiting")
+
+    def __init__(
+        self, rates: RateLimiter, gates: Gates, *, now: Callable[[], float], new_turn: Callable[[], Turn]
+    ) -> None:
+        self._rates = rates
+        self._gates = gates
+        self._now = now
+        self._new_turn = new_turn
+        # Operations that wait for a token, or for the time of their token.
+        self._waiting: set[Turn] = set()
+        # The client is closing.
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End the wait of all operations, because the client is closing."""
+        self._is_stopped = True
+        for turn in self._waiting:
+            turn.offer(True)
+
+    # --- before the server is selected ---
+
+    async def admit(self, run: Run) -> None:
+        """Take the operation's tokens, and have it avoid servers with an open breaker.
+
+        Raises:
+            RateLimitError: There is no token, or none in time.
+        """
+        # A retry takes no token, unless the operation had none.
+        is_due = run.retry is None or isinstance(run.retry.newest.error, RateLimitError)
+        if self._rates.buckets and is_due and not run.operation.is_housekeeping:
+            await self._take_tokens(run)
+        if self._gates.broken:
+            avoided = self._gates.avoided(self._now())
+            run.deprioritized += tuple(address for address in avoided if address not in run.deprioritized)
+
+    async def _take_tokens(self, run: Run) -> None:
+        operation = run.operation
+        buckets = self._rates.concerning(operation.database, collection_of(operation))
+        if operation.is_continuation:
+            for bucket in buckets:
+                bucket.charge(self._now())
+            return
+        taken: list[RateBucket] = []
+        try:
+            for bucket in buckets:
+                await self._take_token(bucket, run.call.deadline)
+                taken.append(bucket)
+        except BaseException:
+            for bucket in taken:
+                bucket.give_back()
+            raise
+
+    async def _take_token(self, bucket: RateBucket, deadline: Deadline) -> None:
+        now, limit = self._now(), bucket.limit
+        wait = bucket.wait(now)
+        if not wait:
+            bucket.take(now)
+            return
+        until = min(now + limit.timeout, deadline.earliest()) if limit.strategy == "wait" else now
+        if now + wait > until:
+            raise self._no_token(bucket, now, deadline)
+        place = self._new_turn()
+        is_first = bucket.join(place)
+        try:
+            is_due = await self._wait_for_turn(bucket, place, until, is_first=is_first)
+            if is_due:
+                bucket.take(self._now())
+        finally:
+            bucket.quit(place)
+        if not is_due:
+            raise self._no_token(bucket, now, deadline)
+
+    async def _wait_for_turn(self, bucket: RateBucket, place: Turn, until: float, *, is_first: bool) -> bool:
+        """Wait for the operation's token. Returns False if there is none before the loop time `until`."""
+        if not is_first and not await self._wait(place, until):
+            return False
+        # Later than was expected if getMores took tokens meanwhile.
+        while not bucket.is_due(self._now()):
+            due_at = bucket.due_at()
+            if due_at > until:
+                return False
+            await self._wait(self._new_turn(), due_at)
+        return True
+
+    async def _wait(self, turn: Turn, until: float) -> bool:
+        self._waiting.add(turn)
+        try:
+            is_offered = await turn.wait(until)
+        finally:
+            self._waiting.discard(turn)
+        if self._is_stopped:
+            raise InvalidOperation("the client was closed while the operation waited for its rate limit")
+        return is_offered
+
+    def _no_token(self, bucket: RateBucket, started: float, deadline: Deadline) -> RateLimitError:
+        bucket.rejected += 1
+        now, limit = self._now(), bucket.limit
+        scope = "the client" if bucket.name == EVERYTHING else bucket.name
+        error = RateLimitError(f"{scope} may start {limit.rate:g} operations per second (burst {limit.capacity})")
+        error.limit = limit.capacity
+        error.depth = len(bucket.queue) if limit.strategy == "wait" else limit.capacity
+        error.wait_time = now - started
+        error.retry_after = bucket.wait(now)
+        if now >= deadline.expires_at:
+            error.phase = "rate limit"
+        return error
+
+    # --- at the selected server ---
+
+    def enter(self, run: Run, server: Server) -> Visit | None:
+        """Ask the server's breaker for an attempt.
+
+        Raises:
+            CircuitBreakerOpenError: The breaker is open, or enough probes are under way.
+        """
+        gate = server.gate
+        if gate is None or gate.breaker is None or run.operation.is_housekeeping:
+            return None
+        breaker, now = gate.breaker, self._now()
+        visit = gate.enter(breaker, now, is_retry=run.is_retry)
+        if visit is None:
+            where = format_address(server.address)
+            why = "too many operations failed there"
+            if breaker.state is BreakerState.HALF_OPEN:
+                why = "probes are under way"
+            error = CircuitBreakerOpenError(f"the circuit breaker of {where} is {breaker.state}: {why}")
+            error.retry_after = breaker.retry_after(now)
+            try:
+                raise error
+            finally:
+                del error  # its traceback references this frame
+        return visit
+
+    def replied(self, visit: Visit | None, run: Run, attempt: Attempt) -> None:
+        """Learn that the server replied. Call this before the connection is checked in, for the sake of waiters."""
+        server, connection = attempt.server, attempt.connection
+        assert server is not None
+        assert connection is not None
+        gate = server.gate
+        if gate is None:
+            return
+        now, operation = self._now(), run.operation
+        if gate.limit is not None and operation.is_acknowledged and not operation.is_await_data:
+            gate.limit.succeeded(now - connection.in_use_since, server.pool.state.running, now)
+        if visit is not None:
+            gate.leave(visit, Outcome.SUCCESS if operation.is_acknowledged else Outcome.NEUTRAL, now)
+
+    def failed(self, visit: Visit | None, run: Run, attempt: Attempt, error: BaseException) -> None:
+        """Learn that the attempt failed with `error`, which may be a cancellation; as `replied`, before check-in."""
+        server, connection = attempt.server, attempt.connection
+        assert server is not None
+        gate = server.gate
+        if gate is None:
+            return
+        now, outcome = self._now(), outcome_of(error, attempt.progress)
+        if gate.limit is not None and connection is not None and not run.operation.is_await_data:
+            seconds = now - connection.in_use_since
+            if outcome is Outcome.FAILURE:
+                gate.limit.failed(seconds, now)
+            elif outcome is Outcome.SUCCESS:
+                gate.limit.succeeded(seconds, server.pool.state.running, now)
+        if visit is not None:
+            gate.leave(visit, outcome, now)

@@ -1,0 +1,212 @@
+"""Pure: the circuit breaker of one server.
+
+Theory of operation. A breaker is asked before each attempt (`enter`) and learns its outcome (`leave`). `enter` returns
+a `Visit`, or None for an attempt that must not be made.
+
+- Closed: outcomes are counted in slices of the window. When enough attempts were counted and too many of them failed,
+  the breaker opens.
+- Open: what the breaker gates is refused. What it does not gate passes and is not counted. The first attempt after
+  `open_for` makes the breaker half-open: there is no timer, since without an attempt there is nothing to decide.
+- Half-open: attempts become probes while there are places for probes. The others are refused if they are gated, and
+  otherwise pass uncounted. One failed probe opens the breaker again; `probes` successes close it.
+
+An outcome counts only in the period in which its attempt began: an attempt that was sent before the server recovered
+says nothing about the server now. A neutral outcome, such as a cancelled probe, only gives the place back.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from motorlite.overload.breaker import BreakerState
+
+if TYPE_CHECKING:
+    from motorlite.overload.breaker import CircuitBreaker
+
+_SLICES: Final = 10
+# The hint of a half-open breaker without places, in seconds, if `open_for` is not shorter.
+_SOON: Final = 1.0
+
+
+class Outcome(enum.Enum):
+    """What an attempt says about its server."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    # Nothing: it was cancelled, or failed for a reason of the client's own.
+    NEUTRAL = "neutral"
+
+
+class Visit:
+    """An attempt that a breaker let pass."""
+
+    __slots__ = ("is_probe", "period")
+
+    def __init__(self, period: int, *, is_probe: bool) -> None:
+        # The number of state changes before it.
+        self.period: int = period
+        self.is_probe: bool = is_probe
+
+
+class Change(NamedTuple):
+    """A change of state, with what led to it."""
+
+    state: BreakerState
+    # Attempts counted in the window and failures among them, when a closed breaker opens; probes otherwise.
+    operations: int
+    failures: int
+    # Seconds until an open breaker lets probes pass; 0 for other states.
+    retry_after: float
+
+
+class CountedAttempts:
+    """Attempts of the recent past, counted in slices of time so that memory does not grow with the load."""
+
+    __slots__ = ("_slice", "_slices", "failures", "operations")
+
+    def __init__(self, window: float) -> None:
+        self._slice = window / _SLICES
+        # [number of the slice, operations, failures], oldest first; slices without attempts are left out.
+        self._slices: deque[list[int]] = deque()
+        self.operations: int = 0
+        self.failures: int = 0
+
+    def add(self, now: float, *, is_failure: bool) -> None:
+        """Count one attempt that ended `now`."""
+        current = self.forget(now)
+        if not self._slices or self._slices[-1][0] != current:
+            self._slices.append([current, 0, 0])
+        newest = self._slices[-1]
+        newest[1] += 1
+        newest[2] += is_failure
+        self.operations += 1
+        self.failures += is_failure
+
+    def forget(self, now: float) -> int:
+        """Drop the slices that have left the window. Returns the number of the current slice."""
+        current = int(now // self._slice)
+        while self._slices and self._slices[0][0] <= current - _SLICES:
+            _, operations, failures = self._slices.popleft()
+            self.operations -= operations
+            self.failures -= failures
+        return current
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._slices.clear()
+        self.operations = self.failures = 0
+
+
+class Breaker:
+    """The state of one server's breaker."""
+
+    __slots__ = (
+        "_counted",
+        "_half_open_at",
+        "_period",
+        "_proved",
+        "_settings",
+        "_under_way",
+        "opened",
+        "refused",
+        "state",
+    )
+
+    def __init__(self, settings: CircuitBreaker) -> None:
+        self._settings = settings
+        self.state: BreakerState = BreakerState.CLOSED
+        # Incremented by every change of state.
+        self._period = 0
+        self._counted = CountedAttempts(settings.window)
+        # Loop time from which on an open breaker lets probes pass.
+        self._half_open_at = -inf
+        # In this half-open period: probes under way, and probes that succeeded.
+        self._under_way = 0
+        self._proved = 0
+        # How often the breaker opened, and how many attempts it refused.
+        self.opened: int = 0
+        self.refused: int = 0
+
+    def counts(self, now: float) -> tuple[int, int]:
+        """The attempts that count at present, and the failures among them."""
+        self._counted.forget(now)
+        return self._counted.operations, self._counted.failures
+
+    def enter(self, now: float, *, is_retry: bool) -> tuple[Visit | None, Change | None]:
+        """Ask for an attempt. Returns its visit, or None if it is refused, and the change of state, if any."""
+        state = self.state
+        if state is BreakerState.CLOSED:
+            return Visit(self._period, is_probe=False), None
+        change = None
+        if state is BreakerState.OPEN and now >= self._half_open_at:
+            change = self._become(BreakerState.HALF_OPEN, now)
+        if self.state is BreakerState.HALF_OPEN and self._has_place:
+            self._under_way += 1
+            return Visit(self._period, is_probe=True), change
+        if is_retry or self._settings.gates_first_attempts:
+            self.refused += 1
+            return None, change
+        return Visit(self._period, is_probe=False), change
+
+    def leave(self, visit: Visit, outcome: Outcome, now: float) -> Change | None:
+        """Learn the outcome of an attempt. Returns the change of state, if any."""
+        if visit.period != self._period:
+            return None
+        if self.state is BreakerState.CLOSED:
+            if outcome is Outcome.NEUTRAL:
+                return None
+            is_failure = outcome is Outcome.FAILURE
+            self._counted.add(now, is_failure=is_failure)
+            return self._become(BreakerState.OPEN, now) if is_failure and self._is_too_much() else None
+        if not visit.is_probe:
+            return None
+        self._under_way -= 1
+        if outcome is Outcome.FAILURE:
+            return self._become(BreakerState.OPEN, now)
+        if outcome is Outcome.SUCCESS:
+            self._proved += 1
+            if self._proved >= self._settings.probes:
+                return self._become(BreakerState.CLOSED, now)
+        return None
+
+    def avoids(self, now: float) -> bool:
+        """Whether operations that may use other servers should: this one would not serve as the goal of a probe."""
+        if self.state is BreakerState.HALF_OPEN:
+            return not self._has_place
+        return self.state is BreakerState.OPEN and now < self._half_open_at
+
+    def retry_after(self, now: float) -> float:
+        """The seconds until a refused attempt may pass; 0 while the breaker is closed."""
+        if self.state is BreakerState.OPEN:
+            return max(0.0, self._half_open_at - now)
+        if self.state is BreakerState.HALF_OPEN:
+            # When the probes end is unknown.
+            return min(_SOON, self._settings.open_for)
+        return 0.0
+
+    @property
+    def _has_place(self) -> bool:
+        return self._under_way < self._settings.probes
+
+    def _is_too_much(self) -> bool:
+        operations = self._counted.operations
+        enough = operations >= self._settings.min_operations
+        return enough and self._counted.failures >= self._settings.failure_rate * operations
+
+    def _become(self, state: BreakerState, now: float) -> Change:
+        if self.state is BreakerState.CLOSED:
+            operations, failures = self._counted.operations, self._counted.failures
+        else:
+            failures = int(state is BreakerState.OPEN)
+            operations = self._proved + failures
+        self.state = state
+        self._period += 1
+        self._counted.clear()
+        self._under_way = self._proved = 0
+        if state is BreakerState.OPEN:
+            self.opened += 1
+            self._half_open_at = now + self._settings.open_for
+        return Change(state, operations, failures, self._settings.open_for if state is BreakerState.OPEN else 0.0)

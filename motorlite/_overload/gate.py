@@ -1,0 +1,98 @@
+"""Pure: the breaker and the concurrency limit of one server, which the server holds; and all gates of a client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from motorlite._overload.circuit_breaker import Breaker, Outcome
+from motorlite._overload.concurrency_limit import AdaptiveLimit
+from motorlite.overload.breaker import BreakerState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._base.values import Address
+    from motorlite._overload.circuit_breaker import Change, Visit
+    from motorlite.overload.breaker import CircuitBreaker
+    from motorlite.overload.concurrency import ConcurrencyLimit
+
+
+class Gate:
+    """What attempts on one server pass."""
+
+    __slots__ = ("_on_change", "address", "breaker", "limit")
+
+    def __init__(
+        self,
+        address: Address,
+        breaker: Breaker | None,
+        limit: AdaptiveLimit | None,
+        on_change: Callable[[Gate, Change], None],
+    ) -> None:
+        self.address: Address = address
+        self.breaker: Breaker | None = breaker
+        # The pool also reads it.
+        self.limit: AdaptiveLimit | None = limit
+        self._on_change = on_change
+
+    def enter(self, breaker: Breaker, now: float, *, is_retry: bool) -> Visit | None:
+        """Ask the breaker for an attempt. Returns None if it refuses."""
+        visit, change = breaker.enter(now, is_retry=is_retry)
+        if change is not None:
+            self._on_change(self, change)
+        return visit
+
+    def leave(self, visit: Visit, outcome: Outcome, now: float) -> None:
+        """Tell the breaker the outcome of an attempt that it let pass."""
+        assert self.breaker is not None
+        change = self.breaker.leave(visit, outcome, now)
+        if change is not None:
+            self._on_change(self, change)
+
+
+class Gates:
+    """The gates of a client's servers."""
+
+    __slots__ = ("_breaker", "_current", "_limit", "_on_change", "broken")
+
+    def __init__(
+        self,
+        breaker: CircuitBreaker | None,
+        limit: ConcurrencyLimit | None,
+        on_change: Callable[[Address, Change], None],
+    ) -> None:
+        self._breaker = breaker
+        self._limit = limit
+        # Called with each change of a breaker's state.
+        self._on_change = on_change
+        # The gates by address. A server that has left the deployment may still end operations.
+        self._current: dict[Address, Gate] = {}
+        # The breakers that are not closed, so that selection has nothing to do while all are.
+        self.broken: dict[Address, Breaker] = {}
+
+    def make(self, address: Address) -> Gate | None:
+        """Return the gate of a new server; None if nothing is configured. A server that returns starts afresh."""
+        self.broken.pop(address, None)
+        if self._breaker is None and self._limit is None:
+            return None
+        gate = self._current[address] = Gate(
+            address,
+            None if self._breaker is None else Breaker(self._breaker),
+            None if self._limit is None else AdaptiveLimit(self._limit),
+            self._changed,
+        )
+        return gate
+
+    def avoided(self, now: float) -> tuple[Address, ...]:
+        """The servers that operations with a choice should avoid."""
+        return tuple(address for address, breaker in self.broken.items() if breaker.avoids(now))
+
+    def _changed(self, gate: Gate, change: Change) -> None:
+        if self._current.get(gate.address) is not gate:
+            return
+        if change.state is BreakerState.CLOSED:
+            del self.broken[gate.address]
+        else:
+            assert gate.breaker is not None
+            self.broken[gate.address] = gate.breaker
+        self._on_change(gate.address, change)

@@ -1,0 +1,87 @@
+"""Pure: the configuration of rate limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from motorlite._base.arguments import wrong
+from motorlite._base.numbers import check_above, check_whole
+
+__all__ = ["RateLimit"]
+
+EVERYTHING: Final = "*"
+"""The key of the limit for all operations of a client."""
+
+_FASTEST: Final = 1_000_000
+_LONGEST: Final = 60.0
+_STRATEGIES: Final = ("reject", "wait")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimit:
+    """Start at most so many operations per second: ``AsyncMongoClient(..., rate_limit=RateLimit(rate=500))``.
+
+    A mapping limits single databases and collections, ``{"shop": RateLimit(rate=100), "shop.orders": ...}``; the key
+    ``"*"`` is the whole client. An operation needs a token of each limit that concerns it.
+
+    An operation takes one token, before it selects a server; retries take none. getMore and the further commands of a
+    bulk write continue what was admitted. They are never refused or delayed, but they take their tokens, which the
+    next operations then lack.
+
+    Attributes:
+        rate: Operations per second; above 0, at most 1,000,000.
+        burst: How many operations may start at once after a pause; 1 to 1,000,000. None: as many as in one second, at
+            least 1.
+        strategy: ``"reject"``: without a token, an operation fails at once with `RateLimitError`. ``"wait"``: it waits
+            for its turn, first come, first served.
+        timeout: The longest wait in seconds; at most 60. An operation that could not start in that time, or before its
+            deadline, fails at once.
+
+    Raises:
+        TypeError: A field has the wrong type.
+        ValueError: A number is out of range or NaN, or there is no such strategy.
+    """
+
+    rate: float
+    burst: int | None = None
+    strategy: Literal["reject", "wait"] = "reject"
+    timeout: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_above("rate", self.rate, _FASTEST, unit="a number per second")
+        if self.burst is not None:
+            check_whole("burst", self.burst, 1, _FASTEST)
+        strategy: Any = self.strategy
+        if not isinstance(strategy, str):
+            raise TypeError(wrong("strategy", strategy, "'reject' or 'wait'"))
+        if strategy not in _STRATEGIES:
+            raise ValueError(wrong("strategy", strategy, "'reject' or 'wait'"))
+        check_above("timeout", self.timeout, _LONGEST, unit="a number of seconds")
+
+    @property
+    def capacity(self) -> int:
+        """`burst`, or its default."""
+        return max(1, int(self.rate)) if self.burst is None else self.burst
+
+
+def as_rate_limits(value: Any) -> Mapping[str, RateLimit]:
+    """Check the option ``rate_limit`` and return it as a mapping.
+
+    Raises:
+        TypeError: The value is neither a RateLimit nor a mapping of RateLimits.
+        ValueError: A key is no namespace.
+    """
+    if isinstance(value, RateLimit):
+        return MappingProxyType({EVERYTHING: value})
+    if not isinstance(value, Mapping) or not all(isinstance(limit, RateLimit) for limit in value.values()):
+        raise TypeError("not a RateLimit or a mapping of RateLimits")
+    for name in value:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is not the name of a database or collection")
+        database, dot, collection = name.partition(".")
+        if not database or (dot and not collection):
+            raise ValueError(f"{name!r} is not the name of a database or collection")
+    return MappingProxyType(dict(value))

@@ -1,0 +1,494 @@
+"""Circuit breakers from end to end: what opens them, what they stop, how they close, and what they leave alone."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite._operations.cursors.kill_cursors import KillCursors
+from motorlite.errors import (
+    AutoReconnect,
+    CircuitBreakerOpenError,
+    DuplicateKeyError,
+    NetworkTimeout,
+    OperationFailure,
+)
+from motorlite.overload import CircuitBreaker
+from motorlite.read_preferences import ReadPreference
+from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
+from motorlite.write_concern import WriteConcern
+from tests.support.cancellation import cancel_at, count_suspensions, settle
+from tests.support.core import (
+    BAD_VALUE,
+    FOUND,
+    HOST_UNREACHABLE,
+    OVERLOADED,
+    A,
+    B,
+    Driver,
+    driver,
+    fails,
+    find,
+    get_more,
+    insert,
+    replica_set,
+    run_command,
+)
+from tests.support.kept_errors import garbage, without_collector
+
+if TYPE_CHECKING:
+    from motorlite.testing.scripted import Answer
+
+pytestmark = pytest.mark.anyio
+
+# Opens at the second failure, since the command that connects is a success.
+SENSITIVE = CircuitBreaker(min_operations=3, gates_first_attempts=True)
+ONLY_RETRIES = CircuitBreaker(min_operations=3)
+ANSWERS_OF_PING = {"ok": 1}
+
+
+KILL = KillCursors("db", "coll", [7], address=A)
+
+
+def state(client: Driver, host: str = "a") -> str:
+    stats = client.core.stats().servers[client.server(host).address].breaker
+    assert stats is not None
+    return stats.state
+
+
+async def open_breaker(client: Driver, *, answer: Answer = HOST_UNREACHABLE) -> None:
+    """Fail two commands, none of which is retried."""
+    server = client.deployment["a:1"]
+    server.on("ping", OVERLOADED_ONCE)
+    for _ in range(2):
+        await fails(client, run_command())
+    server.on("ping", ANSWERS_OF_PING)
+    assert state(client) == "open"
+    server.received.clear()
+    client.recorder.clear()
+
+
+# An overload error without RetryableError, so that nothing retries it.
+OVERLOADED_ONCE = failure(462, "SystemOverloadedError")
+
+
+# --- open ---
+
+
+async def test_open_it_fails_at_once_without_sending() -> None:
+    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+        await anyio.sleep(1.5)
+        error = await fails(client, run_command())
+        assert isinstance(error, CircuitBreakerOpenError)
+        assert error.retry_after == pytest.approx(3.5)
+        assert error.address == A
+        assert (error.attempts, error.retry_refusal, error.phase) == (1, "circuit breaker", None)
+        assert str(error) == (
+            "the circuit breaker of a:1 is open: too many operations failed there "
+            "(server a:1; not retried: circuit breaker)"
+        )
+        assert not error.error_labels
+        assert not client.deployment["a:1"].received
+        # Not even a connection was asked for.
+        assert not client.recorder.words("check-out")
+
+
+async def test_it_does_not_queue() -> None:
+    """With all connections in use, what the breaker refuses does not wait for one."""
+    async with driver(replica_set(), circuit_breaker=SENSITIVE, maxPoolSize=1) as client:
+        await open_breaker(client)
+        connection = client.server().pool.check_out_now()
+        assert connection is not None
+        with anyio.fail_after(0.1):
+            error = await fails(client, find())
+        assert isinstance(error, CircuitBreakerOpenError)
+        client.server().pool.check_in(connection)
+
+
+@pytest.mark.parametrize("operation", [find, insert, get_more])
+async def test_every_kind_of_operation_is_stopped(operation: Any) -> None:
+    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+        assert isinstance(await fails(client, operation()), CircuitBreakerOpenError)
+
+
+async def test_it_costs_no_token() -> None:
+    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
+        client.drain_to(10)
+        await open_breaker(client)
+        before = client.tokens
+        await fails(client, find())
+        assert client.tokens == before
+
+
+async def test_without_the_option_nothing_is_counted() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("ping", OVERLOADED_ONCE)
+    async with driver(deployment) as client:
+        for _ in range(100):
+            assert isinstance(await fails(client, run_command()), OperationFailure)
+        assert client.server().gate is None
+        assert client.core.stats().servers[A].breaker is None
+
+
+# --- retries only ---
+
+
+async def test_by_default_only_retries_are_stopped() -> None:
+    deployment = replica_set()
+    async with driver(deployment, circuit_breaker=ONLY_RETRIES) as client:
+        await open_breaker(client)
+        deployment["a:1"].on("find", HOST_UNREACHABLE)
+        error = await fails(client, find())
+        # The error is the server's: it says more than that the retry was refused.
+        assert isinstance(error, OperationFailure)
+        assert error.code == 6
+        assert error.retry_refusal == "circuit breaker"
+        assert isinstance(error.__cause__, CircuitBreakerOpenError)
+        assert error.__cause__.retry_after == pytest.approx(5.0)
+        assert len(deployment["a:1"].times("find")) == 1
+        assert client.core.stats().refusals["circuit breaker"] == 1
+
+
+async def test_the_breaker_may_open_between_an_attempt_and_its_retry() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", OVERLOADED)
+    async with driver(deployment, circuit_breaker=ONLY_RETRIES) as client:
+        error = await fails(client, find())
+        # The second failure opened it, so the third attempt was not made: 3 attempts less than without it.
+        assert len(deployment["a:1"].times("find")) == 2
+        assert isinstance(error, OperationFailure)
+        assert error.code == 462
+        assert error.retry_refusal == "circuit breaker"
+
+
+async def test_the_token_of_a_refused_retry_comes_back() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("find", OVERLOADED)
+    async with driver(deployment, circuit_breaker=ONLY_RETRIES) as client:
+        client.drain_to(10)
+        await fails(client, find())
+        # One retry was sent and paid for; the other was not sent.
+        assert client.tokens == 9
+
+
+# --- what counts ---
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [(Close(), AutoReconnect), (failure(50), OperationFailure), (OVERLOADED_ONCE, OperationFailure)],
+    ids=["network", "server timeout", "overload"],
+)
+async def test_failures_that_speak_about_the_server(answer: Answer, kind: type[Exception]) -> None:
+    # A standalone server stays selectable after the check that follows a network error.
+    deployment = ScriptedDeployment()
+    deployment["a:1"].on("ping", answer)
+    async with driver(deployment, circuit_breaker=SENSITIVE, retryReads=False) as client:
+        for _ in range(2):
+            assert isinstance(await fails(client, run_command()), kind)
+        assert isinstance(await fails(client, run_command()), CircuitBreakerOpenError)
+
+
+async def test_timeouts_of_the_client_count() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("ping", Hang())
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
+        for _ in range(2):
+            assert isinstance(await fails(client, run_command(), timeout=1.0), NetworkTimeout)
+        assert state(client) == "open"
+
+
+async def test_refused_connections_count() -> None:
+    deployment = replica_set()
+    async with driver(deployment, circuit_breaker=ONLY_RETRIES, maxAdaptiveRetries=5) as client:
+        deployment["a:1"].drop_connections()
+        deployment["a:1"].is_down = True
+        await fails(client, find(), timeout=3.0)
+        assert state(client) == "open"
+
+
+async def test_replies_are_successes_even_errors() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("insert", {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "twice"}]})
+    deployment["a:1"].on("ping", BAD_VALUE)
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
+        for _ in range(5):
+            assert isinstance(await fails(client, insert()), DuplicateKeyError)
+            await fails(client, run_command())
+        breaker = client.core.stats().servers[A].breaker
+        assert breaker is not None
+        # One command of the start is counted too.
+        assert (breaker.state, breaker.operations, breaker.failures) == ("closed", 11, 0)
+
+
+async def test_state_changes_are_the_topologys_business() -> None:
+    deployment = replica_set(servers=2)
+    deployment["a:1"].on("ping", failure(10107))
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
+        for _ in range(5):
+            await fails(client, run_command())
+        assert state(client) == "closed"
+
+
+# --- half-open ---
+
+
+async def test_one_probe_closes_it() -> None:
+    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+        await anyio.sleep(5)
+        assert await client.run(run_command()) is not None
+        assert state(client) == "closed"
+        assert client.recorder.words("circuit") == ["circuit breaker half opened", "circuit breaker closed"]
+
+
+async def test_a_failed_probe_opens_it_again() -> None:
+    deployment = replica_set()
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+        deployment["a:1"].on("ping", OVERLOADED_ONCE)
+        await anyio.sleep(5)
+        assert isinstance(await fails(client, run_command()), OperationFailure)
+        error = await fails(client, run_command())
+        assert isinstance(error, CircuitBreakerOpenError)
+        assert error.retry_after == pytest.approx(5.0)
+
+
+async def test_few_probes_at_once() -> None:
+    deployment = replica_set()
+    breaker = CircuitBreaker(min_operations=3, gates_first_attempts=True, probes=2)
+    async with driver(deployment, circuit_breaker=breaker) as client:
+        await open_breaker(client)
+        deployment["a:1"].on("ping", Reply({"ok": 1}, 1.0))
+        await anyio.sleep(5)
+        refused: list[CircuitBreakerOpenError] = []
+
+        async def one() -> None:
+            try:
+                await client.run(run_command())
+            except CircuitBreakerOpenError as error:
+                refused.append(error)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(10):
+                group.start_soon(one)
+        assert len(deployment["a:1"].times("ping")) == 2
+        assert [error.retry_after for error in refused] == [1.0] * 8
+        assert "half-open: probes are under way" in str(refused[0])
+        assert state(client) == "closed"
+
+
+async def test_probes_wait_in_the_queue_as_all_do() -> None:
+    async with driver(replica_set(), circuit_breaker=SENSITIVE, maxPoolSize=1) as client:
+        await open_breaker(client)
+        await anyio.sleep(5)
+        pool = client.server().pool
+        connection = pool.check_out_now()
+        assert connection is not None
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.run, run_command())
+            await anyio.sleep(1)
+            assert len(pool.state.queue) == 1
+            pool.check_in(connection)
+        assert state(client) == "closed"
+
+
+async def test_a_cancelled_probe_gives_its_place_back() -> None:
+    deployment = replica_set()
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+        deployment["a:1"].on("ping", Hang())
+        await anyio.sleep(5)
+        with anyio.move_on_after(1) as scope:
+            await client.run(run_command())
+        assert scope.cancelled_caught
+        assert state(client) == "half-open"
+        deployment["a:1"].on("ping", {"ok": 1})
+        await client.run(run_command())
+        assert state(client) == "closed"
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_probe_that_is_cancelled_anywhere(late: bool) -> None:
+    point = 0
+    while True:
+        point += 1
+        async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
+            await open_breaker(client)
+            client.deployment["a:1"].drop_connections()
+            client.deployment["a:1"].on("ping", Reply({"ok": 1}, 0.01))
+            await anyio.sleep(5)
+            was_cancelled = await cancel_at(lambda: client.run(run_command()), point, late=late)
+            await settle()
+            # Whatever happened, the next one is not refused, and closes the breaker.
+            await client.run(run_command())
+            assert state(client) == "closed"
+        if not was_cancelled:
+            break
+    assert point > 1
+
+
+async def test_unacknowledged_writes_prove_nothing() -> None:
+    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+        await anyio.sleep(5)
+        assert await client.run(insert(write_concern=WriteConcern(w=0))) is None
+        assert state(client) == "half-open"
+
+
+# --- selection ---
+
+
+async def test_other_servers_are_preferred() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
+    async with driver(deployment, circuit_breaker=ONLY_RETRIES) as client:
+        await open_breaker(client)
+        for _ in range(5):
+            await client.run(run_command())
+        assert not deployment["a:1"].received
+        assert len(deployment["b:1"].times("ping")) == 5
+        # From then on it gets its share again, and with it its probe.
+        await anyio.sleep(5)
+        await client.run(run_command())
+        assert len(deployment["a:1"].times("ping")) == 1
+        assert state(client) == "closed"
+
+
+async def test_a_secondary_serves_reads_that_prefer_the_primary() -> None:
+    deployment = replica_set(servers=2)
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+        assert await client.run(find(selector=ReadPreference.PRIMARY_PREFERRED)) is not None
+        assert len(deployment["b:1"].times("find")) == 1
+        assert isinstance(await fails(client, find()), CircuitBreakerOpenError)
+
+
+async def test_if_all_are_open_one_of_them_refuses() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
+        for name in ("a:1", "b:1"):
+            deployment[name].on("ping", OVERLOADED_ONCE)
+        for _ in range(6):
+            await fails(client, run_command())
+        assert (state(client), state(client, "b")) == ("open", "open")
+        assert isinstance(await fails(client, run_command()), CircuitBreakerOpenError)
+
+
+# --- monitors, housekeeping, life cycle ---
+
+
+async def test_monitors_are_not_affected() -> None:
+    deployment = replica_set()
+    async with driver(deployment, circuit_breaker=CircuitBreaker(min_operations=3, open_for=100.0)) as client:
+        await open_breaker(client)
+        client.log.clear()
+        hellos = len(deployment["a:1"].hellos)
+        await anyio.sleep(60)
+        assert len(deployment["a:1"].hellos) - hellos >= 5
+        assert not client.log.words("failed")
+        assert client.types() == {"a": "RSPrimary"}
+        assert state(client) == "open"
+
+
+async def test_cursors_are_killed_and_sessions_ended_all_the_same() -> None:
+    deployment = replica_set()
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
+        await client.run(find())
+        await open_breaker(client)
+        await client.run(KILL)
+        assert [item.name for item in deployment["a:1"].received] == ["killCursors"]
+    assert deployment["a:1"].received[-1].name == "endSessions"
+
+
+async def test_a_server_that_returns_starts_afresh() -> None:
+    deployment = replica_set(servers=2, streaming=True)
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+        deployment.addresses.remove(A)
+        deployment.primary = B
+        for name in ("a:1", "b:1"):
+            deployment[name].announce()
+        await anyio.sleep(1)
+        assert client.types() == {"b": "RSPrimary"}
+        deployment.addresses.insert(0, A)
+        deployment["b:1"].announce()
+        await anyio.sleep(1)
+        assert state(client) == "closed"
+        assert await client.run(find(selector=A)) is not None
+
+
+# --- events, log lines, figures ---
+
+
+async def test_events_and_log_lines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="motorlite.circuitBreaker")
+    deployment = replica_set()
+    deployment["a:1"].on("ping", OVERLOADED_ONCE)
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
+        for _ in range(2):
+            await fails(client, run_command())
+        await anyio.sleep(5)
+        deployment["a:1"].on("ping", {"ok": 1})
+        await client.run(run_command())
+    lines = [(record.levelname, record.getMessage()) for record in caplog.records if "circuit" in record.name]
+    assert lines == [
+        ("WARNING", "Circuit breaker of a:1 opened: 2 of 3 attempts failed. Probes pass after 5000.0 ms"),
+        ("INFO", "Circuit breaker of a:1 lets probes pass"),
+        ("INFO", "Circuit breaker of a:1 closed after 1 successful probes"),
+    ]
+
+
+async def test_figures() -> None:
+    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+        for _ in range(3):
+            await fails(client, find())
+        await anyio.sleep(2)
+        breaker = client.core.stats().servers[A].breaker
+        assert breaker is not None
+        assert (breaker.state, breaker.opened, breaker.refused, breaker.operations) == ("open", 1, 3, 0)
+        assert breaker.retry_after == pytest.approx(3.0)
+
+
+async def test_refused_operations_keep_nothing_alive() -> None:
+    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+        with without_collector():
+            for _ in range(3):
+                with pytest.raises(CircuitBreakerOpenError):
+                    await client.run(find())
+            assert not garbage()
+
+
+async def test_an_always_failing_server_gets_little() -> None:
+    """1000 operations in 50 s on a server that fails: without a breaker, the server gets 1000 and their retries."""
+    deployment = replica_set()
+    deployment["a:1"].on("find", OVERLOADED)
+    breaker = CircuitBreaker(open_for=5.0, gates_first_attempts=True)
+    async with (
+        driver(deployment, circuit_breaker=breaker, adaptiveRetries=False) as client,
+        anyio.create_task_group() as group,
+    ):
+        for _ in range(1000):
+            group.start_soon(fails, client, find())
+            await anyio.sleep(0.05)
+    # Those that opened it, and then one probe for each 5 s.
+    assert len(deployment["a:1"].times("find")) in range(20, 20 + 11)
+
+
+async def test_count_suspensions_of_a_refused_operation() -> None:
+    """It is refused before it waits for anything."""
+    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
+        await open_breaker(client)
+
+        async def refused() -> None:
+            with pytest.raises(CircuitBreakerOpenError):
+                await client.run(find())
+
+        assert await count_suspensions(refused) == 0
+        client.deployment["a:1"].on("find", FOUND)

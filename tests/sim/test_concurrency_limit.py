@@ -1,0 +1,178 @@
+"""The adaptive concurrency limit from end to end, on a server with a capacity, in virtual time."""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite.errors import PyMongoError
+from motorlite.overload import ConcurrencyLimit
+from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
+from tests.support.core import OVERLOADED_ONLY, A, Driver, driver, fails, get_more, replica_set, run_command
+
+if TYPE_CHECKING:
+    from motorlite._overload.concurrency_limit import AdaptiveLimit
+
+pytestmark = pytest.mark.anyio
+
+
+class Machine:
+    """Answers pings: `capacity` at once, each for `seconds`, the others wait inside the server."""
+
+    def __init__(self, deployment: ScriptedDeployment, capacity: int, seconds: float = 0.01) -> None:
+        self._deployment = deployment
+        self.capacity = capacity
+        self.seconds = seconds
+        self._free_at: deque[float] = deque()
+        self.delays: list[float] = []
+        deployment["a:1"].on("ping", self._answer)
+
+    def _answer(self, _: dict[str, Any]) -> Reply:
+        now = self._deployment.now()
+        while self._free_at and self._free_at[0] <= now:
+            self._free_at.popleft()
+        # The earliest end of those before it that leaves room.
+        start = self._free_at[-self.capacity] if len(self._free_at) >= self.capacity else now
+        self._free_at.append(start + self.seconds)
+        self.delays.append(start + self.seconds - now)
+        return Reply({"ok": 1}, start + self.seconds - now)
+
+
+def limit(client: Driver) -> AdaptiveLimit:
+    found = client.server().pool.state.limit
+    assert found is not None
+    return found
+
+
+async def load(client: Driver, seconds: float, callers: int = 60) -> int:
+    """Commands that ended, sent one after the other by `callers`."""
+    ended, until = 0, client.now + seconds
+
+    async def caller() -> None:
+        nonlocal ended
+        while client.now < until:
+            await client.run(run_command())
+            ended += 1
+
+    async with anyio.create_task_group() as group:
+        for _ in range(callers):
+            group.start_soon(caller)
+    return ended
+
+
+async def test_it_finds_the_capacity_and_follows_it() -> None:
+    deployment = replica_set()
+    machine = Machine(deployment, 10)
+    async with driver(deployment, concurrency_limit=ConcurrencyLimit(probe_interval=2.0)) as client:
+        for capacity in (10, 5, 10):
+            machine.capacity = capacity
+            await load(client, 5)
+            machine.delays.clear()
+            ended = await load(client, 5)
+            # The server has work all the time, and 60 callers do not make a queue of 60.
+            assert ended / 5 >= 0.95 * capacity / 0.01
+            assert capacity <= limit(client).value <= 3 * capacity
+            assert mean(machine.delays) <= 0.03
+
+
+async def test_without_it_the_queue_is_in_the_server() -> None:
+    deployment = replica_set()
+    machine = Machine(deployment, 10)
+    async with driver(deployment) as client:
+        await load(client, 1)
+        machine.delays.clear()
+        await load(client, 1)
+        assert mean(machine.delays) == pytest.approx(0.06, rel=0.05)
+        assert client.core.stats().servers[A].concurrency_limit is None
+
+
+async def test_operations_above_the_limit_wait_in_the_pools_queue() -> None:
+    deployment = replica_set()
+    Machine(deployment, 100, seconds=1.0)
+    limits = ConcurrencyLimit(initial=3, minimum=1)
+    async with (
+        driver(deployment, concurrency_limit=limits) as client,
+        anyio.create_task_group() as group,
+    ):
+        for _ in range(10):
+            group.start_soon(client.run, run_command())
+        await anyio.sleep(0.5)
+        stats = client.core.stats().servers[A]
+        assert (stats.concurrency_limit, stats.in_use, stats.waiting) == (3, 3, 7)
+        assert len(deployment["a:1"].received) == 3
+
+
+async def test_a_waiter_that_gives_up_costs_the_server_nothing() -> None:
+    deployment = replica_set()
+    Machine(deployment, 100, seconds=1.0)
+    async with driver(deployment, concurrency_limit=ConcurrencyLimit(initial=1, minimum=1)) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.run, run_command())
+            await anyio.sleep(0.1)
+            with anyio.move_on_after(0.1):
+                await client.run(run_command())
+        assert len(deployment["a:1"].received) == 1
+        await client.run(run_command())
+
+
+async def test_overload_errors_lower_it_at_once() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("ping", OVERLOADED_ONLY)
+    async with driver(deployment, concurrency_limit=ConcurrencyLimit()) as client:
+        await fails(client, run_command())
+        assert limit(client).value == 18
+        for _ in range(100):
+            await anyio.sleep(1)
+            await fails(client, run_command())
+        assert limit(client).value == 4
+
+
+async def test_timeouts_lower_it() -> None:
+    deployment = replica_set()
+    deployment["a:1"].on("ping", Hang())
+    async with driver(deployment, concurrency_limit=ConcurrencyLimit()) as client:
+        await fails(client, run_command(), timeout=0.5)
+        assert limit(client).value == 18
+
+
+async def test_cancellations_and_other_errors_do_not() -> None:
+    deployment = replica_set()
+    async with driver(deployment, concurrency_limit=ConcurrencyLimit()) as client:
+        for answer in ({"ok": 0, "code": 2, "errmsg": "bad value"}, Hang()):
+            deployment["a:1"].on("ping", answer)
+            with anyio.move_on_after(1), pytest.raises(PyMongoError):
+                await client.run(run_command())
+        assert limit(client).value == 20
+
+
+async def test_waiting_for_data_is_not_slow() -> None:
+    """getMore of an awaitData cursor takes as long as there is nothing new; it says nothing about the server."""
+    deployment = replica_set()
+    deployment["a:1"].on("getMore", Reply({"cursor": {"id": 7, "ns": "db.coll", "nextBatch": []}}, 1.0))
+    async with driver(deployment, concurrency_limit=ConcurrencyLimit()) as client:
+        for _ in range(3):
+            operation = get_more()
+            operation.is_await_data = True
+            await client.run(operation)
+        assert limit(client)._durations == [pytest.approx(0.0)]  # of the command that connected
+
+
+async def test_a_limit_above_max_pool_size_changes_nothing() -> None:
+    deployment = replica_set()
+    Machine(deployment, 100)
+    async with driver(deployment, concurrency_limit=ConcurrencyLimit(), maxPoolSize=5) as client:
+        assert await load(client, 5) == pytest.approx(2500, rel=0.05)
+        # It does not grow while operations cannot use it up.
+        assert limit(client).value == 20
+
+
+async def test_every_server_has_its_own() -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
+    async with driver(deployment, concurrency_limit=ConcurrencyLimit()) as client:
+        limits = [server.pool.state.limit for server in client.core.topology.servers]
+        assert len({id(each) for each in limits}) == 2
+        assert None not in limits

@@ -1,0 +1,175 @@
+"""A pool whose concurrency limit is below maxPoolSize: requests above it wait in the same queue."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motorlite._overload.concurrency_limit import AdaptiveLimit
+from motorlite._pool.requests import Request
+from motorlite.overload import ConcurrencyLimit
+from tests.support.pool_state import FakeWaiter, StateDriver, answer, give_up
+
+
+def limited(value: int = 2, **options: Any) -> StateDriver:
+    subject = StateDriver(**{"max_size": 10, "max_connecting": 10, **options})
+    subject.state.limit = AdaptiveLimit(ConcurrencyLimit(initial=value, minimum=1))
+    return subject
+
+
+def set_limit(subject: StateDriver, value: int) -> None:
+    assert subject.state.limit is not None
+    subject.state.limit.value = value
+
+
+def test_requests_above_the_limit_wait() -> None:
+    subject = limited()
+    used = subject.checked_out(2)
+    assert subject.state.take(0) is None
+    request = subject.ask()
+    # Not even a connection is established for it.
+    assert subject.started() == []
+    subject.state.put(used[0], 0)
+    assert answer(request) is used[0]
+
+
+def test_idle_connections_above_the_limit_stay_idle() -> None:
+    subject = limited(4)
+    subject.idle(4)
+    set_limit(subject, 2)
+    assert [subject.state.take(0) is not None for _ in range(3)] == [True, True, False]
+    request = subject.ask()
+    assert answer(request) is None
+    assert len(subject.state.idle) == 2
+
+
+def test_a_higher_limit_serves_several_with_the_next_check_in() -> None:
+    subject = limited(4)
+    subject.idle(4)
+    set_limit(subject, 1)
+    connection = subject.state.take(0)
+    assert connection is not None
+    requests = [subject.ask() for _ in range(4)]
+    set_limit(subject, 3)
+    subject.state.put(connection, 0)
+    assert [answer(request) is not None for request in requests] == [True, True, True, False]
+
+
+def test_a_lower_limit_serves_nobody_until_enough_have_ended() -> None:
+    subject = limited(3)
+    used = subject.checked_out(3)
+    request = subject.ask()
+    set_limit(subject, 2)
+    subject.state.put(used[0], 0)
+    assert answer(request) is None
+    subject.state.put(used[1], 0)
+    assert answer(request) is used[1]
+
+
+def test_connections_are_established_up_to_the_limit() -> None:
+    subject = limited(3)
+    for _ in range(5):
+        subject.ask()
+    assert len(subject.started()) == 3
+
+
+def test_min_pool_size_is_not_limited() -> None:
+    subject = limited(1, min_size=4)
+    subject.state.populate()
+    assert len(subject.started()) == 4
+
+
+def test_who_gives_up_leaves_the_place_to_the_next() -> None:
+    subject = limited(1)
+    (used,) = subject.checked_out()
+    first, second = subject.ask(), subject.ask()
+    give_up(subject, first)
+    subject.state.put(used, 0)
+    assert answer(second) is used
+
+
+def test_pending_replies_count_until_they_are_overdue() -> None:
+    subject = limited(1)
+    (used,) = subject.checked_out()
+    used.owed, used.owed_until = 7, 100.0
+    subject.state.put(used, 0)
+    subject.effects()
+    assert subject.state.running == 1
+    request = subject.ask()
+    assert subject.started() == []
+    subject.state.overdue(used, 1.0)
+    assert subject.state.running == 0
+    (establishment,) = subject.started()
+    assert subject.finish(establishment) is answer(request)
+
+
+def test_without_a_limit_all_may_be_used() -> None:
+    subject = StateDriver(max_size=3, max_connecting=10)
+    subject.checked_out(3)
+    assert subject.state.may_use()
+
+
+STEP = st.one_of(
+    st.tuples(st.sampled_from(["ask", "return", "leave", "finish"]), st.integers(0, 100)),
+    st.tuples(st.just("limit"), st.integers(1, 8)),
+)
+
+
+@given(st.lists(STEP, max_size=200))
+def test_whatever_happens_nobody_waits_for_nothing(steps: list[tuple[str, int]]) -> None:
+    """The limit holds for each one served, and while it leaves room, nobody waits for an idle connection."""
+    subject = limited(3, max_size=5)
+    state, waiting, used = subject.state, list[Request](), list[Any]()
+    establishing: list[Any] = []
+    for action, number in steps:
+        before = set(state.in_use)
+        if action == "ask":
+            waiting.append(subject.ask())
+        elif action == "return" and used:
+            connection = used.pop(number % len(used))
+            before.discard(connection)
+            state.put(connection, 0)
+        elif action == "leave" and waiting:
+            give_up(subject, waiting.pop(number % len(waiting)))
+        elif action == "finish" and establishing:
+            subject.finish(establishing.pop(number % len(establishing)))
+        elif action == "limit":
+            set_limit(subject, number)
+        establishing += subject.started()
+        assert state.limit is not None
+        if set(state.in_use) - before:
+            assert len(state.in_use) <= state.limit.value
+        for request in [request for request in waiting if answer(request) is not None]:
+            waiting.remove(request)
+            used.append(answer(request))
+        assert set(used) == state.in_use
+        if action != "limit" and waiting and state.may_use():
+            assert not state.idle
+            assert establishing
+    # All are served in the end.
+    set_limit(subject, 8)
+    for _ in range(1000):
+        if not waiting:
+            break
+        if used:
+            state.put(used.pop(), 0)
+        elif establishing:
+            subject.finish(establishing.pop())
+        else:
+            state.serve(0)
+        establishing += subject.started()
+        for request in [request for request in waiting if answer(request) is not None]:
+            waiting.remove(request)
+            used.append(answer(request))
+    assert not waiting
+
+
+def test_a_cancelled_waiter_loses_nothing() -> None:
+    subject = limited(1)
+    (used,) = subject.checked_out()
+    first, second = subject.ask(), subject.ask()
+    cast("FakeWaiter", first.waiter).waits = False
+    subject.state.put(used, 0)
+    assert answer(second) is used
