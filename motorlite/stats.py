@@ -31,6 +31,7 @@ class ServerStats:
         replies_given_up: Pending replies that did not arrive in time, or whose connection was needed or broke.
         generation: The number of times that the pool was cleared.
         operations: Operations that have a connection to this server or wait for one.
+        attempts: Attempts of operations on this server so far, including those that are running.
     """
 
     server_type: str
@@ -46,6 +47,7 @@ class ServerStats:
     replies_given_up: int
     generation: int
     operations: int
+    attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class ClientStats:
         refusals: The number of refused retries by cause. Errors that no retry rule covers, such as a duplicate key,
             are not counted.
         sessions: Server sessions available for reuse.
+        failures: Operations that raised an error of the driver or the server.
     """
 
     servers: Mapping[Address, ServerStats]
@@ -68,3 +71,4 @@ class ClientStats:
     retries: Mapping[str, int]
     refusals: Mapping[str, int]
     sessions: int
+    failures: int

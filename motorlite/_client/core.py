@@ -180,6 +180,7 @@ class Core:
         )
         self.now = runtime.now
         self.scope_deadline = runtime.scope_deadline
+        self._publishers.bind(runtime.now)
         self._background = background
         self._runtime = runtime
 
@@ -428,7 +429,7 @@ class Core:
         bucket = self._bucket
         tokens, capacity = (inf, inf) if bucket is None else (bucket.tokens, bucket.capacity)
         if self._runtime is None:
-            return ClientStats({}, tokens, capacity, {}, {}, 0)
+            return ClientStats({}, tokens, capacity, {}, {}, 0, 0)
         return ClientStats(
             servers={server.address: server_stats(server) for server in self.topology.servers},
             tokens=tokens,
@@ -436,4 +437,5 @@ class Core:
             retries=dict(self.executor.reports.retries),
             refusals=dict(self.executor.reports.refusals),
             sessions=len(self.sessions),
+            failures=self.executor.reports.failures,
         )

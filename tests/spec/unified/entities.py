@@ -31,7 +31,7 @@ from motorlite._client.core import Core
 from motorlite._client.world import REAL
 from tests.spec.unified.arguments import converted
 from tests.spec.unified.events import EventRecord
-from tests.spec.unified.logs import EnabledLoggers, LogRecord
+from tests.spec.unified.logs import LogRecord
 from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
 from tests.spec.unified.threads import Thread
 
@@ -246,11 +246,10 @@ class EntityFactory:
         has_many_services = bool(fields.get("useMultipleMongoses"))
         uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_services=has_many_services)
         client: AsyncMongoClient[Document] = AsyncMongoClient(uri, event_listeners=events.listeners(), **options)
-        with EnabledLoggers(observed_logs):
-            client._core = Core(
-                client.options if "heartbeatFrequencyMS" in options else _with_many_checks(client.options),
-                replace(REAL, jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
-            )
+        client._core = Core(
+            client.options if "heartbeatFrequencyMS" in options else _with_many_checks(client.options),
+            replace(REAL, jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
+        )
         logs.attach(client)
         made = Client(client, events, logs)
         try:

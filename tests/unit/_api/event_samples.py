@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
+from motorlite._topology.server_description import ServerDescription
 from motorlite.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
 
 ADDRESS = ("db.example", 27018)
@@ -16,6 +17,7 @@ SERVICE = ObjectId("00000000000000000000000b")
 # Text shows where a description goes.
 BEFORE: Any = "before"
 AFTER: Any = "after"
+UNKNOWN: Any = ServerDescription.unknown(ADDRESS)
 
 _COMMAND: dict[str, Any] = {
     "command_name": "insert",
@@ -73,6 +75,18 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
     (
         events.CommandFailedEvent(0.0015, {"ok": 0.0, "code": 1}, NetworkTimeout("late"), **_COMMAND),
         f'Command "insert" failed on database "shop" in 1.5 ms {_TAIL} Error: {{"ok": 0.0, "code": 1}}',
+    ),
+    (
+        events.OperationStartedEvent("insert", "shop", "goods", 8),
+        'Operation "insert" with ID 8 on shop.goods started',
+    ),
+    (
+        events.OperationSucceededEvent(0.0015, "insert", "shop", "goods", 8),
+        'Operation "insert" with ID 8 on shop.goods succeeded in 1.5 ms',
+    ),
+    (
+        events.OperationFailedEvent(0.0015, NetworkTimeout("late"), "insert", "shop", "goods", 8),
+        'Operation "insert" with ID 8 on shop.goods failed in 1.5 ms. Error: NetworkTimeout: late',
     ),
     (
         retry(),
@@ -191,7 +205,7 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
         f"Starting monitoring for server db.example:27018 {_IN_TOPOLOGY}",
     ),
     (
-        events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, BEFORE, AFTER),
+        events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, UNKNOWN, UNKNOWN),
         None,
     ),
     (
@@ -222,6 +236,10 @@ WITH_LITTLE: tuple[Sample, ...] = (
             'Command "ping" started on database "admin" to /tmp/mongodb.sock. The requestID is 1 and the operation '
             "ID is 2. Command: {}"
         ),
+    ),
+    (
+        events.OperationStartedEvent("runCommand", "admin", None, 2),
+        'Operation "runCommand" with ID 2 on admin started',
     ),
     (
         events.PoolCreatedEvent(_SOCKET, {}),
