@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,7 +10,87 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
 
-__all__ = ["ClientStats", "ServerStats"]
+__all__ = ["BreakerStats", "ClientStats", "Durations", "QueueStats", "RateLimitStats", "ServerStats"]
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """A histogram of durations since the client was made.
+
+    Attributes:
+        count: The number of durations.
+        total: Their sum in seconds.
+        buckets: For each upper bound in seconds, the number of durations that are not longer.
+    """
+
+    count: int
+    total: float
+    buckets: Mapping[float, int]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """The configured wait queue of one server (client option `wait_queue`). All counts begin with the client.
+
+    Attributes:
+        strategy: ``"reject"``, ``"queue"`` or ``"degrade"``.
+        depth: Operations that wait for a connection now.
+        memory: Estimated bytes of these operations; 0 without a memory limit.
+        rejected: Refused operations by reason: ``"concurrency_limit"``, ``"queue_full"``, ``"memory_limit"``,
+            ``"timeout"``, and ``"standing_queue"`` (dropped by the adaptive order).
+        timeouts: Operations that waited until the queue's timeout or their own time limit.
+        waits: How long the operations waited that then got a connection.
+        retry_after: The values of `retry_after` in the errors.
+        priorities: Operations that were let in by priority; empty unless the queue orders by it.
+        is_standing: Whether an adaptive queue serves the newest operations first, because it does not drain.
+    """
+
+    strategy: str
+    depth: int
+    memory: int
+    rejected: Mapping[str, int]
+    timeouts: int
+    waits: Durations
+    retry_after: Durations
+    priorities: Mapping[int, int]
+    is_standing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerStats:
+    """The circuit breaker of one server.
+
+    Attributes:
+        state: ``"closed"``, ``"open"`` or ``"half-open"``. An open breaker becomes half-open with the next operation
+            after its time.
+        operations: The attempts that count at present; 0 unless it is closed.
+        failures: How many of them failed.
+        opened: How often it has opened so far.
+        refused: How many attempts it has refused so far.
+        retry_after: Seconds until a refused operation may pass; 0.0 while it is closed.
+    """
+
+    state: str
+    operations: int
+    failures: int
+    opened: int
+    refused: int
+    retry_after: float
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimitStats:
+    """One rate limit.
+
+    Attributes:
+        tokens: How many operations may start at once; negative while later ones pay for getMores.
+        waiting: Operations waiting for a token.
+        rejected: How many operations it has refused so far.
+    """
+
+    tokens: float
+    waiting: int
+    rejected: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +112,9 @@ class ServerStats:
         generation: The number of times that the pool was cleared.
         operations: Operations that have a connection to this server or wait for one.
         attempts: Attempts of operations on this server so far, including those that are running.
+        queue: The configured wait queue; None without the option `wait_queue`.
+        breaker: Its circuit breaker; None without the option ``circuit_breaker``.
+        concurrency_limit: How many operations may run at once; None without the option ``concurrency_limit``.
     """
 
     server_type: str
@@ -47,7 +130,10 @@ class ServerStats:
     replies_given_up: int
     generation: int
     operations: int
-    attempts: int
+    attempts: int = 0
+    queue: QueueStats | None = None
+    breaker: BreakerStats | None = None
+    concurrency_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +149,8 @@ class ClientStats:
             are not counted.
         sessions: Server sessions available for reuse.
         failures: Operations that raised an error of the driver or the server.
+        degraded: Calls that were answered by their fallback.
+        rate_limits: The rate limits by namespace; ``"*"`` is that of the whole client.
     """
 
     servers: Mapping[Address, ServerStats]
@@ -71,4 +159,6 @@ class ClientStats:
     retries: Mapping[str, int]
     refusals: Mapping[str, int]
     sessions: int
-    failures: int
+    failures: int = 0
+    degraded: int = 0
+    rate_limits: Mapping[str, RateLimitStats] = field(default_factory=dict)

@@ -57,10 +57,11 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "client_session": ("_api",),
     "cursor": ("_api",),
     "testing": (*OPEN, "_net", "_wire"),
+    "exporters": OPEN,
 }
 # Who may import names of the package itself (`from motorlite import AsyncMongoClient`), which come from the
 # top.
-PUBLIC_NAMES: Final = ("testing",)
+PUBLIC_NAMES: Final = ("testing", "exporters")
 MODULES_IN_A_FOLDER: Final = 15
 
 EFFECTS: Final = frozenset(
@@ -108,6 +109,8 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "typing_extensions": ("_api.typings",),
     "dns": ("_net.*",),
     "trustme": ("testing.server.certificates",),
+    "prometheus_client": ("exporters.prometheus",),
+    "opentelemetry": ("exporters.opentelemetry.*",),
     "snappy": ("_wire.compression*",),
     "backports": ("_wire.compression*",),  # of the standard library's zstd
     "compression": ("_wire.compression*",),  # where Python 3.14 has it

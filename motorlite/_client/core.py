@@ -429,9 +429,10 @@ class Core:
         bucket = self._bucket
         tokens, capacity = (inf, inf) if bucket is None else (bucket.tokens, bucket.capacity)
         if self._runtime is None:
-            return ClientStats({}, tokens, capacity, {}, {}, 0, 0)
+            return ClientStats({}, tokens, capacity, {}, {}, 0)
         return ClientStats(
-            servers={server.address: server_stats(server) for server in self.topology.servers},
+            # A tuple, which is made at once: exporters call this in threads of their own.
+            servers={server.address: server_stats(server) for server in tuple(self.topology.servers)},
             tokens=tokens,
             token_capacity=capacity,
             retries=dict(self.executor.reports.retries),

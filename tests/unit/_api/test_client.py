@@ -63,7 +63,7 @@ async def test_its_life() -> None:
 )
 def test_stats_of_a_client_that_was_never_used(options: dict[str, Any], tokens: float) -> None:
     # The budget is there from the beginning, and full.
-    assert AsyncMongoClient(**options).stats() == ClientStats({}, tokens, tokens, {}, {}, 0, 0)
+    assert AsyncMongoClient(**options).stats() == ClientStats({}, tokens, tokens, {}, {}, 0)
 
 
 def test_append_metadata() -> None:
