@@ -15,6 +15,7 @@ from motorlite._client.background import Background
 from motorlite._client.lost_cursors import LostCursors
 from motorlite._client.settings import initial_description, pool_options
 from motorlite._client.statistics import server_stats
+from motorlite._client.tracing import tracing_listeners
 from motorlite._client.world import REAL, World
 from motorlite._connection.auth.mechanisms import check_mechanism
 from motorlite._connection.authenticate import Authenticator
@@ -35,6 +36,7 @@ from motorlite._observe.publishing import Publishers, make_publishers
 from motorlite._operations.sessions.end_sessions import EndSessions, session_batches
 from motorlite._options.options import shown_secret
 from motorlite._options.table import default_setting
+from motorlite._options.tracing import VARIABLES
 from motorlite._overload.token_bucket import TokenBucket
 from motorlite._pool.pool import Pool
 from motorlite._sessions.session import SessionPool
@@ -108,7 +110,8 @@ class Core:
         self._libraries = _Libraries((options.driver_info,) if options.driver_info else ())
         self._world = world
         length = max_document_length(read_environment(LENGTH_VARIABLES))
-        self._publishers: Publishers = make_publishers(options.event_listeners, max_document_length=length)
+        listeners = (*options.event_listeners, *tracing_listeners(options.tracing, read_environment(VARIABLES)))
+        self._publishers: Publishers = make_publishers(listeners, max_document_length=length)
         self._is_closed = False
         # Closed by the end of its event loop, not by the application.
         self._has_lost_loop = False

@@ -23,8 +23,7 @@ class OperationEvent(Event):
 
     Attributes:
         operation_name: The operation's name in the OpenTelemetry specification for drivers: that of its command, except
-            for ``"createCollection"``, ``"dropCollection"``, ``"estimatedDocumentCount"``, ``"bulkWrite"`` and
-            ``"runCommand"``.
+            for ``"createCollection"``, ``"dropCollection"``, ``"bulkWrite"`` and ``"runCommand"``.
         database_name: The database.
         collection_name: The collection, or None for operations on databases and for user-defined commands.
         operation_id: The same in the operation's command, retry and server selection events.

@@ -85,7 +85,7 @@ async def test_names_are_those_of_the_operations() -> None:
         "begin runCommand db.None",
         "begin listCollections db.None",
         "begin createCollection db.coll",
-        "begin estimatedDocumentCount db.coll",
+        "begin count db.coll",
         "begin dropCollection db.coll",
     ]
 

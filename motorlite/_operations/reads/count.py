@@ -31,7 +31,6 @@ class Count(Operation[int]):
     __slots__ = ("_document", "_read_concern")
 
     name = "count"
-    operation_name = "estimatedDocumentCount"
     kind = Kind.READ
     is_retryable = True
     is_idempotent = True

@@ -34,6 +34,7 @@ from tests.spec.unified.events import EventRecord
 from tests.spec.unified.logs import LogRecord
 from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
 from tests.spec.unified.threads import Thread
+from tests.spec.unified.tracing import SpanRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,14 +78,20 @@ _T = TypeVar("_T")
 class Client:
     """A client, and what was observed of it."""
 
-    def __init__(self, client: AsyncMongoClient[Document], events: EventRecord, logs: LogRecord) -> None:
+    def __init__(
+        self, client: AsyncMongoClient[Document], events: EventRecord, logs: LogRecord, spans: SpanRecord | None
+    ) -> None:
         self.client = client
         self.events = events
         self.logs = logs
+        # None where a test does not observe them.
+        self.spans = spans
 
     def stop_recording(self) -> None:
         self.events.is_recording = False
         self.logs.is_recording = False
+        if self.spans is not None:
+            self.spans.stop_recording()
 
 
 class Session:
@@ -236,6 +243,10 @@ class EntityFactory:
         if "overloadRetry" in fields:
             policy, jitter = _overload_retry(fields["overloadRetry"], options.get("overload_policy"))
             options["overload_policy"] = policy
+        spans = None
+        if "observeTracingMessages" in fields:
+            spans = SpanRecord(fields["observeTracingMessages"])
+            options["tracing"] = spans.option
         events = EventRecord(
             fields.get("observeEvents", ()),
             fields.get("ignoreCommandMonitoringEvents", ()),
@@ -251,7 +262,7 @@ class EntityFactory:
             replace(REAL, jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
         )
         logs.attach(client)
-        made = Client(client, events, logs)
+        made = Client(client, events, logs, spans)
         try:
             await self._start(made, fields)
         except BaseException:
