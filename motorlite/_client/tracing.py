@@ -17,7 +17,7 @@ from motorlite.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_EXPORTER: Final = "motorlite.exporters.opentelemetry:tracing_listeners"
+_EXPORTER: Final = "motorlite.exporters.opentelemetry._tracing:tracing_listeners"
 _MISSING: Final = "tracing needs the package opentelemetry-api: pip install 'motorlite[opentelemetry]'"
 
 

@@ -27,6 +27,8 @@ class TracingOptions:
         tracer_provider: An OpenTelemetry TracerProvider; None: the global one.
     """
 
+    __module__ = "motorlite.client_options"
+
     enabled: bool | None = None
     query_text_max_length: int | None = None
     phases: bool = False

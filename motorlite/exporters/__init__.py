@@ -4,3 +4,5 @@ Each needs the extra of its name: ``pip install motorlite[prometheus]``. docs/me
 """
 
 from __future__ import annotations
+
+__all__ = []

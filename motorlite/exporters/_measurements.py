@@ -132,21 +132,20 @@ class Measurements(events.OperationListener, events.ConnectionPoolListener):
             found = histograms[address] = Histogram()
         return found
 
-    # --- reading ---
 
-    def readings(self, *, has_queue: bool) -> Iterator[Reading]:
-        """Yield what was measured; with `has_queue`, without what a configured wait queue measures itself."""
-        for labels, histogram in tuple(self._operations.items()):
-            yield Reading("operation_duration", labels, histogram.durations())
-        for labels, count in tuple(self._errors.items()):
-            yield Reading("operation_errors", labels, count)
-        if not has_queue:
-            for address, histogram in tuple(self._waits.items()):
-                yield Reading("queue_wait_duration", (label_of(address),), histogram.durations())
-            for address, count in tuple(self._timeouts.items()):
-                yield Reading("queue_timeout", (label_of(address),), count)
-        for address, histogram in tuple(self._connects.items()):
-            yield Reading("connect_duration", (label_of(address),), histogram.durations())
-        for address, reasons in tuple(self._closed.items()):
-            for reason, count in tuple(reasons.items()):
-                yield Reading("connections_closed", (label_of(address), reason), count)
+def measured(by: Measurements, *, has_queue: bool) -> Iterator[Reading]:
+    """Yield what was measured; with `has_queue`, without what a configured wait queue measures itself."""
+    for labels, histogram in tuple(by._operations.items()):
+        yield Reading("operation_duration", labels, histogram.durations())
+    for labels, count in tuple(by._errors.items()):
+        yield Reading("operation_errors", labels, count)
+    if not has_queue:
+        for address, histogram in tuple(by._waits.items()):
+            yield Reading("queue_wait_duration", (label_of(address),), histogram.durations())
+        for address, count in tuple(by._timeouts.items()):
+            yield Reading("queue_timeout", (label_of(address),), count)
+    for address, histogram in tuple(by._connects.items()):
+        yield Reading("connect_duration", (label_of(address),), histogram.durations())
+    for address, reasons in tuple(by._closed.items()):
+        for reason, count in tuple(reasons.items()):
+            yield Reading("connections_closed", (label_of(address), reason), count)

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from motorlite._base.arguments import wrong
 from motorlite.exporters._clients import Clients, snapshot
-from motorlite.exporters._measurements import Measurements
+from motorlite.exporters._measurements import Measurements, measured
 from motorlite.exporters._readings import MEASURED, METRICS, Metric, readings
 from motorlite.stats import Durations
 
@@ -82,7 +82,7 @@ class PrometheusCollector(Collector):
             found = list(readings(stats))
             if measurements is not None:
                 has_queue = any(server.queue is not None for server in stats.servers.values())
-                found += measurements.readings(has_queue=has_queue)
+                found += measured(measurements, has_queue=has_queue)
             for reading in found:
                 _add(families[reading.name], name, reading)
         return (family for family in families.values() if family.samples)

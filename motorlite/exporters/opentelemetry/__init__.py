@@ -6,6 +6,5 @@ Traces need no import: ``AsyncMongoClient(tracing={"enabled": True})``. Metrics 
 from __future__ import annotations
 
 from motorlite.exporters.opentelemetry._metrics import OpenTelemetryMetrics
-from motorlite.exporters.opentelemetry._tracing import tracing_listeners
 
-__all__ = ["OpenTelemetryMetrics", "tracing_listeners"]
+__all__ = ["OpenTelemetryMetrics"]

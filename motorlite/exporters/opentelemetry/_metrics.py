@@ -42,6 +42,8 @@ class OpenTelemetryMetrics(events.OperationListener, events.ConnectionPoolListen
             the first hundred collections; more count as ``"other"``.
     """
 
+    __module__ = "motorlite.exporters.opentelemetry"
+
     def __init__(self, meter_provider: MeterProvider | None = None, *, collections: bool = False) -> None:
         meter = get_meter("motorlite", __version__, meter_provider)
         self._clients: Clients[None] = Clients()

@@ -10,7 +10,7 @@ import pytest
 
 from motorlite import monitoring as events
 from motorlite.errors import NetworkTimeout, OperationFailure
-from motorlite.exporters._measurements import BOUNDS, MANY, OTHER, Bounded, Histogram, Measurements
+from motorlite.exporters._measurements import BOUNDS, MANY, OTHER, Bounded, Histogram, Measurements, measured
 from motorlite.exporters._readings import MEASURED
 from motorlite.stats import Durations
 
@@ -18,7 +18,7 @@ ADDRESS = ("a", 1)
 
 
 def values(measurements: Measurements, name: str, *, has_queue: bool = False) -> dict[tuple[str, ...], Any]:
-    found = measurements.readings(has_queue=has_queue)
+    found = measured(measurements, has_queue=has_queue)
     return {reading.labels: reading.value for reading in found if reading.name == name}
 
 
@@ -69,7 +69,7 @@ def test_a_million_names_are_few_series() -> None:
         name = f"name {number}"
         measurements.operation_succeeded(events.OperationSucceededEvent(0.1, name, "db", None, number))
         measurements.operation_failed(failed(type(name, (Exception,), {})(), name))
-    series = list(measurements.readings(has_queue=False))
+    series = list(measured(measurements, has_queue=False))
     assert len(series) < 4 * MANY
     found = values(measurements, "operation_duration")
     assert found[OTHER, "ok"].count == 10_000 - MANY
@@ -90,7 +90,7 @@ def test_pools() -> None:
     assert values(measurements, "queue_timeout") == {("a:1",): 2}
     assert values(measurements, "connect_duration")["a:1",].total == 0.25
     assert values(measurements, "connections_closed") == {("a:1", "idle"): 2, ("a:1", "error"): 1}
-    assert {reading.name for reading in measurements.readings(has_queue=True)} == {
+    assert {reading.name for reading in measured(measurements, has_queue=True)} == {
         "connect_duration",
         "connections_closed",
     }
@@ -104,7 +104,7 @@ def test_a_server_that_leaves_is_forgotten() -> None:
         measurements.connection_ready(events.ConnectionReadyEvent(address, 1, 0.5))
         measurements.connection_closed(events.ConnectionClosedEvent(address, 1, "error"))
         measurements.pool_closed(events.PoolClosedEvent(address))
-    assert list(measurements.readings(has_queue=False)) == []
+    assert list(measured(measurements, has_queue=False)) == []
 
 
 @pytest.mark.parametrize("name", ["queue_wait_duration", "connections_closed"])

@@ -16,7 +16,7 @@ from motorlite import monitoring as events
 from motorlite._base.version import __version__
 from motorlite._options.tracing import TracingOptions
 from motorlite.errors import DuplicateKeyError, NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
-from motorlite.exporters.opentelemetry import tracing_listeners
+from motorlite.exporters.opentelemetry._tracing import tracing_listeners
 
 ADDRESS = ("db.example", 27017)
 SESSION = uuid.UUID(int=5)
