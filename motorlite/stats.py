@@ -10,7 +10,50 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
 
-__all__ = ["BreakerStats", "ClientStats", "RateLimitStats", "ServerStats"]
+__all__ = ["BreakerStats", "ClientStats", "Durations", "QueueStats", "RateLimitStats", "ServerStats"]
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """A histogram of durations since the client was made.
+
+    Attributes:
+        count: The number of durations.
+        total: Their sum in seconds.
+        buckets: For each upper bound in seconds, the number of durations that are not longer.
+    """
+
+    count: int
+    total: float
+    buckets: Mapping[float, int]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """The configured wait queue of one server (client option `wait_queue`). All counts begin with the client.
+
+    Attributes:
+        strategy: ``"reject"``, ``"queue"`` or ``"degrade"``.
+        depth: Operations that wait for a connection now.
+        memory: Estimated bytes of these operations; 0 without a memory limit.
+        rejected: Refused operations by reason: ``"concurrency_limit"``, ``"queue_full"``, ``"memory_limit"``,
+            ``"timeout"``, and ``"standing_queue"`` (dropped by the adaptive order).
+        timeouts: Operations that waited until the queue's timeout or their own time limit.
+        waits: How long the operations waited that then got a connection.
+        retry_after: The values of `retry_after` in the errors.
+        priorities: Operations that were let in by priority; empty unless the queue orders by it.
+        is_standing: Whether an adaptive queue serves the newest operations first, because it does not drain.
+    """
+
+    strategy: str
+    depth: int
+    memory: int
+    rejected: Mapping[str, int]
+    timeouts: int
+    waits: Durations
+    retry_after: Durations
+    priorities: Mapping[int, int]
+    is_standing: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +111,8 @@ class ServerStats:
         replies_given_up: Pending replies that did not arrive in time, or whose connection was needed or broke.
         generation: The number of times that the pool was cleared.
         operations: Operations that have a connection to this server or wait for one.
+        attempts: Attempts of operations on this server so far, including those that are running.
+        queue: The configured wait queue; None without the option `wait_queue`.
         breaker: Its circuit breaker; None without the option ``circuit_breaker``.
         concurrency_limit: How many operations may run at once; None without the option ``concurrency_limit``.
     """
@@ -85,6 +130,8 @@ class ServerStats:
     replies_given_up: int
     generation: int
     operations: int
+    attempts: int = 0
+    queue: QueueStats | None = None
     breaker: BreakerStats | None = None
     concurrency_limit: int | None = None
 
@@ -101,6 +148,8 @@ class ClientStats:
         refusals: The number of refused retries by cause. Errors that no retry rule covers, such as a duplicate key,
             are not counted.
         sessions: Server sessions available for reuse.
+        failures: Operations that raised an error of the driver or the server.
+        degraded: Calls that were answered by their fallback.
         rate_limits: The rate limits by namespace; ``"*"`` is that of the whole client.
     """
 
@@ -110,4 +159,6 @@ class ClientStats:
     retries: Mapping[str, int]
     refusals: Mapping[str, int]
     sessions: int
+    failures: int = 0
+    degraded: int = 0
     rate_limits: Mapping[str, RateLimitStats] = field(default_factory=dict)

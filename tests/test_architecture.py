@@ -57,10 +57,11 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "client_session": ("_api",),
     "cursor": ("_api",),
     "testing": (*OPEN, "_net", "_wire"),
+    "exporters": OPEN,
 }
 # Who may import names of the package itself (`from motorlite import AsyncMongoClient`), which come from the
 # top.
-PUBLIC_NAMES: Final = ("testing",)
+PUBLIC_NAMES: Final = ("testing", "exporters")
 MODULES_IN_A_FOLDER: Final = 15
 
 EFFECTS: Final = frozenset(
@@ -108,10 +109,15 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "typing_extensions": ("_api.typings",),
     "dns": ("_net.*",),
     "trustme": ("testing.server.certificates",),
+    "prometheus_client": ("exporters.prometheus",),
+    "opentelemetry": ("exporters.opentelemetry.*",),
     "snappy": ("_wire.compression*",),
     "backports": ("_wire.compression*",),  # of the standard library's zstd
     "compression": ("_wire.compression*",),  # where Python 3.14 has it
 }
+
+# Who may import by name: a package without types, and the exporter of traces, a plug-in of the driver.
+RESOLVERS: Final = ("_net.host.aws_sdk", "_client.tracing")
 
 # Methods with which a connection talks to its server: on anything, and on what is called a connection.
 SENDING: Final = frozenset({"exchange", "round_trip", "send_only", "receive_more", "exhaust_command"})
@@ -289,6 +295,20 @@ def root_names() -> frozenset[str]:
     return frozenset(path.stem for path in ROOT.glob("*.py")) - set(FACES)
 
 
+def names_are_imported(module: Module) -> Iterator[str]:
+    if module.name in RESOLVERS:
+        return
+    for name in module.imports():
+        if name in (
+            "importlib.import_module",
+            "importlib.util.find_spec",
+            "pkgutil.resolve_name",
+            "importlib",
+            "pkgutil",
+        ):
+            yield f"{module.name} imports {name}: what it imports by name, no other rule sees"
+
+
 RULES: Final[dict[str, Callable[[Module], Iterator[str]]]] = {
     "imports point down": lambda module: imports_point_down(module, root_names()),
     "effects stay in _net": effects_stay_in_net,
@@ -297,6 +317,7 @@ RULES: Final[dict[str, Callable[[Module], Iterator[str]]]] = {
     "kinds are named": kinds_are_named,
     "pure is pure": pure_is_pure,
     "__init__ holds names only": init_only_names,
+    "names are imported": names_are_imported,
 }
 
 
@@ -425,6 +446,17 @@ SHELL = '"""Shell: x."""\n'
         ("__init__ holds names only", "__init__", "def f(): ...", True),
         ("__init__ holds names only", "__init__", "LIMIT = 5", True),
         ("__init__ holds names only", "_pool.pool", "LIMIT = 5", False),
+        ("names are imported", "_pool.pool", "import importlib", True),
+        ("names are imported", "_pool.pool", "def f():\n    from importlib import import_module", True),
+        ("names are imported", "_pool.pool", "from pkgutil import resolve_name", True),
+        ("names are imported", "_client.tracing", "from pkgutil import resolve_name", False),
+        ("names are imported", "testing.server", "from importlib import metadata", False),
+        ("packages are known", "exporters.prometheus", "import prometheus_client", False),
+        ("packages are known", "_client.core", "import prometheus_client", True),
+        ("packages are known", "_client.tracing", "from opentelemetry import trace", True),
+        ("imports point down", "_client.tracing", "from motorlite.exporters import prometheus", True),
+        ("imports point down", "exporters.prometheus", "from motorlite import AsyncMongoClient", False),
+        ("imports point down", "exporters.prometheus", "from motorlite._client.core import Core", True),
     ],
 )
 def test_the_rule_itself(rule: str, name: str, source: str, is_caught: bool) -> None:

@@ -18,6 +18,7 @@ from motorlite._client.limits import Limits
 from motorlite._client.lost_cursors import LostCursors
 from motorlite._client.settings import initial_description, pool_options
 from motorlite._client.statistics import server_stats
+from motorlite._client.tracing import tracing_listeners
 from motorlite._client.world import REAL, World
 from motorlite._connection.auth.mechanisms import check_mechanism
 from motorlite._connection.authenticate import Authenticator
@@ -38,6 +39,7 @@ from motorlite._observe.publishing import Publishers, make_publishers
 from motorlite._operations.sessions.end_sessions import EndSessions, session_batches
 from motorlite._options.options import shown_secret
 from motorlite._options.table import default_setting
+from motorlite._options.tracing import VARIABLES
 from motorlite._overload.server_limits import ServerLimits, default_milliseconds
 from motorlite._overload.token_bucket import TokenBucket
 from motorlite._pool.pool import Pool
@@ -115,7 +117,8 @@ class Core:
         self._libraries = _Libraries((options.driver_info,) if options.driver_info else ())
         self._world = world
         length = max_document_length(read_environment(LENGTH_VARIABLES))
-        self._publishers: Publishers = make_publishers(options.event_listeners, max_document_length=length)
+        listeners = (*options.event_listeners, *tracing_listeners(options.tracing, read_environment(VARIABLES)))
+        self._publishers: Publishers = make_publishers(listeners, max_document_length=length)
         self._limits = Limits(options, self._publishers.breaker)
         self._is_closed = False
         # Closed by the end of its event loop, not by the application.
@@ -194,6 +197,7 @@ class Core:
             background.default_max_time = background.host.spawn(polling.run)
         self.now = runtime.now
         self.scope_deadline = runtime.scope_deadline
+        self._publishers.bind(runtime.now)
         self._background = background
         self._runtime = runtime
 
@@ -456,12 +460,15 @@ class Core:
         tokens, capacity = (inf, inf) if bucket is None else (bucket.tokens, bucket.capacity)
         if self._runtime is None:
             return ClientStats({}, tokens, capacity, {}, {}, 0)
+        now = self.now()
         return ClientStats(
-            servers={server.address: server_stats(server, self.now()) for server in self.topology.servers},
+            # A tuple, which is made at once: exporters call this in threads of their own.
+            servers={server.address: server_stats(server, now) for server in tuple(self.topology.servers)},
             tokens=tokens,
             token_capacity=capacity,
             retries=dict(self.executor.reports.retries),
             refusals=dict(self.executor.reports.refusals),
             sessions=len(self.sessions),
-            rate_limits=self._limits.rate_stats(self.now()),
+            rate_limits=self._limits.rate_stats(now),
+            failures=self.executor.reports.failures,
         )

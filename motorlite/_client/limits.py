@@ -59,7 +59,7 @@ class Limits:
         return Admission(self.rates, self.gates, now=runtime.now, new_turn=lambda: _Turn(runtime.waiter()))
 
     def _changed(self, address: Address, change: Change) -> None:
-        if self._publish is None:
+        if not self._publish:
             return
         event: events.CircuitBreakerEvent
         if change.state is BreakerState.OPEN:

@@ -31,4 +31,5 @@ def server_stats(server: Server, now: float) -> ServerStats:
         operations=server.operation_count,
         breaker=breaker_stats(server.gate, now),
         concurrency_limit=None if state.limit is None else state.limit.value,
+        attempts=server.attempts,
     )

@@ -1,11 +1,11 @@
-"""Pure: events of single operations: retries (motorlite's own) and server selection.
+"""Pure: events of single operations: beginning and end, retries (both motorlite's own) and server selection.
 
 Applications import them from `motorlite.monitoring`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from motorlite._events.base import Event, Public
 from motorlite.errors import detached
@@ -14,6 +14,68 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite.errors import PyMongoError
     from motorlite.topology_description import TopologyDescription
+
+
+class OperationEvent(Event):
+    """The base class of the events of one operation: a call of the public API, with all its attempts and batches.
+
+    A cursor's first batch is one operation, and each further batch is another one (``"getMore"``).
+
+    Attributes:
+        operation_name: The operation's name in the OpenTelemetry specification for drivers: that of its command, except
+            for ``"createCollection"``, ``"dropCollection"``, ``"bulkWrite"`` and ``"runCommand"``.
+        database_name: The database.
+        collection_name: The collection, or None for operations on databases and for user-defined commands.
+        operation_id: The same in the operation's command, retry and server selection events.
+    """
+
+    __slots__ = ("collection_name", "database_name", "operation_id", "operation_name")
+
+    def __init__(self, operation_name: str, database_name: str, collection_name: str | None, operation_id: int) -> None:
+        self.operation_name: str = operation_name
+        self.database_name: str = database_name
+        self.collection_name: str | None = collection_name
+        self.operation_id: int = operation_id
+
+
+class OperationStartedEvent(OperationEvent):
+    """An operation begins. Published in the task of the caller, before a server is selected."""
+
+    __slots__ = ()
+
+
+class OperationSucceededEvent(OperationEvent):
+    """An operation returned its result after `duration` seconds."""
+
+    __slots__ = ("duration",)
+
+    def __init__(self, duration: float, *args: Any) -> None:
+        super().__init__(*args)
+        self.duration: float = duration
+
+
+class OperationFailedEvent(OperationEvent):
+    """An operation raised `failure` after `duration` seconds. A cancelled operation raises its cancellation."""
+
+    __slots__ = ("duration", "failure")
+
+    def __init__(self, duration: float, failure: BaseException, *args: Any) -> None:
+        super().__init__(*args)
+        self.duration: float = duration
+        self.failure: BaseException = detached(failure)
+
+
+class OperationListener(Public):
+    """A listener for operations. Subclass it, override what you need, pass it as ``event_listeners=[...]``."""
+
+    def operation_started(self, event: OperationStartedEvent) -> None:
+        """Called when an operation begins, in the task and context of its caller."""
+
+    def operation_succeeded(self, event: OperationSucceededEvent) -> None:
+        """Called after an operation succeeded."""
+
+    def operation_failed(self, event: OperationFailedEvent) -> None:
+        """Called after an operation failed or was cancelled."""
 
 
 class RetryEvent(Event):

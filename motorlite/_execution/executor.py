@@ -6,6 +6,7 @@ Select a server, check out a connection, let `Sender` send the command, report t
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,14 +26,14 @@ from motorlite.retry import RetryRefusal
 from motorlite.topology_description import TopologyType
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from motorlite._base.values import Address, Document
     from motorlite._execution.call import Call
     from motorlite._execution.deployment import Deployment
     from motorlite._execution.limits.admission import Admission
     from motorlite._execution.operation import Operation
-    from motorlite._execution.reports import Reports
+    from motorlite._execution.reports import PublishedOperation, Reports
     from motorlite._execution.retry import Raise, RetrySettings
     from motorlite._overload.server_limits import ServerLimits
     from motorlite._overload.token_bucket import TokenBucket
@@ -119,15 +120,23 @@ class Executor:
             PyMongoError: The error that `classify.to_raise` selects among those of the attempts.
         """
         run = Run(operation, call)
+        published = self._publish_start(run) if self.reports.publish_operation else None
         try:
             reply = await self._obtain(run)
-            return operation.unacknowledged() if reply is None else self._parse(run, operation, reply)
+            result = operation.unacknowledged() if reply is None else self._parse(run, operation, reply)
+        except BaseException as error:
+            self._failed(published, error)
+            raise
         finally:
             self._end(run)
+        if published is not None:
+            published.succeeded(self._now())
+        return result
 
     async def open(self, operation: Operation[CursorReply], call: Call) -> Opened:
         """Execute an operation that opens a cursor. The cursor stays with its server and its session."""
         run = Run(operation, call)
+        published = self._publish_start(run) if self.reports.publish_operation else None
         try:
             reply = await self._obtain(run)
             assert reply is not None, "operations with cursors are acknowledged"
@@ -138,13 +147,48 @@ class Executor:
                 implicit = Session(is_implicit=True)
                 implicit.server_session, run.server_session = run.server_session, None
             pin, run.pin = run.pin, None
-            return Opened(batch, run.source, implicit, pin)
+            opened = Opened(batch, run.source, implicit, pin)
+        except BaseException as error:
+            self._failed(published, error)
+            raise
         finally:
             self._end(run)
+        if published is not None:
+            published.succeeded(self._now())
+        return opened
+
+    @contextmanager
+    def published(self, name: str, database: str, collection: str, operation_id: int) -> Iterator[None]:
+        """Publish the start and end of an operation of several commands, which carry its id in their `Call`."""
+        if not self.reports.publish_operation:
+            yield
+            return
+        published = self.reports.operation(name, database, collection, operation_id, self._now())
+        try:
+            yield
+        except BaseException as error:
+            published.failed(error, self._now())
+            raise
+        published.succeeded(self._now())
+
+    def _publish_start(self, run: Run) -> PublishedOperation | None:
+        if run.call.operation_id is not None:
+            return None  # a part of an operation that has published its own start
+        operation = run.operation
+        names = (operation.operation_name or operation.name, operation.database, operation.collection_name)
+        return self.reports.operation(*names, run.operation_id, self._now())
+
+    def _failed(self, published: PublishedOperation | None, error: BaseException) -> None:
+        if isinstance(error, PyMongoError):
+            self.reports.failures += 1
+        if published is not None:
+            published.failed(error, self._now())
 
     async def _obtain(self, run: Run) -> Document | None:
         """Make attempts until one succeeds or the retries end. Return the reply, or None for unacknowledged writes."""
         deadline = run.call.deadline
+        if not self.reports.levels:
+            self.reports.refresh()
         if deadline.scope_expires_at == -inf:  # already cancelled: raise before using a connection
             await self._sleep(0)
         while True:
@@ -229,7 +273,7 @@ class Executor:
         if pin is not None:
             assert isinstance(pin, PinnedConnection)
             server = pin.server
-        elif self.reports.publish_selection is None:
+        elif not self.reports.publish_selection:
             server = self._deployment.select_now(operation.selector, run.deprioritized)
             if server is None:
                 server = await select(self._deployment, run, attempt, self._now() + self._server_selection_timeout)
@@ -240,7 +284,7 @@ class Executor:
             )
         attempt.server = server
         attempt.description = server.description
-        server.operation_count += 1
+        server.attempts += 1
         try:
             if admission is not None:
                 visit = admission.enter(run, server)
@@ -274,7 +318,7 @@ class Executor:
         finally:
             if pin is None and run.pin is None and attempt.connection is not None:
                 server.pool.check_in(attempt.connection)
-            server.operation_count -= 1
+            server.attempts_ended += 1
 
     def _check_out_limit(self, run: Run, attempt: Attempt) -> float:
         """With timeoutMS, selection and checkout share serverSelectionTimeoutMS (CSOT, "Server Selection")."""

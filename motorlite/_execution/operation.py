@@ -37,6 +37,7 @@ __all__ = [
     "ServerFacts",
     "TimeLimit",
     "WritesByPreference",
+    "named_collection",
 ]
 
 R_co = TypeVar("R_co", covariant=True)
@@ -77,6 +78,12 @@ class Pin(Protocol):
         ...
 
 
+def named_collection(document: Document) -> str | None:
+    """Return the collection that a command names: the value of its first field. None for ``{aggregate: 1}``."""
+    name = next(iter(document.values()))
+    return name if isinstance(name, str) else None
+
+
 class DocumentSequence(NamedTuple):
     """An OP_MSG section of kind 1: the encoded documents of a bulk write."""
 
@@ -108,6 +115,8 @@ class Operation(Generic[R_co]):
 
     # The command's name, for errors and events.
     name: str
+    # The name of the driver's operation where it is not that of the command, for operation events.
+    operation_name: str | None = None
     kind: ClassVar[Kind]
     # The retryable reads or retryable writes specification permits a retry. Writes with this flag also take a
     # txnNumber.
@@ -151,6 +160,11 @@ class Operation(Generic[R_co]):
         # Sent as $readPreference; None for writes.
         self.read_preference: ServerMode | None = read_preference
         self.codec_options: CodecOptions[Any] = codec_options
+
+    @property
+    def collection_name(self) -> str | None:
+        """The collection that it works on, for operation events; None for a database or a user-defined command."""
+        return None
 
     def command(self, facts: ServerFacts) -> Command:
         """Build the command for a server with these facts."""

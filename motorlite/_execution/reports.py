@@ -1,4 +1,4 @@
-"""Shell: publishes the executor's events, and counts retries for the client's statistics."""
+"""Shell: publishes the executor's events, and counts failures and retries for the client's statistics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 from motorlite._execution.retry import Again
 from motorlite._observe.command_events import CommandEvents
 from motorlite.errors import PyMongoError, detached
-from motorlite.monitoring import RetryEvent
+from motorlite.monitoring import (
+    OperationFailedEvent,
+    OperationStartedEvent,
+    OperationSucceededEvent,
+    RetryEvent,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sized
 
     from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
@@ -20,21 +25,36 @@ if TYPE_CHECKING:
     from motorlite._execution.run import Run
     from motorlite._observe.publishing import Publishers
     from motorlite._overload.token_bucket import TokenBucket
-    from motorlite.monitoring import CommandEvent, ServerSelectionEvent
+    from motorlite.monitoring import CommandEvent, OperationEvent, ServerSelectionEvent
 
 
 class Reports:
-    """The event publishers of one client's operations. A publisher is None without listener and logger."""
+    """The event publishers of one client's operations. A publisher is false without listener and enabled logger."""
 
     def __init__(self, bucket: TokenBucket | None, publishers: Publishers) -> None:
         self._bucket = bucket
         # Every command reads these, so they are attributes here.
         self.publish_command: Callable[[CommandEvent], None] | None = publishers.command
+        self.publish_operation: Callable[[OperationEvent], None] | None = publishers.operation
         self.publish_selection: Callable[[ServerSelectionEvent], None] | None = publishers.selection
         self._publish_retry: Callable[[RetryEvent], None] | None = publishers.retry
+        # Empty when a logger's level has changed; then `refresh` is due.
+        self.levels: Sized = publishers.levels
+        self.refresh: Callable[[], None] = publishers.refresh
+        # Number of operations that raised an error of the driver or the server.
+        self.failures: int = 0
         # Counts by reason.
         self.retries: dict[str, int] = {}
         self.refusals: dict[str, int] = {}
+
+    def operation(
+        self, name: str, database: str, collection: str | None, operation_id: int, now: float
+    ) -> PublishedOperation:
+        """Publish that an operation begins."""
+        assert self.publish_operation is not None
+        published = PublishedOperation(self.publish_operation, (name, database, collection, operation_id), now)
+        self.publish_operation(OperationStartedEvent(name, database, collection, operation_id))
+        return published
 
     def command(
         self, run: Run, command: Command, connection: Connection, request_id: int, now: float
@@ -64,7 +84,7 @@ class Reports:
             self.refusals[decision.refusal] = self.refusals.get(decision.refusal, 0) + 1
         else:
             return  # no rule covers this error, so nothing was refused
-        if self._publish_retry is None:
+        if not self._publish_retry:
             return
         failure = retry.newest
         error = failure.annotate(detached(failure.error))
@@ -85,6 +105,27 @@ class Reports:
                 deprioritized=decision.deprioritize,
             )
         )
+
+
+class PublishedOperation:
+    """An operation whose start event is published. Publishes its end event."""
+
+    __slots__ = ("_names", "_publish", "_started_at")
+
+    def __init__(
+        self, publish: Callable[[Any], None], names: tuple[str, str, str | None, int], started_at: float
+    ) -> None:
+        self._publish = publish
+        self._names = names
+        self._started_at = started_at
+
+    def succeeded(self, now: float) -> None:
+        """Publish that the operation returns its result."""
+        self._publish(OperationSucceededEvent(now - self._started_at, *self._names))
+
+    def failed(self, error: BaseException, now: float) -> None:
+        """Publish that the operation raises `error`."""
+        self._publish(OperationFailedEvent(now - self._started_at, error, *self._names))
 
 
 class PublishedCommand:

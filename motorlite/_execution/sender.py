@@ -87,7 +87,7 @@ class Sender:
             message, now = await connection.prepare(message, deadline.expires_at), self._now()
         until = now + self._socket_timeout if not deadline.is_set else deadline.expires_at
         events = None
-        if self._reports.publish_command is not None:
+        if self._reports.publish_command:
             events = self._reports.command(run, command, connection, request_id, now)
         try:
             if not operation.is_acknowledged:

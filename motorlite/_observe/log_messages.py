@@ -65,7 +65,9 @@ _RETRY_HEAD: Final = (
     " on {server}",
     " failed ({reason})",
 )
-_RETRY_TAIL: Final = (". Tokens left: {tokens}", ". Error: {error}")
+_LEFT_OUT: Final = (". Similar messages left out: {leftOut}",)
+_RETRY_TAIL: Final = (". Tokens left: {tokens}", ". Error: {error}", *_LEFT_OUT)
+_OPERATION_HEAD: Final = ('Operation "{operation}" with ID {operationId} on {namespace}',)
 _SELECTION_HEAD: Final = (" for operation {operation}", " with ID {operationId}")
 _SELECTION_FACTS: Final = (". Selector: {selector}", ", topology description: {topologyDescription}")
 
@@ -86,6 +88,11 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
         *_COMMAND_TAIL,
         ". Error: {failure}",
     ),
+    "Operation started": (*_OPERATION_HEAD, " started"),
+    "Operation succeeded": (*_OPERATION_HEAD, " succeeded in {durationMS} ms"),
+    "Operation failed": (*_OPERATION_HEAD, " failed in {durationMS} ms", ". Error: {error}"),
+    "Server unreachable": ("Server {server} is unreachable", ". Error: {error}", *_LEFT_OUT),
+    "Server reachable": ("Server {server} is reachable again", *_LEFT_OUT),
     "Server selection started": ("Server selection started", *_SELECTION_HEAD, *_SELECTION_FACTS),
     "Waiting for suitable server to become available": (
         "Waiting for server to become available",
@@ -201,7 +208,7 @@ class LogMessage:
 
 
 def log_message(
-    event: object, max_length: int = DEFAULT_MAX_LENGTH, topology_id: ObjectId | None = None
+    event: object, max_length: int = DEFAULT_MAX_LENGTH, topology_id: ObjectId | None = None, left_out: int = 0
 ) -> LogMessage | None:
     """Return the log message for `event`, or None if another message has the same content.
 
@@ -209,12 +216,23 @@ def log_message(
         event: An event of `motorlite.monitoring`.
         max_length: The maximum length of documents and errors, in code points.
         topology_id: The topology's id for heartbeats, whose events do not carry it.
+        left_out: How many messages of this kind were not logged.
     """
     found = _DESCRIPTIONS.get(type(event))
     if found is None:
         return None
     message, describe = found
     fields = {"message": message, "topologyId": _text(topology_id), **describe(event, max_length)}
+    fields["leftOut"] = left_out or None
+    return LogMessage({name: value for name, value in fields.items() if value is not None})
+
+
+def reachability_message(address: Address, error: BaseException | None, left_out: int, max_length: int) -> LogMessage:
+    """Return the log message for a server that is unreachable because of `error`, or reachable again."""
+    fields = _server(address)
+    fields["message"] = "Server reachable" if error is None else "Server unreachable"
+    fields["error"] = None if error is None else short_error_text(error, max_length)
+    fields["leftOut"] = left_out or None
     return LogMessage({name: value for name, value in fields.items() if value is not None})
 
 
@@ -275,6 +293,24 @@ def _breaker_opened(event: events.CircuitBreakerOpenedEvent, limit: int) -> Fiel
 
 def _breaker_closed(event: events.CircuitBreakerClosedEvent, limit: int) -> Fields:
     return {**_server(event.address), "operations": event.operations}
+
+
+def _operation(event: events.OperationEvent, limit: int) -> Fields:
+    names = (event.database_name, event.collection_name)
+    return {
+        "operation": event.operation_name,
+        "operationId": event.operation_id,
+        "namespace": ".".join(name for name in names if name is not None),
+    }
+
+
+def _operation_succeeded(event: events.OperationSucceededEvent, limit: int) -> Fields:
+    return {**_operation(event, limit), "durationMS": _milliseconds(event.duration)}
+
+
+def _operation_failed(event: events.OperationFailedEvent, limit: int) -> Fields:
+    error = short_error_text(event.failure, limit)
+    return {**_operation(event, limit), "durationMS": _milliseconds(event.duration), "error": error}
 
 
 def _retry(event: events.RetryEvent, limit: int) -> Fields:
@@ -415,6 +451,9 @@ _DESCRIPTIONS: Final[Mapping[type, tuple[str, Callable[[Any, int], Fields]]]] = 
     events.CommandStartedEvent: ("Command started", _command_started),
     events.CommandSucceededEvent: ("Command succeeded", _command_succeeded),
     events.CommandFailedEvent: ("Command failed", _command_failed),
+    events.OperationStartedEvent: ("Operation started", _operation),
+    events.OperationSucceededEvent: ("Operation succeeded", _operation_succeeded),
+    events.OperationFailedEvent: ("Operation failed", _operation_failed),
     events.RetryEvent: ("Retry permitted", _retry),
     events.ServerSelectionStartedEvent: ("Server selection started", _selection),
     events.ServerSelectionWaitingEvent: ("Waiting for suitable server to become available", _selection_waiting),

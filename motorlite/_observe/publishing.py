@@ -1,31 +1,34 @@
 """Shell: publishes the driver's events to the client's listeners and loggers.
 
-Every kind of event has one publisher per client, or None without listeners and loggers, so that an unused kind costs
-the driver one truth test. The choice is made when the client is created: enable loggers before that. `log_messages`
-defines the messages. A record carries the structured fields as its attribute ``motorlite``, and as ``fields`` of its
-only argument.
+Every kind of event has one publisher per client: a list of its receivers, which is empty, and so false, without
+listener and enabled logger. An unused kind costs the driver one truth test. A logger's level may change at any time:
+each operation looks whether any level has changed since the last one (`Publishers.levels`). `log_messages` defines the
+messages. A record carries the structured fields as its attribute ``motorlite``, and as ``fields`` of its only argument.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import monitoring as events
 from motorlite._base.pymongo_objects import is_like
+from motorlite._observe.limiter import Limiter
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH
 from motorlite._observe.log_messages import log_message
+from motorlite._observe.reachability import Reachability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 
     from bson.objectid import ObjectId
 
 BREAKER: Final = "motorlite.circuitBreaker"
 COMMAND: Final = "motorlite.command"
 CONNECTION: Final = "motorlite.connection"
+OPERATION: Final = "motorlite.operation"
 RETRY: Final = "motorlite.retry"
 SELECTION: Final = "motorlite.serverSelection"
 TOPOLOGY: Final = "motorlite.topology"
@@ -43,6 +46,11 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
         events.CircuitBreakerOpenedEvent: (events.CircuitBreakerListener, "breaker_opened"),
         events.CircuitBreakerHalfOpenedEvent: (events.CircuitBreakerListener, "breaker_half_opened"),
         events.CircuitBreakerClosedEvent: (events.CircuitBreakerListener, "breaker_closed"),
+    },
+    OPERATION: {
+        events.OperationStartedEvent: (events.OperationListener, "operation_started"),
+        events.OperationSucceededEvent: (events.OperationListener, "operation_succeeded"),
+        events.OperationFailedEvent: (events.OperationListener, "operation_failed"),
     },
     RETRY: {
         events.RetryEvent: (events.RetryListener, "retry"),
@@ -92,31 +100,78 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
 LOGGERS: Final[Mapping[str, str]] = {
     "breaker": BREAKER,
     "command": COMMAND,
+    "operation": OPERATION,
     "pool": CONNECTION,
     "topology": TOPOLOGY,
     "retry": RETRY,
     "selection": SELECTION,
 }
 
-# All other messages are logged at DEBUG.
-_LEVELS: Final[Mapping[type, int]] = {
+# The levels of messages, except for retries; DEBUG for all others.
+_MESSAGE_LEVELS: Final[Mapping[type, int]] = {
     events.CircuitBreakerOpenedEvent: logging.WARNING,
     events.CircuitBreakerHalfOpenedEvent: logging.INFO,
     events.CircuitBreakerClosedEvent: logging.INFO,
     events.ServerSelectionWaitingEvent: logging.INFO,
 }
+# The lowest level at which each logger logs anything; DEBUG for all others.
+_LOWEST: Final[Mapping[str, int]] = {SELECTION: logging.INFO, RETRY: logging.WARNING, BREAKER: logging.WARNING}
+# Refusals that the application asked for.
+_EXPECTED_REFUSALS: Final = ("closed", "disabled")
+# Seconds in which one message of a kind is logged above DEBUG; the next one counts those left out.
+QUIET_TIME: Final = 10.0
+
+
+class Publisher(list["Callable[[Any], None]"]):
+    """Publishes one kind of event to its receivers. A list, since a truth test of one runs no Python code."""
+
+    __slots__ = ()
+
+    def __call__(self, event: Any) -> None:
+        for receive in self:
+            receive(event)
 
 
 @dataclass(frozen=True, slots=True)
 class Publishers:
-    """The publishers of one client; None for kinds of events without listeners and loggers."""
+    """The publishers of one client; false for kinds of events without listeners and loggers.
+
+    Attributes:
+        levels: Empty when the level of some logger has changed: call `refresh`, which fills it again.
+    """
 
     breaker: Callable[[events.CircuitBreakerEvent], None] | None = None
     command: Callable[[events.CommandEvent], None] | None = None
+    operation: Callable[[events.OperationEvent], None] | None = None
     pool: Callable[[events.PoolEvent], None] | None = None
     topology: Callable[[events.TopologyEvent | events.ServerHeartbeatEvent], None] | None = None
     retry: Callable[[events.RetryEvent], None] | None = None
     selection: Callable[[events.ServerSelectionEvent], None] | None = None
+    levels: Sized = ("never stale",)
+    _logs: tuple[tuple[Publisher, _Log], ...] = field(default=(), repr=False)
+    _limiter: Limiter = field(default_factory=Limiter, repr=False)
+
+    def bind(self, now: Callable[[], float]) -> None:
+        """Set the clock, which limits the rate of messages."""
+        self._limiter.now = now
+
+    def refresh(self) -> None:
+        """Ask every logger whether it is enabled."""
+        # First, since another thread may change a level at any moment.
+        _root.isEnabledFor(logging.DEBUG)
+        for publisher, log in self._logs:
+            if log.is_enabled() is not (log in publisher):
+                if log in publisher:
+                    publisher.remove(log)
+                else:
+                    publisher.insert(0, log)
+
+
+_root: Final = logging.getLogger()
+# The standard library remembers what `isEnabledFor` returned, and forgets it at every change of any logger's level. One
+# truth test of this dictionary thus costs a fifth of `isEnabledFor`, and covers all loggers. Where it is missing, every
+# operation asks the loggers. The root is the only logger that a configuration cannot disable.
+_LEVELS: Final[Sized] = getattr(_root, "_cache", ())
 
 
 def make_publishers(
@@ -130,26 +185,27 @@ def make_publishers(
     Args:
         listeners: Instances of listener classes, as checked by the option ``event_listeners``; one object may be
             several kinds of listener.
-        logging_enabled: Whether the logger of this name is enabled for DEBUG; None: check the logger.
+        logging_enabled: Whether the logger of this name is enabled for its lowest level; None: check the logger.
         max_document_length: The maximum length of a document in a log record in code points; longer ones are truncated.
 
     Raises:
         TypeError: a method of a listener is a coroutine function.
     """
-    is_enabled = logging_enabled if logging_enabled is not None else _is_enabled
-
-    def make(name: str) -> Any:
+    limiter = Limiter(QUIET_TIME)
+    made: dict[str, Publisher] = {}
+    logs: list[tuple[Publisher, _Log]] = []
+    for kind, name in LOGGERS.items():
+        made[kind] = publisher = Publisher()
         calls = {event: tuple(_methods(listeners, *handler)) for event, handler in HANDLERS[name].items()}
-        if any(calls.values()) or is_enabled(name):
-            return _Publisher(logging.getLogger(name), calls, max_document_length)
-        return None
-
-    return Publishers(**{kind: make(logger) for kind, logger in LOGGERS.items()})
-
-
-def _is_enabled(name: str) -> bool:
-    lowest = {SELECTION: logging.INFO, BREAKER: logging.WARNING}.get(name, logging.DEBUG)
-    return logging.getLogger(name).isEnabledFor(lowest)
+        if any(calls.values()):
+            publisher.append(_Listeners(calls))
+        logs.append((publisher, _Log(logging.getLogger(name), max_document_length, limiter, logging_enabled)))
+    if logging_enabled is None or logging_enabled(_client_logger.name):
+        made["topology"].append(Reachability(_client_logger, max_document_length, limiter))
+    levels = _LEVELS if logging_enabled is None else Publishers().levels
+    publishers = Publishers(**made, levels=levels, _logs=tuple(logs), _limiter=limiter)
+    publishers.refresh()
+    return publishers
 
 
 def _methods(listeners: Sequence[object], kind: type, name: str) -> Iterator[Callable[[Any], None]]:
@@ -163,38 +219,68 @@ def _methods(listeners: Sequence[object], kind: type, name: str) -> Iterator[Cal
             yield method
 
 
-class _Publisher:
-    """Logs one kind of event and calls its listeners."""
+class _Listeners:
+    """Calls the listeners of one kind of event."""
 
-    __slots__ = ("_calls", "_logger", "_max_length", "_topology_id")
+    __slots__ = ("_calls",)
 
-    def __init__(
-        self, logger: logging.Logger, calls: Mapping[type, tuple[Callable[[Any], None], ...]], max_length: int
-    ) -> None:
-        self._logger = logger
+    def __init__(self, calls: Mapping[type, tuple[Callable[[Any], None], ...]]) -> None:
         self._calls = calls
-        self._max_length = max_length
-        # The id from the last topology event: heartbeats are logged with it, but their events do not carry it.
-        self._topology_id: ObjectId | None = None
 
     def __call__(self, event: Any) -> None:
-        if isinstance(event, events.TopologyEvent):
-            self._topology_id = event.topology_id
-        level = _LEVELS.get(type(event), logging.DEBUG)
-        if self._logger.isEnabledFor(level):
-            self._log(event, level)
         for call in self._calls[type(event)]:
             try:
                 call(event)
             except Exception:
                 _client_logger.exception("a listener failed on %s; ignored", type(event).__name__)
 
-    def _log(self, event: object, level: int) -> None:
+
+class _Log:
+    """Logs one kind of event."""
+
+    __slots__ = ("_limiter", "_lowest", "_override", "_topology_id", "logger", "max_length")
+
+    def __init__(
+        self, logger: logging.Logger, max_length: int, limiter: Limiter, override: Callable[[str], bool] | None
+    ) -> None:
+        self.logger: logging.Logger = logger
+        self.max_length: int = max_length
+        self._limiter = limiter
+        self._lowest = _LOWEST.get(logger.name, logging.DEBUG)
+        self._override = override
+        # The id from the last topology event: heartbeats are logged with it, but their events do not carry it.
+        self._topology_id: ObjectId | None = None
+
+    def is_enabled(self) -> bool:
+        """Whether the logger logs anything."""
+        if self._override is not None:
+            return self._override(self.logger.name)
+        return self.logger.isEnabledFor(self._lowest)
+
+    def __call__(self, event: Any) -> None:
+        if isinstance(event, events.TopologyEvent):
+            self._topology_id = event.topology_id
+        level, left_out = _MESSAGE_LEVELS.get(type(event), logging.DEBUG), 0
+        if isinstance(event, events.RetryEvent):
+            level, left_out = self._retry_level(event)
+        if not self.logger.isEnabledFor(level):
+            return
         try:
-            message = log_message(event, self._max_length, self._topology_id)
+            message = log_message(event, self.max_length, self._topology_id, left_out)
             if message is not None:
-                self._logger.log(level, "%s", message, extra={"motorlite": message.fields})
+                self.logger.log(level, "%s", message, extra={"motorlite": message.fields})
         except Exception:
             # Documents may hold the application's objects, and logging filters are its code: their errors must not
             # fail an operation.
             _client_logger.exception("%s could not be logged; ignored", type(event).__name__)
+
+    def _retry_level(self, event: events.RetryEvent) -> tuple[int, int]:
+        """Return the level, and how many messages of that kind were left out before this one."""
+        if event.permitted:
+            level = logging.INFO if event.attempt == 1 else logging.DEBUG
+        else:
+            level = logging.DEBUG if event.refusal in _EXPECTED_REFUSALS else logging.WARNING
+        if level == logging.DEBUG or not self.logger.isEnabledFor(level):
+            return level, 0
+        left_out = self._limiter.admit(("retry", event.refusal))
+        return (logging.DEBUG, 0) if left_out is None else (level, left_out)

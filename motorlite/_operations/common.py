@@ -9,7 +9,7 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions, DatetimeConv
 from motorlite import errors
 from motorlite._base.values import format_address
 from motorlite._base.wire_versions import release
-from motorlite._execution.operation import Command, Kind, Operation, R_co
+from motorlite._execution.operation import Command, Kind, Operation, R_co, named_collection
 from motorlite._wire.replies import check_write_concern
 
 if TYPE_CHECKING:
@@ -95,6 +95,10 @@ class AdministrativeCommand(Operation[R_co]):
         self._needs = needs
         self._write_concern = write_concern
         self.is_acknowledged = is_acknowledged(write_concern)
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
         check_needs(self._needs, facts)

@@ -52,6 +52,8 @@ class UserCommand(Operation[R_co]):
 
     __slots__ = ("_document", "is_await_data", "name", "time_limit")
 
+    # Not the name of the command, which may be anything.
+    operation_name = "runCommand"
     kind = Kind.COMMAND
     # The whole reply is decoded with the user's codec options.
     document_fields: ClassVar[Mapping[str, Any] | None] = {}

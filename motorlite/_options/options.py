@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from motorlite._base.values import Address
+    from motorlite._options.tracing import TracingOptions
     from motorlite._options.uri import Note
     from motorlite.driver_info import DriverInfo
     from motorlite.overload.breaker import CircuitBreaker
@@ -199,6 +200,7 @@ class ClientOptions:
     codec_options: CodecOptions[Any]
     server_api: ServerApi | None
     event_listeners: tuple[Any, ...]
+    tracing: TracingOptions | None
     server_selector: Callable[[list[Any]], list[Any]] | None
     proxy: ProxyOptions | None
     connect: bool | None

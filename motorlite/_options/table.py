@@ -12,6 +12,7 @@ from bson.codec_options import DatetimeConversion, TypeRegistry
 
 from motorlite import monitoring
 from motorlite._options.option import Option, Values
+from motorlite._options.tracing import tracing_options
 from motorlite._options.values import (
     COMPRESSORS,
     MAX_APP_NAME_BYTES,
@@ -467,6 +468,17 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "Receive the client's events.",
             (),
             "event_listeners",
+        ),
+        _keyword(
+            "tracing",
+            Values(
+                tracing_options,
+                "a mapping with any of `enabled` (True or False), `query_text_max_length` (a non-negative integer), "
+                "`phases` (True or False), `tracer_provider`",
+            ),
+            "Trace operations and commands with OpenTelemetry; see [metrics.md](metrics.md#traces).",
+            None,
+            "tracing",
         ),
     ),
 }

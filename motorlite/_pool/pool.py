@@ -67,7 +67,7 @@ class Pool:
         self._on_error = on_error
         # Called with every reply whose caller had stopped waiting; returns whether the connection is worth keeping.
         self._on_late_reply = on_late_reply
-        # None if there is no listener and nothing is logged.
+        # False if there is no listener and nothing is logged.
         self._publish = publish
         # Background tasks by the connection that they establish.
         self._establishing: dict[Establishment, BackgroundTask] = {}
@@ -77,7 +77,7 @@ class Pool:
         self.replies_drained: int = 0
         self.replies_given_up: int = 0
         self._maintenance: BackgroundTask | None = None
-        if publish is not None:
+        if publish:
             publish(events.PoolCreatedEvent(address, options.given))
 
     # --- for operations ---
@@ -89,11 +89,11 @@ class Pool:
         if connection is None:
             # `check_out` closes the connections that turned out to be dead, after it has published its started event.
             return None
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ConnectionCheckOutStartedEvent(self.address))
         if state.effects:
             self._perform()
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ConnectionCheckedOutEvent(self.address, connection.id, 0.0))
         return connection
 
@@ -111,7 +111,7 @@ class Pool:
             PyMongoError: establishing the caller's connection failed with this error.
         """
         started = self._runtime.now()
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ConnectionCheckOutStartedEvent(self.address))
         request = Request(
             self._runtime.waiter(),
@@ -130,7 +130,7 @@ class Pool:
             self._failed_check_out(error, started)
             raise
         if isinstance(answer, Connection):
-            if self._publish is not None:
+            if self._publish:
                 duration = self._runtime.now() - started
                 self._publish(events.ConnectionCheckedOutEvent(self.address, answer.id, duration))
             return answer
@@ -191,7 +191,7 @@ class Pool:
         return error
 
     def _failed_check_out(self, error: BaseException, started: float) -> None:
-        if self._publish is None:
+        if not self._publish:
             return
         if isinstance(error, WaitQueueTimeoutError):
             reason = events.ConnectionCheckOutFailedReason.TIMEOUT
@@ -206,7 +206,7 @@ class Pool:
         """Return a connection to the pool; a broken or stale one is closed."""
         state = self.state
         state.put(connection, self._runtime.now())
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ConnectionCheckedInEvent(self.address, connection.id))
         if state.effects:
             self._perform()
@@ -230,7 +230,7 @@ class Pool:
         """Allow connections: a check has shown that the server is usable."""
         if not self.state.ready():
             return
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.PoolReadyEvent(self.address))
         if self._maintenance is not None:
             # The first time, the maintenance task populates the pool itself.
@@ -254,7 +254,7 @@ class Pool:
             must_publish = self.state.clear(because, interrupt_in_use=interrupt_in_use)
         else:
             must_publish = self.state.clear_service(service_id)
-        if must_publish and self._publish is not None:
+        if must_publish and self._publish:
             self._publish(events.PoolClearedEvent(self.address, service_id, interrupt_in_use))
         self._perform()
 
@@ -272,7 +272,7 @@ class Pool:
         if self._maintenance is not None:
             self._maintenance.cancel()
         self._perform()
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.PoolClosedEvent(self.address))
 
     def refuse_waiting(self) -> None:
@@ -320,7 +320,7 @@ class Pool:
 
     def _start_draining(self, drain: Drain) -> None:
         connection = drain.connection
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.PendingReplyStartedEvent(self.address, connection.id, connection.owed or 0))
         self._draining[connection] = self._host.spawn(self._drain, connection, drain.overdue_at), self._runtime.now()
 
@@ -351,7 +351,7 @@ class Pool:
             return  # given up at the moment it completed
         now = self._runtime.now()
         self.replies_drained += 1
-        if self._publish is not None:
+        if self._publish:
             duration = now - draining[1]
             self._publish(events.PendingReplySucceededEvent(self.address, connection.id, request_id, duration))
         try:
@@ -366,7 +366,7 @@ class Pool:
 
     def _publish_given_up(self, connection: Connection, started: float, error: PyMongoError | None) -> None:
         self.replies_given_up += 1
-        if self._publish is not None:
+        if self._publish:
             duration = self._runtime.now() - started
             request_id = connection.owed or 0
             self._publish(events.PendingReplyFailedEvent(self.address, connection.id, request_id, duration, error))
@@ -374,7 +374,7 @@ class Pool:
     # --- connections that are being established ---
 
     def _start_establishing(self, establishment: Establishment) -> None:
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ConnectionCreatedEvent(self.address, establishment.connection_id))
         self._establishing[establishment] = self._host.spawn(self._establish, establishment)
 
@@ -422,7 +422,7 @@ class Pool:
             return
         now = self._runtime.now()
         self.state.pace.connected(now - started, now)
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ConnectionReadyEvent(self.address, connection.id, now - started))
         self.state.established(establishment, connection, now)
         self._perform()
@@ -442,7 +442,7 @@ class Pool:
         self._perform()
 
     def _publish_closed(self, connection_id: int, reason: str, error: PyMongoError | None = None) -> None:
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ConnectionClosedEvent(self.address, connection_id, reason, error))
 
     async def _maintain(self) -> None:

@@ -144,7 +144,7 @@ class Monitor:
         """Perform one check; return True if the next one follows immediately."""
         awaited = self._connection is not None and self._is_streaming
         started = self._runtime.now()
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ServerHeartbeatStartedEvent(self.address, awaited))
         self._is_checking = True
         self._has_news = False
@@ -169,7 +169,7 @@ class Monitor:
             return self._failed(strange, awaited, started)
         finally:
             self._is_checking = False
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ServerHeartbeatSucceededEvent(self.address, awaited, now - started, reply))
         self._reply = reply
         self._has_news = awaited
@@ -185,7 +185,7 @@ class Monitor:
         if error.address is None:
             error.address = self.address
         self.round_trip_times.reset()
-        if self._publish is not None:
+        if self._publish:
             duration = self._runtime.now() - started
             self._publish(events.ServerHeartbeatFailedEvent(self.address, awaited, duration, error))
         if was_cancelled or not self._on_failed(self.address, error):

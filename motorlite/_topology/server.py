@@ -37,7 +37,7 @@ class OnError(Protocol):
 class Server:
     """A selectable server."""
 
-    __slots__ = ("_on_error", "address", "description", "gate", "monitor", "operation_count", "pool")
+    __slots__ = ("_on_error", "address", "attempts", "attempts_ended", "description", "gate", "monitor", "pool")
 
     def __init__(self, description: ServerDescription, pool: Pool, monitor: Monitor | None, on_error: OnError) -> None:
         self.address: Address = description.address
@@ -49,8 +49,14 @@ class Server:
         # None behind a load balancer.
         self.monitor: Monitor | None = monitor
         self._on_error = on_error
-        # Number of operations that hold or wait for a connection, for the choice between two servers.
-        self.operation_count: int = 0
+        # Numbers of attempts of operations that selected this server, and of those that ended.
+        self.attempts: int = 0
+        self.attempts_ended: int = 0
+
+    @property
+    def operation_count(self) -> int:
+        """The number of operations that hold or wait for a connection, for the choice between two servers."""
+        return self.attempts - self.attempts_ended
 
     def failed(
         self,

@@ -75,7 +75,7 @@ class Topology:
         self._make_pool = make_pool
         # Returns a random whole number below its argument.
         self._below = below
-        # None if there is no listener and nothing is logged.
+        # False if there is no listener and nothing is logged.
         self._publish = publish
         self._servers: dict[Address, Server] = {}
         # Suitable servers by selector, so that selection is a single dictionary look-up. Every change clears it.
@@ -86,7 +86,7 @@ class Topology:
         self._is_closed = False
         # Servers that left the deployment while operations were in flight on them.
         self._left: list[Server] = []
-        if publish is not None:
+        if publish:
             publish(events.TopologyOpenedEvent(topology_id))
         self._replace(description, None)
         if settings.load_balanced:
@@ -337,12 +337,12 @@ class Topology:
             after = self.description.server_descriptions().get(address, news)
             if before != after:
                 changed = True
-                if self._publish is not None:
+                if self._publish:
                     self._publish(events.ServerDescriptionChangedEvent(self._id, address, before, after))
         return changed
 
     def _publish_topology(self, old: TopologyDescription) -> None:
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.TopologyDescriptionChangedEvent(self._id, old, self.description))
 
     def _add(self, description: ServerDescription) -> Server:
@@ -351,7 +351,7 @@ class Topology:
         def on_establishment_error(failure: EstablishmentError, generation: int) -> None:
             self._on_establishment_error(server, failure, generation)
 
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ServerOpeningEvent(self._id, address))
         monitor = None
         if not self._settings.load_balanced:
@@ -374,7 +374,7 @@ class Topology:
         if server.monitor is not None:
             server.monitor.stop()
         server.pool.close(is_server_gone=not self._is_closed)
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.ServerClosedEvent(self._id, address))
 
     # --- shutdown ---
@@ -407,7 +407,7 @@ class Topology:
             self._remove(server.address)
         old, self.description = self.description, TopologyDescription.empty()
         self._publish_topology(old)
-        if self._publish is not None:
+        if self._publish:
             self._publish(events.TopologyClosedEvent(self._id))
         for waiter in self._waiters:
             waiter.offer(True)

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from motorlite._options.credentials import Credentials
 from motorlite._options.options import SRV, ClientOptions, ProxyOptions, TLSOptions
+from motorlite._options.tracing import TracingOptions
 
-__all__ = ["SRV", "ClientOptions", "Credentials", "ProxyOptions", "TLSOptions"]
+__all__ = ["SRV", "ClientOptions", "Credentials", "ProxyOptions", "TLSOptions", "TracingOptions"]

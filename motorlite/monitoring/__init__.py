@@ -1,8 +1,8 @@
 """Pure: the driver's events, and base classes for applications' listeners.
 
-Command, pool and topology events come from the public specifications and have PyMongo's names. Events of retries,
-pending replies and server selection are motorlite's own. Events are plain slots objects; do not change them. Listeners
-are called synchronously on the event loop and must return quickly. Their exceptions are logged and ignored.
+Command, pool and topology events come from the public specifications and have PyMongo's names. Events of operations,
+retries, pending replies and server selection are motorlite's own. Events are plain slots objects; do not change them.
+Listeners are called synchronously on the event loop and must return quickly. Their exceptions are logged and ignored.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from motorlite._events.commands import (
     CommandSucceededEvent,
 )
 from motorlite._events.operations import (
+    OperationEvent,
+    OperationFailedEvent,
+    OperationListener,
+    OperationStartedEvent,
+    OperationSucceededEvent,
     RetryEvent,
     RetryListener,
     ServerSelectionEvent,
@@ -93,6 +98,11 @@ __all__ = [
     "ConnectionEvent",
     "ConnectionPoolListener",
     "ConnectionReadyEvent",
+    "OperationEvent",
+    "OperationFailedEvent",
+    "OperationListener",
+    "OperationStartedEvent",
+    "OperationSucceededEvent",
     "PendingReplyEvent",
     "PendingReplyFailedEvent",
     "PendingReplyStartedEvent",

@@ -166,7 +166,7 @@ async def test_the_less_busy_of_two() -> None:
     async with driver(replica_set(), connect=False) as client:
         await anyio.sleep(1)
         for host, busy in (("a", 5), ("b", 3), ("c", 4)):
-            client.server(host).operation_count = busy
+            client.server(host).attempts = busy
         # With two at random of three, the busiest is never the better one.
         assert await everyone(client, ReadPreference.NEAREST) == {"b", "c"}
         assert await everyone(client, ReadPreference.SECONDARY) == {"b"}

@@ -19,6 +19,8 @@ from motorlite._client.lost_cursors import LostCursors
 from motorlite._execution.decorate import remove_older_limits
 from motorlite._execution.executor import Executor
 from motorlite._execution.operation import CursorReply, Opened, Operation, TimeLimit
+from motorlite._execution.reports import Reports
+from motorlite._observe.publishing import Publishers
 from motorlite._options.options import client_options
 from motorlite._overload.server_limits import ServerLimits
 from motorlite._sessions.session import Session, SessionPool
@@ -93,6 +95,7 @@ class FakeExecutor(Executor):
         self.replies: deque[Any] = deque()
         self.sent: list[Sent] = []
         self.released: list[Session] = []
+        self.reports = Reports(None, Publishers())
 
     async def execute(self, operation: Operation[Any], call: Call) -> Any:
         reply = await self._reply(operation, call)

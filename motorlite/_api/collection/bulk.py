@@ -34,6 +34,7 @@ class BulkWrite:
         "_core",
         "_has_begun",
         "_is_ordered",
+        "_name",
         "_names",
         "_options",
         "_settings",
@@ -47,10 +48,13 @@ class BulkWrite:
         names: tuple[str, str],
         turns: Turns,
         *,
+        name: str,
         is_ordered: bool,
         options: Mapping[str, Any],
     ) -> None:
         self._core = core
+        # The name of the operation, for its events.
+        self._name = name
         self._settings = settings
         # The names of the database and the collection.
         self._names = names
@@ -71,13 +75,19 @@ class BulkWrite:
             Exception: A command failed as a whole, or could not be encoded; `partial_result` describes the writes
                 before it.
         """
+        # One deadline and one operation id for all commands.
+        operation_id = self._core.new_operation_id()
+        call = Call(call.session, call.deadline, operation_id, call.options)
+        with self._core.executor.published(self._name, *self._names, operation_id):
+            return await self._execute_runs(runs, call)
+
+    async def _execute_runs(self, runs: Sequence[Run], call: Call) -> dict[str, Any] | None:
         result = BulkResult(ordered=self._is_ordered)
         # One implicit session serves all batches. The first batch acquires its server session.
         # Unacknowledged writes have no session (driver sessions specification).
         is_acknowledged = self._settings.write_concern.acknowledged
         implicit = Session(is_implicit=True) if call.session is None and is_acknowledged else None
-        # One deadline and one operation id for all commands.
-        call = Call(call.session or implicit, call.deadline, self._core.new_operation_id(), call.options)
+        call = Call(call.session or implicit, call.deadline, call.operation_id, call.options)
         try:
             for run in runs:
                 await self._execute_run(run, result, call)

@@ -132,7 +132,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         found, inserted_ids = list[Any](), list[Any]()
         await turns.compute(_take(taken, found, inserted_ids))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment}
-        details = await self._execute_runs([insert_run(found)], ordered, call, turns, options)
+        details = await self._execute_runs("insert", [insert_run(found)], ordered, call, turns, options)
         return InsertManyResult(inserted_ids, details is not None)
 
     async def bulk_write(
@@ -185,18 +185,19 @@ class CollectionWrites(CollectionBase[DocumentT]):
             if run.kind == "insert":
                 await turns.compute(_take(iter(run.statements), [], []))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
-        details = await self._execute_runs(runs, ordered, call, turns, options)
+        details = await self._execute_runs("bulkWrite", runs, ordered, call, turns, options)
         return BulkWriteResult(details or {}, details is not None)
 
     async def _execute_runs(
         self,
+        name: str,
         runs: Sequence[Run],
         ordered: bool,
         call: Call,
         turns: Turns,
         options: Mapping[str, Any],
     ) -> dict[str, Any] | None:
-        bulk = BulkWrite(self._core, self._settings, self._names, turns, is_ordered=ordered, options=options)
+        bulk = BulkWrite(self._core, self._settings, self._names, turns, name=name, is_ordered=ordered, options=options)
         return await bulk.execute(runs, call)
 
     async def update_one(

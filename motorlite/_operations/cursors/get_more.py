@@ -71,6 +71,10 @@ class GetMore(Operation[CursorReply]):
         # Only the client enforces the cursor's time limit; maxTimeMS has a different meaning here.
         self.time_limit = TimeLimit.OMIT if max_await_time_ms is None else TimeLimit.AWAIT
 
+    @property
+    def collection_name(self) -> str:
+        return self._collection
+
     def command(self, facts: ServerFacts) -> Command:
         document: Document = {"getMore": self._cursor_id, "collection": self._collection}
         if self._batch_size:

@@ -48,6 +48,10 @@ class KillCursors(Operation["Document"]):
         self._collection = collection
         self._cursor_ids = [Int64(cursor_id) for cursor_id in cursor_ids]
 
+    @property
+    def collection_name(self) -> str:
+        return self._collection
+
     def command(self, facts: ServerFacts) -> Command:
         return Command(self.name, {"killCursors": self._collection, "cursors": self._cursor_ids})
 

@@ -17,6 +17,7 @@ from motorlite._execution.operation import (
     R_co,
     TimeLimit,
     WritesByPreference,
+    named_collection,
 )
 from motorlite._operations.common import FIRST_BATCH, add_read_concern, add_write_concern
 from motorlite._wire.replies import check_write_concern, document, documents, number
@@ -93,6 +94,10 @@ class AggregateCommand(Operation[R_co]):
 
     def _cursor_options(self, batch_size: int | None) -> Document:
         return {} if batch_size is None else {"batchSize": batch_size}
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
         document = self._document.copy()

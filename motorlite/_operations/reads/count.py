@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._execution.operation import WRITABLE, Command, Kind, Operation
+from motorlite._execution.operation import WRITABLE, Command, Kind, Operation, named_collection
 from motorlite._operations.common import add_read_concern
 from motorlite._wire.replies import number
 
@@ -58,6 +58,10 @@ class Count(Operation[int]):
             document["maxTimeMS"] = max_time_ms
         document.update(options or {})
         self._document = document
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
         document = self._document.copy()

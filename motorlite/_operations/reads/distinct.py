@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._execution.operation import WRITABLE, Command, Kind, Operation
+from motorlite._execution.operation import WRITABLE, Command, Kind, Operation, named_collection
 from motorlite._operations.common import VALUES, add_read_concern
 from motorlite._wire.replies import array
 
@@ -70,6 +70,10 @@ class Distinct(Operation[list[Any]]):
         document.update({name: value for name, value in optional if value is not None})
         document.update(options or {})
         self._document = document
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
         document = self._document.copy()

@@ -29,6 +29,10 @@ class Explain(Operation["Document"]):
         super().__init__(explained.database, selector=explained.selector, read_preference=explained.read_preference)
         self._explained = explained
 
+    @property
+    def collection_name(self) -> str | None:
+        return self._explained.collection_name
+
     def command(self, facts: ServerFacts) -> Command:
         document = self._explained.command(facts).document
         command: Document = {"explain": document}

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._base.wire_versions import V4_4
-from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation, R_co, TimeLimit
+from motorlite._execution.operation import (
+    WRITABLE,
+    Command,
+    CursorReply,
+    Kind,
+    Operation,
+    R_co,
+    TimeLimit,
+    named_collection,
+)
 from motorlite._operations.common import FIRST_BATCH, add_read_concern, check_needs
 from motorlite._wire.replies import first_document
 
@@ -131,6 +140,10 @@ class FindCommand(Operation[R_co]):
             _add_options(document, options)
             self._needs_4_4 = "allowDiskUse" in document
         self._document = document
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
         if self._needs_4_4:

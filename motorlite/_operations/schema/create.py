@@ -25,6 +25,7 @@ class Create(AdministrativeWrite):
     __slots__ = ()
 
     name = "create"
+    operation_name = "createCollection"
 
     def __init__(
         self,

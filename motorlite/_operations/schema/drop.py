@@ -19,6 +19,7 @@ class Drop(AdministrativeWrite):
     __slots__ = ()
 
     name = "drop"
+    operation_name = "dropCollection"
     is_idempotent = True
 
     def __init__(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation, TimeLimit
+from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation, TimeLimit, named_collection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,6 +60,10 @@ class ListIndexes(Operation[CursorReply]):
             document["maxTimeMS"] = max_time_ms
         document.update(options or {})
         self._document = document
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
         return Command(self.name, self._document.copy())

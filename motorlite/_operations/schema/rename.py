@@ -42,5 +42,9 @@ class Rename(AdministrativeCommand["Document"]):
             write_concern = None
         super().__init__("admin", document, write_concern=write_concern)
 
+    @property
+    def collection_name(self) -> None:
+        return None  # the command has the names of two, and runs on the database "admin"
+
     def parse(self, reply: Document) -> Document:
         return self._checked(reply)

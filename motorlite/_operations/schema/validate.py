@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from motorlite._execution.operation import named_collection
 from motorlite._operations.run_command import UserCommand
 from motorlite._wire.replies import document
 
@@ -22,6 +23,8 @@ class Validate(UserCommand["tuple[Document, Mapping[str, Any] | None]"]):
 
     __slots__ = ()
 
+    operation_name = "validate"
+
     def __init__(
         self,
         database: str,
@@ -38,6 +41,10 @@ class Validate(UserCommand["tuple[Document, Mapping[str, Any] | None]"]):
         if comment is not None:
             command["comment"] = comment
         super().__init__(database, command)
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
 
     def parse(self, reply: Document) -> tuple[Document, Mapping[str, Any] | None]:
         parts: list[Mapping[str, Any]] = [reply]

@@ -116,6 +116,10 @@ class BulkBatch(Operation["Document | None"]):
             self._are_documents or not any(map(is_multi, run.statements[start : start + 1]))
         )
 
+    @property
+    def collection_name(self) -> str:
+        return self._collection
+
     def command(self, facts: ServerFacts) -> Command:
         document: Document = {self.name: self._collection, "ordered": self._ordered, **self._options}
         add_write_concern(document, self._write_concern)

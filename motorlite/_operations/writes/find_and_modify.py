@@ -8,7 +8,7 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._base.arguments import check_list, check_mapping, check_replacement, check_update
 from motorlite._base.wire_versions import V4_4
-from motorlite._execution.operation import Command, Kind, Operation
+from motorlite._execution.operation import Command, Kind, Operation, named_collection
 from motorlite._operations.common import VALUE, Needs, add_write_concern, check_needs, is_acknowledged
 from motorlite._operations.writes.statements import unacknowledged_needs
 from motorlite._wire.replies import check_write, document
@@ -93,6 +93,10 @@ class FindAndModify(Operation["_Document | None"], Generic[_Document]):
         self._needs: Needs = (("hint of findAndModify", V4_4),) if hint is not None else ()
         if not self.is_acknowledged:
             self._needs += unacknowledged_needs(let=let, comment=comment)
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
         check_needs(self._needs, facts)

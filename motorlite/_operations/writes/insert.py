@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._execution.operation import Command, Kind, Operation
+from motorlite._execution.operation import Command, Kind, Operation, named_collection
 from motorlite._operations.common import Needs, add_write_concern, check_needs
 from motorlite._operations.writes.statements import unacknowledged_needs
 from motorlite._wire.replies import check_write
@@ -58,6 +58,10 @@ class Insert(Operation["Document | None"]):
             if not self.is_acknowledged:
                 self._needs = unacknowledged_needs(comment=comment)
         self._document = command
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
         if self._needs:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._execution.operation import Command, Kind, Operation
+from motorlite._execution.operation import Command, Kind, Operation, named_collection
 from motorlite._operations.common import Needs, add_write_concern, check_needs
 from motorlite._operations.writes.statements import is_multi, statement_needs, unacknowledged_needs
 from motorlite._wire.replies import check_write, number
@@ -57,6 +57,10 @@ class SingleWrite(Operation["Document | None"]):
         self._needs: Needs = statement_needs(statement, acknowledged=acknowledged)
         if not acknowledged:
             self._needs += unacknowledged_needs(let=let, comment=comment)
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
         if self._needs:

@@ -33,9 +33,10 @@ from motorlite._client.world import REAL
 from tests.spec.unified.arguments import converted
 from tests.spec.unified.events import EventRecord
 from tests.spec.unified.limits import limit_options
-from tests.spec.unified.logs import EnabledLoggers, LogRecord
+from tests.spec.unified.logs import LogRecord
 from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
 from tests.spec.unified.threads import Thread
+from tests.spec.unified.tracing import SpanRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,14 +80,20 @@ _T = TypeVar("_T")
 class Client:
     """A client, and what was observed of it."""
 
-    def __init__(self, client: AsyncMongoClient[Document], events: EventRecord, logs: LogRecord) -> None:
+    def __init__(
+        self, client: AsyncMongoClient[Document], events: EventRecord, logs: LogRecord, spans: SpanRecord | None
+    ) -> None:
         self.client = client
         self.events = events
         self.logs = logs
+        # None where a test does not observe them.
+        self.spans = spans
 
     def stop_recording(self) -> None:
         self.events.is_recording = False
         self.logs.is_recording = False
+        if self.spans is not None:
+            self.spans.stop_recording()
 
 
 class Session:
@@ -239,6 +246,10 @@ class EntityFactory:
             policy, jitter = _overload_retry(fields["overloadRetry"], options.get("overload_policy"))
             options["overload_policy"] = policy
         options.update(limit_options(fields.get("limits", {})))
+        spans = None
+        if "observeTracingMessages" in fields:
+            spans = SpanRecord(fields["observeTracingMessages"])
+            options["tracing"] = spans.option
         events = EventRecord(
             fields.get("observeEvents", ()),
             fields.get("ignoreCommandMonitoringEvents", ()),
@@ -252,13 +263,12 @@ class EntityFactory:
             # The specifications' tests know no limit on the server besides timeoutMS.
             warnings.filterwarnings("ignore", "socketTimeoutMS ends only", UserWarning)
             client: AsyncMongoClient[Document] = AsyncMongoClient(uri, event_listeners=events.listeners(), **options)
-        with EnabledLoggers(observed_logs):
-            client._core = Core(
-                client.options if "heartbeatFrequencyMS" in options else _with_many_checks(client.options),
-                replace(REAL, jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
-            )
+        client._core = Core(
+            client.options if "heartbeatFrequencyMS" in options else _with_many_checks(client.options),
+            replace(REAL, jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
+        )
         logs.attach(client)
-        made = Client(client, events, logs)
+        made = Client(client, events, logs, spans)
         try:
             await self._start(made, fields)
         except BaseException:

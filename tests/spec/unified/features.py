@@ -16,8 +16,6 @@ def used(content: Mapping[str, Any], test: Mapping[str, Any]) -> Iterator[str]:
     kinds: dict[str, str] = {"testRunner": "testRunner"}
     yield from _entities(content.get("createEntities", ()), kinds)
     yield from _operations(test["operations"], kinds)
-    if "expectTracingMessages" in test:
-        yield "expectTracingMessages"
 
 
 def _entities(definitions: Iterable[Mapping[str, Any]], kinds: dict[str, str]) -> Iterator[str]:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from motorlite import AsyncMongoClient
     from tests.spec.unified.matching import Matcher
 
-# Components of the logging specification: the driver's publisher and logger of each.
+# Components of the logging specification: the driver's logger of each.
 COMPONENTS: Final = {
-    "command": ("command", "motorlite.command"),
-    "connection": ("pool", "motorlite.connection"),
-    "topology": ("topology", "motorlite.topology"),
-    "serverSelection": ("selection", "motorlite.serverSelection"),
+    "command": "motorlite.command",
+    "connection": "motorlite.connection",
+    "topology": "motorlite.topology",
+    "serverSelection": "motorlite.serverSelection",
 }
 MAX_DOCUMENT_LENGTH: Final = 100_000
 # The specification's levels as the standard library has them.
@@ -55,33 +55,17 @@ class LogRecord(logging.Handler):
         Raises:
             BadTest: a component is not known.
         """
-        publishers = client._core._publishers
+        logs = {log.logger.name: log for _, log in client._core._publishers._logs}
         for component, level in self._observed.items():
             if component not in COMPONENTS:
                 raise BadTest(f"log component {component!r} is not known")
-            attribute, name = COMPONENTS[component]
+            name = COMPONENTS[component]
             logger = logging.Logger(name, LEVELS[level])
             logger.addHandler(self)
-            publisher = getattr(publishers, attribute)
-            publisher._logger = logger
+            logs[name].logger = logger
             # Documents in messages are compared, so they must be whole.
-            publisher._max_length = MAX_DOCUMENT_LENGTH
-
-
-class EnabledLoggers:
-    """Turn the driver's loggers on while clients are made: what nobody hears is not published."""
-
-    def __init__(self, observed: Mapping[str, str]) -> None:
-        self._loggers = [logging.getLogger(COMPONENTS[name][1]) for name in observed if name in COMPONENTS]
-        self._levels = [logger.level for logger in self._loggers]
-
-    def __enter__(self) -> None:
-        for logger in self._loggers:
-            logger.setLevel(logging.DEBUG)
-
-    def __exit__(self, *_exc: object) -> None:
-        for logger, level in zip(self._loggers, self._levels, strict=True):
-            logger.setLevel(level)
+            logs[name].max_length = MAX_DOCUMENT_LENGTH
+        client._core._publishers.refresh()
 
 
 def check_messages(expectation: Mapping[str, Any], observed: Sequence[logging.LogRecord], matcher: Matcher) -> None:
@@ -117,7 +101,7 @@ def _check(expected: Mapping[str, Any], record: logging.LogRecord, matcher: Matc
         raise Failed(f"expected the level {level}, found {record.levelname}")
     if component not in COMPONENTS:
         raise BadTest(f"log component {component!r} is not known")
-    if record.name != COMPONENTS[component][1]:
+    if record.name != COMPONENTS[component]:
         raise Failed(f"expected the component {component}, found {record.name}")
     fields: Mapping[str, Any] = getattr(record, "motorlite")  # noqa: B009  # an attribute of the driver's
     matcher.match(expected["data"], fields, "data", is_root=True)

@@ -16,6 +16,7 @@ from tests.spec.unified.logs import check_messages
 from tests.spec.unified.matching import MISSING, Matcher
 from tests.spec.unified.outcomes import BadTest, Failed
 from tests.spec.unified.threads import Thread
+from tests.spec.unified.tracing import check_spans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -191,8 +192,11 @@ class Run:
             check_events(expectation, self.entities.client(expectation["client"]).events.events, self.matcher)
         for expectation in self._test.get("expectLogMessages", ()):
             check_messages(expectation, self.entities.client(expectation["client"]).logs.messages, self.matcher)
-        if "expectTracingMessages" in self._test:
-            raise BadTest("tracing is not observed")
+        for expectation in self._test.get("expectTracingMessages", ()):
+            spans = self.entities.client(expectation["client"]).spans
+            if spans is None:
+                raise BadTest(f"the client {expectation['client']!r} observes no tracing messages")
+            check_spans(expectation, spans.spans, self.matcher)
 
     def _check_outcome(self) -> None:
         for data in self._test.get("outcome", ()):

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
+from motorlite._topology.server_description import ServerDescription
 from motorlite.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
 
 ADDRESS = ("db.example", 27018)
@@ -16,6 +17,7 @@ SERVICE = ObjectId("00000000000000000000000b")
 # Text shows where a description goes.
 BEFORE: Any = "before"
 AFTER: Any = "after"
+UNKNOWN: Any = ServerDescription.unknown(ADDRESS)
 
 _COMMAND: dict[str, Any] = {
     "command_name": "insert",
@@ -85,6 +87,18 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
     (
         events.CircuitBreakerClosedEvent(ADDRESS, 2),
         "Circuit breaker of db.example:27018 closed after 2 successful probes",
+    ),
+    (
+        events.OperationStartedEvent("insert", "shop", "goods", 8),
+        'Operation "insert" with ID 8 on shop.goods started',
+    ),
+    (
+        events.OperationSucceededEvent(0.0015, "insert", "shop", "goods", 8),
+        'Operation "insert" with ID 8 on shop.goods succeeded in 1.5 ms',
+    ),
+    (
+        events.OperationFailedEvent(0.0015, NetworkTimeout("late"), "insert", "shop", "goods", 8),
+        'Operation "insert" with ID 8 on shop.goods failed in 1.5 ms. Error: NetworkTimeout: late',
     ),
     (
         retry(),
@@ -203,7 +217,7 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
         f"Starting monitoring for server db.example:27018 {_IN_TOPOLOGY}",
     ),
     (
-        events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, BEFORE, AFTER),
+        events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, UNKNOWN, UNKNOWN),
         None,
     ),
     (
@@ -234,6 +248,10 @@ WITH_LITTLE: tuple[Sample, ...] = (
             'Command "ping" started on database "admin" to /tmp/mongodb.sock. The requestID is 1 and the operation '
             "ID is 2. Command: {}"
         ),
+    ),
+    (
+        events.OperationStartedEvent("runCommand", "admin", None, 2),
+        'Operation "runCommand" with ID 2 on admin started',
     ),
     (
         events.PoolCreatedEvent(_SOCKET, {}),

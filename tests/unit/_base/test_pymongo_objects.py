@@ -224,9 +224,9 @@ def test_one_object_may_be_several_listeners() -> None:
         def failed(self, event: Any) -> None: ...
 
     publishers = make_publishers([Several()], logging_enabled=lambda _: False)
-    assert publishers.command is not None
-    assert publishers.retry is not None
-    assert publishers.topology is None
+    assert publishers.command
+    assert publishers.retry
+    assert not publishers.topology
 
 
 def test_what_is_no_listener() -> None:

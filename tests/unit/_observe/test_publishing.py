@@ -111,11 +111,12 @@ def test_a_listener_is_told(event: Any) -> None:
 
 def heard(publishers: Publishers) -> list[str]:
     """The loggers of the kinds of events that are published."""
-    return [logger for attribute, logger in LOGGERS.items() if getattr(publishers, attribute) is not None]
+    return [logger for attribute, logger in LOGGERS.items() if getattr(publishers, attribute)]
 
 
 def test_every_publisher_has_its_logger() -> None:
-    assert LOGGERS.keys() == {field.name for field in dataclasses.fields(Publishers)}
+    fields = {field.name for field in dataclasses.fields(Publishers)}
+    assert LOGGERS.keys() == {name for name in fields if name != "levels" and not name.startswith("_")}
     assert sorted(LOGGERS.values()) == sorted(HANDLERS)
 
 
@@ -126,7 +127,7 @@ def test_only_what_somebody_hears_is_published(kind: type) -> None:
 
 
 def test_nothing_is_published_to_nobody() -> None:
-    assert make_publishers([], logging_enabled=quiet) == Publishers()
+    assert heard(make_publishers([], logging_enabled=quiet)) == []
     assert heard(Publishers()) == []
 
 
@@ -137,9 +138,9 @@ def test_a_logger_alone_is_heard(logger: str) -> None:
 
 def test_the_loggers_are_asked(records: Sequence[logging.LogRecord]) -> None:
     logging.getLogger("motorlite").setLevel(logging.INFO)
-    assert make_publishers([]).command is None
+    assert not make_publishers([]).command
     logging.getLogger("motorlite").setLevel(logging.DEBUG)
-    assert make_publishers([]).command is not None
+    assert make_publishers([]).command
 
 
 def test_one_object_may_be_several_kinds_of_listener() -> None:
@@ -243,6 +244,7 @@ LEVELS = {
     events.CircuitBreakerOpenedEvent: logging.WARNING,
     events.CircuitBreakerHalfOpenedEvent: logging.INFO,
     events.CircuitBreakerClosedEvent: logging.INFO,
+    events.RetryEvent: logging.INFO,
     events.ServerSelectionWaitingEvent: logging.INFO,
 }
 
@@ -275,13 +277,13 @@ def test_heartbeats_are_logged_with_the_topology(records: Sequence[logging.LogRe
 
 
 def test_the_level_is_asked_at_every_event(records: Sequence[logging.LogRecord]) -> None:
-    publish = make_publishers([]).retry
+    publish = make_publishers([]).pool
     assert publish is not None
     logging.getLogger("motorlite").setLevel(logging.INFO)
-    publish(retry())
+    publish(events.PoolReadyEvent(ADDRESS))
     assert not records
     logging.getLogger("motorlite").setLevel(logging.DEBUG)
-    publish(retry())
+    publish(events.PoolReadyEvent(ADDRESS))
     assert len(records) == 1
 
 

@@ -74,6 +74,7 @@ def test_defaults() -> None:
         codec_options=CodecOptions(),
         server_api=None,
         event_listeners=(),
+        tracing=None,
         server_selector=None,
         proxy=None,
         connect=None,

@@ -17,6 +17,7 @@ from motorlite._options import options as options_module
 from motorlite._options.option import Option, WrongOptionType
 from motorlite._options.options import ClientOptions, client_options
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, OPTIONS, default_setting, value_of
+from motorlite._options.tracing import TracingOptions
 from motorlite.driver_info import DriverInfo
 from motorlite.errors import ConfigurationError
 from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit
@@ -58,6 +59,7 @@ NAMES: Final[dict[str, Any]] = {
     "OverloadRetry": OverloadRetry,
     "RateLimit": RateLimit,
     "ServerApi": ServerApi,
+    "TracingOptions": TracingOptions,
 }
 TYPES: Final = get_type_hints(ClientOptions, vars(options_module) | NAMES)
 WITH_FIELD: Final = [option for option in OPTIONS if option.field]

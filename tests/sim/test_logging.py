@@ -1,0 +1,164 @@
+"""What a person reads in the log, and loggers whose level changes while the client runs."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite import OverloadRetry
+from motorlite.errors import OperationFailure
+from motorlite.testing.scripted import Close, ScriptedDeployment, overloaded
+from tests.support.clients import scripted_client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+FOUND: dict[str, Any] = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
+
+
+@pytest.fixture(autouse=True)
+def levels() -> Iterator[None]:
+    """Restores the levels of all loggers."""
+    names = ("motorlite", "motorlite.command", "motorlite.connection", "motorlite.retry")
+    loggers = [logging.getLogger(), *map(logging.getLogger, names)]
+    before = [(logger, logger.level, logger.disabled) for logger in loggers]
+    yield
+    for logger, level, disabled in before:
+        logger.setLevel(level)
+        logger.disabled = disabled
+    logging.disable(logging.NOTSET)
+
+
+def lines(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[tuple[str, str]]:
+    """Level and first words of the records, which are then forgotten."""
+    found = [
+        (record.levelname, record.getMessage().partition(" on ")[0])
+        for record in caplog.records
+        if record.levelno >= level and record.name.startswith("motorlite")
+    ]
+    caplog.clear()
+    return found
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> set[str | None]:
+    found = {getattr(record, "motorlite", {}).get("message") for record in caplog.records}
+    caplog.clear()
+    return found
+
+
+@pytest.mark.parametrize("name", ["motorlite.command", "motorlite", ""])
+async def test_a_level_that_changes_later_takes_effect(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with scripted_client(ScriptedDeployment(["a:1"])) as client:
+        await client.db.coll.find_one()
+        assert "Command started" not in messages(caplog)
+        logging.getLogger(name).setLevel(logging.DEBUG)
+        await client.db.coll.find_one()
+        assert {"Command started", "Command succeeded"} <= messages(caplog)
+        logging.getLogger(name).setLevel(logging.WARNING)
+        await client.db.coll.find_one()
+        assert messages(caplog) == set()
+        assert not client._core._publishers.command
+
+
+async def test_a_level_of_pools_that_changes_later_takes_effect(caplog: pytest.LogCaptureFixture) -> None:
+    async with scripted_client(ScriptedDeployment(["a:1"])) as client:
+        await client.db.coll.find_one()
+        logging.getLogger("motorlite.connection").setLevel(logging.DEBUG)
+        await client.db.coll.find_one()
+        assert messages(caplog) == {
+            "Connection checkout started",
+            "Connection checked out",
+            "Connection checked in",
+        }
+
+
+async def test_logging_that_is_disabled_for_all(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("motorlite").setLevel(logging.DEBUG)
+    async with scripted_client(ScriptedDeployment(["a:1"])) as client:
+        is_published = []
+        for level in (logging.NOTSET, logging.CRITICAL, logging.NOTSET):
+            logging.disable(level)
+            await client.db.coll.find_one()
+            is_published.append(bool(client._core._publishers.command))
+    assert is_published == [True, False, True]
+
+
+async def test_loggers_that_a_configuration_disabled_stay_cheap() -> None:
+    logging.getLogger("motorlite").setLevel(logging.DEBUG)
+    logging.getLogger("motorlite.command").disabled = True
+    async with scripted_client(ScriptedDeployment(["a:1"])) as client:
+        await client.db.coll.find_one()
+        publishers = client._core._publishers
+        assert not publishers.command
+        assert publishers.pool
+        assert publishers.levels
+
+
+async def test_the_first_retry_and_the_refusal_are_for_people(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("motorlite.retry").setLevel(logging.INFO)
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", *[overloaded()] * 3)
+    policy = OverloadRetry(max_retries=2)
+    async with scripted_client(deployment, overload_policy=policy) as client:
+        with pytest.raises(OperationFailure):
+            await client.db.coll.find_one()
+    (first, second) = lines(caplog)
+    assert first[0] == "INFO"
+    assert first[1].startswith('Attempt 1 of "find"')
+    assert second[0] == "WARNING"
+    assert second[1].startswith('Attempt 3 of "find"')
+
+
+async def test_a_storm_is_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", *[overloaded()] * 8)
+    async with scripted_client(deployment, overload_policy=OverloadRetry(max_retries=0)) as client:
+        for pause in (0, 0, 0, 0, 11, 0, 11, 0):
+            await anyio.sleep(pause)
+            with pytest.raises(OperationFailure):
+                await client.db.coll.find_one()
+        texts = [record.getMessage() for record in caplog.records if record.name == "motorlite.retry"]
+    assert ["Similar" in text for text in texts] == [False, True, True]
+    assert texts[1].endswith(". Similar messages left out: 3")
+    assert texts[2].endswith(". Similar messages left out: 1")
+
+
+async def test_at_debug_nothing_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("motorlite.retry").setLevel(logging.DEBUG)
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", *[overloaded()] * 3)
+    async with scripted_client(deployment, overload_policy=OverloadRetry(max_retries=0)) as client:
+        for _ in range(3):
+            with pytest.raises(OperationFailure):
+                await client.db.coll.find_one()
+    levels = [record.levelname for record in caplog.records if record.name == "motorlite.retry"]
+    assert levels == ["WARNING", "DEBUG", "DEBUG"]
+
+
+async def test_what_the_application_wants_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", overloaded())
+    async with scripted_client(deployment, retryReads=False) as client:
+        with pytest.raises(OperationFailure):
+            await client.db.coll.find_one()
+    assert lines(caplog) == []
+
+
+async def test_a_server_that_dies_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("motorlite").setLevel(logging.INFO)
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", FOUND, Close(), FOUND)
+    async with scripted_client(deployment) as client:
+        await client.db.coll.find_one()
+        assert [text for _, text in lines(caplog) if "reachable" in text] == []
+        await client.db.coll.find_one()
+        texts = [text for _, text in lines(caplog)]
+        assert [text for text in texts if "reachable" in text] == [
+            next(text for text in texts if text.startswith("Server a:1 is unreachable. Error: AutoReconnect")),
+            "Server a:1 is reachable again",
+        ]

@@ -1,0 +1,182 @@
+"""Traces of operations whose attempts wait, fail and are retried."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from motorlite.errors import OperationFailure, ServerSelectionTimeoutError
+from motorlite.testing.scripted import Reply, ScriptedDeployment, failure, overloaded
+from tests.support.clients import scripted_client
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from motorlite import AsyncMongoClient
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+FOUND: dict[str, Any] = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
+
+
+class Trace:
+    """The spans that ended."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.provider = TracerProvider(shutdown_on_exit=False)
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
+
+    def tree(self) -> list[str]:
+        """The names of all spans, indented; failed ones with an exclamation mark. They are then forgotten."""
+        spans = self.spans
+        self.exporter.clear()
+
+        def below(parent: int | None, depth: int) -> list[str]:
+            lines = []
+            for span in spans:
+                if (span.parent.span_id if span.parent else None) == parent:
+                    assert span.context is not None
+                    mark = "!" if span.status.status_code is StatusCode.ERROR else ""
+                    lines += [" " * depth + span.name + mark, *below(span.context.span_id, depth + 1)]
+            return lines
+
+        lines = below(None, 0)
+        assert len(lines) == len(spans)
+        return lines
+
+
+@asynccontextmanager
+async def traced(
+    deployment: ScriptedDeployment, *, phases: bool = True, **options: Any
+) -> AsyncIterator[tuple[AsyncMongoClient[Any], Trace]]:
+    trace = Trace()
+    tracing = {"enabled": True, "phases": phases, "tracer_provider": trace.provider}
+    async with scripted_client(deployment, tracing=tracing, **options) as client:
+        yield client, trace
+
+
+async def test_every_attempt_has_its_phases() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", overloaded(), FOUND)
+    async with traced(deployment) as (client, trace):
+        await client.db.coll.find_one()
+        reasons = [dict(span.attributes or {}) for span in trace.spans if span.name == "backoff"]
+        assert reasons == [{"motorlite.retry.reason": "overload", "motorlite.retry.delay": 0.1}]
+        assert trace.tree() == [
+            "find db.coll",
+            " attempt!",
+            "  server selection",
+            "  check-out",
+            "  find!",
+            " backoff",
+            " attempt",
+            "  server selection",
+            "  check-out",
+            "  find",
+        ]
+
+
+async def test_without_phases_there_are_commands_only() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", overloaded(), FOUND)
+    async with traced(deployment, phases=False) as (client, trace):
+        await client.db.coll.find_one()
+        assert trace.tree() == ["find db.coll", " find!", " find"]
+
+
+async def test_an_operation_that_gives_up() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", overloaded(), failure(2))
+    async with traced(deployment) as (client, trace):
+        with pytest.raises(OperationFailure):
+            await client.db.coll.find_one()
+        assert trace.spans[0].attributes is not None
+        assert trace.spans[0].attributes["motorlite.retry.refusal"] == "not retryable"
+        names = trace.tree()
+    assert names[0] == "find db.coll!"
+    assert names[6] == " attempt!"
+    assert names[-1] == "  find!"
+
+
+async def test_no_server() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].is_down = True
+    async with traced(deployment, serverSelectionTimeoutMS=500) as (client, trace):
+        with pytest.raises(ServerSelectionTimeoutError):
+            await client.db.coll.find_one()
+        (selection,) = [span for span in trace.spans if span.name == "server selection"]
+        assert [event.name for event in selection.events] == ["waiting for a suitable server"]
+        assert trace.tree() == ["find db.coll!", " attempt!", "  server selection!"]
+
+
+async def test_a_full_pool() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", Reply(FOUND, 2))
+    async with traced(deployment, maxPoolSize=1, waitQueueTimeoutMS=500) as (client, trace):
+        await client.admin.command("ping")
+        trace.tree()
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.db.coll.find_one)
+            await anyio.sleep(0.1)
+            with pytest.raises(Exception, match="connection pool"):
+                await client.db.other.find_one()
+        assert trace.tree() == [
+            "find db.coll",
+            " attempt",
+            "  server selection",
+            "  check-out",
+            "  find",
+            "find db.other!",
+            " attempt!",
+            "  server selection",
+            "  check-out!",
+        ]
+
+
+async def test_concurrent_operations_keep_to_their_parents() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", Reply(FOUND, 0.5))
+    async with traced(deployment, phases=False) as (client, trace):
+        tracer = trace.provider.get_tracer("application")
+
+        async def request(number: int) -> None:
+            with tracer.start_as_current_span(f"request {number}"):
+                await client.db[f"coll{number}"].find_one()
+
+        async with anyio.create_task_group() as group:
+            for number in range(3):
+                group.start_soon(request, number)
+        assert sorted(trace.tree()[::3]) == ["request 0", "request 1", "request 2"]
+        assert trace.tree() == []
+
+
+async def test_a_cancelled_operation_ends_its_spans() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", Reply(FOUND, 5))
+    async with traced(deployment) as (client, trace):
+        with anyio.move_on_after(1):
+            await client.db.coll.find_one()
+        assert trace.tree() == ["find db.coll!", " attempt!", "  server selection", "  check-out", "  find!"]
+
+
+async def test_background_work_is_in_no_trace_of_a_caller() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    async with traced(deployment, phases=False) as (client, trace):
+        with trace.provider.get_tracer("application").start_as_current_span("request"):
+            await client.db.coll.find_one()
+        await anyio.sleep(30)
+        assert trace.tree() == ["request", " find db.coll", "  find"]

@@ -1,0 +1,101 @@
+"""A server that is lost is logged once, and once when it is back."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from bson.objectid import ObjectId
+
+from motorlite import monitoring as events
+from motorlite._observe.publishing import make_publishers
+from motorlite._topology.server_description import ServerDescription
+from motorlite.errors import AutoReconnect, NetworkTimeout, NotPrimaryError, PyMongoError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ADDRESS = ("db.example", 27018)
+TOPOLOGY = ObjectId()
+UP = ServerDescription.load_balancer(ADDRESS)
+INITIAL = ServerDescription.unknown(ADDRESS)
+
+
+def lost(error: PyMongoError) -> ServerDescription:
+    return ServerDescription.unknown(ADDRESS, error=error)
+
+
+class Logged:
+    """The publisher of topology events, with a clock; and what was logged."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
+        self.time = 0.0
+        publishers = make_publishers([])
+        publishers.bind(lambda: self.time)
+        assert publishers.topology is not None
+        self._publish: Callable[[events.TopologyEvent], None] = publishers.topology
+
+    def change(self, *descriptions: ServerDescription) -> list[tuple[int, str]]:
+        for description in descriptions:
+            self._publish(events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, INITIAL, description))
+        return self.lines()
+
+    def close(self) -> None:
+        self._publish(events.ServerClosedEvent(TOPOLOGY, ADDRESS))
+
+    def lines(self) -> list[tuple[int, str]]:
+        found = [(record.levelno, record.getMessage()) for record in self._caplog.records]
+        self._caplog.clear()
+        return found
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Logged:
+    caplog.set_level(logging.INFO, "motorlite.client")
+    return Logged(caplog)
+
+
+LOST = (
+    logging.WARNING,
+    "Server db.example:27018 is unreachable. Error: NetworkTimeout: late (server db.example:27018)",
+)
+BACK = (logging.INFO, "Server db.example:27018 is reachable again")
+
+
+def test_a_server_is_lost_and_comes_back(logged: Logged) -> None:
+    assert logged.change(INITIAL, UP) == []
+    assert logged.change(lost(NetworkTimeout("late"))) == [LOST]
+    assert logged.change(lost(AutoReconnect("refused")), lost(NetworkTimeout("late"))) == []
+    assert logged.change(UP) == [BACK]
+    assert logged.change(UP) == []
+
+
+def test_a_server_that_was_never_there(logged: Logged) -> None:
+    assert logged.change(lost(NetworkTimeout("late"))) == [LOST]
+
+
+def test_a_server_that_steps_down_replies(logged: Logged) -> None:
+    assert logged.change(lost(NotPrimaryError("stepped down")), UP) == []
+
+
+def test_a_server_that_flaps_is_logged_now_and_then(logged: Logged) -> None:
+    assert logged.change(*[lost(NetworkTimeout("late")), UP] * 5) == [LOST, BACK]
+    logged.time = 10.0
+    left_out = ". Similar messages left out: 4"
+    assert logged.change(lost(NetworkTimeout("late")), UP) == [
+        (LOST[0], LOST[1] + left_out),
+        (BACK[0], BACK[1] + left_out),
+    ]
+
+
+def test_a_server_that_left_the_deployment_is_forgotten(logged: Logged) -> None:
+    assert logged.change(lost(NetworkTimeout("late"))) == [LOST]
+    logged.close()
+    assert logged.change(UP) == []
+
+
+def test_nothing_is_logged_below_the_level(logged: Logged, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "motorlite.client")
+    assert logged.change(lost(NetworkTimeout("late")), UP) == []

@@ -1,0 +1,221 @@
+"""Spans from events: names, attributes, parents, errors, secrets; and that nothing is kept."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from bson.binary import Binary
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from motorlite import monitoring as events
+from motorlite._base.version import __version__
+from motorlite._options.tracing import TracingOptions
+from motorlite.errors import DuplicateKeyError, NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
+from motorlite.exporters.opentelemetry._tracing import tracing_listeners
+
+ADDRESS = ("db.example", 27017)
+SESSION = uuid.UUID(int=5)
+TOPOLOGY: Any = None
+
+
+class Traced:
+    """The listeners of a client that traces, and the spans that they made."""
+
+    def __init__(self, **options: Any) -> None:
+        self.exporter = InMemorySpanExporter()
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.tracer = provider.get_tracer("application")
+        self.listeners = tracing_listeners(TracingOptions(True, tracer_provider=provider, **options))
+        self.spans: Any = self.listeners[0]
+
+    def begin(self, name: str = "find", database: str = "db", collection: str | None = "coll", id_: int = 1) -> None:
+        self.spans.operation_started(events.OperationStartedEvent(name, database, collection, id_))
+
+    def end(self, error: BaseException | None = None, id_: int = 1) -> None:
+        names = ("find", "db", "coll", id_)
+        if error is None:
+            self.spans.operation_succeeded(events.OperationSucceededEvent(0.1, *names))
+        else:
+            self.spans.operation_failed(events.OperationFailedEvent(0.1, error, *names))
+
+    def command(self, command: dict[str, Any], **changes: Any) -> tuple[Any, ...]:
+        settings = {"name": next(iter(command), "saslStart"), "database": "db", "address": ADDRESS, **changes}
+        args = (settings["name"], settings["database"], 7, 1, settings["address"], 8, 9)
+        self.spans.started(events.CommandStartedEvent(command, *args))
+        return args
+
+    def take(self) -> dict[str, Any]:
+        """The spans that ended, by name."""
+        found = {span.name: span for span in self.exporter.get_finished_spans()}
+        assert len(found) == len(self.exporter.get_finished_spans())
+        self.exporter.clear()
+        return found
+
+    def assert_nothing_is_kept(self) -> None:
+        assert not self.spans.operations
+        assert not self.spans._commands
+
+
+def test_an_operation_and_its_command() -> None:
+    traced = Traced()
+    traced.begin()
+    lsid = {"id": Binary.from_uuid(SESSION)}
+    args = traced.command({"find": "coll", "filter": {"x": 1}, "lsid": lsid, "txnNumber": 3, "$db": "db"})
+    traced.spans.succeeded(events.CommandSucceededEvent(0.1, {"cursor": {"id": 77}}, *args))
+    traced.end()
+    spans = traced.take()
+    operation, command = spans["find db.coll"], spans["find"]
+    assert dict(operation.attributes) == {
+        "db.system.name": "mongodb",
+        "db.namespace": "db",
+        "db.collection.name": "coll",
+        "db.operation.name": "find",
+        "db.operation.summary": "find db.coll",
+    }
+    assert dict(command.attributes) == {
+        "db.system.name": "mongodb",
+        "db.namespace": "db",
+        "db.collection.name": "coll",
+        "db.command.name": "find",
+        "db.query.summary": "find db.coll",
+        "server.address": "db.example",
+        "server.port": 27017,
+        "network.transport": "tcp",
+        "db.mongodb.server_connection_id": 8,
+        "db.mongodb.driver_connection_id": 9,
+        "db.mongodb.lsid": str(SESSION),
+        "db.mongodb.txn_number": 3,
+        "db.mongodb.cursor_id": 77,
+    }
+    assert operation.parent is None
+    assert command.parent.span_id == operation.context.span_id
+    assert operation.kind is command.kind is SpanKind.CLIENT
+    assert operation.status.status_code is command.status.status_code is StatusCode.UNSET
+    scope = operation.instrumentation_scope
+    assert (scope.name, scope.version) == ("motorlite", __version__)
+    traced.assert_nothing_is_kept()
+
+
+def test_the_parent_is_the_current_span() -> None:
+    traced = Traced()
+    with traced.tracer.start_as_current_span("request"):
+        traced.begin()
+    traced.end()
+    spans = traced.take()
+    assert spans["find db.coll"].parent.span_id == spans["request"].context.span_id
+
+
+def test_a_command_on_another_database_has_no_collection() -> None:
+    traced = Traced()
+    traced.begin("runCommand", "db", None)
+    args = traced.command({"renameCollection": "db.a"}, database="admin", address=("/tmp/m.sock", None))
+    traced.spans.succeeded(events.CommandSucceededEvent(0.1, {"ok": 1}, *args))
+    traced.end()
+    attributes = traced.take()["renameCollection"].attributes
+    assert attributes["db.query.summary"] == "renameCollection admin"
+    assert attributes["network.transport"] == "unix"
+    assert attributes["server.address"] == "/tmp/m.sock"
+    assert not {"db.collection.name", "server.port", "db.mongodb.cursor_id"} & attributes.keys()
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"), [(100, '{"find": "coll", "filter": {"x": 1}}'), (10, '{"find": "...'), (0, None)]
+)
+def test_query_text(limit: int, text: str | None) -> None:
+    traced = Traced(query_text_max_length=limit)
+    traced.begin()
+    command = {"find": "coll", "filter": {"x": 1}, "lsid": {}, "$db": "db", "$clusterTime": {}, "signature": 1}
+    traced.spans.succeeded(events.CommandSucceededEvent(0.1, {}, *traced.command(command)))
+    traced.end()
+    assert traced.take()["find"].attributes.get("db.query.text") == text
+
+
+def test_a_command_that_fails() -> None:
+    traced = Traced()
+    traced.begin()
+    error = OperationFailure("no", 89, {"code": 89, "codeName": "NetworkTimeout"})
+    args = traced.command({"find": "coll"})
+    try:
+        raise error
+    except OperationFailure:
+        traced.spans.failed(events.CommandFailedEvent(0.1, {"code": 89}, error, *args))
+    traced.end(error)
+    spans = traced.take()
+    operation, command = spans["find db.coll"], spans["find"]
+    attributes = command.attributes
+    assert attributes["db.response.status_code"] == attributes["error.type"] == "89"
+    assert attributes["exception.type"] == "motorlite.errors.OperationFailure"
+    assert attributes["exception.message"] == str(error)
+    assert "test_a_command_that_fails" in attributes["exception.stacktrace"]
+    (recorded,) = command.events
+    assert recorded.attributes["exception.type"] == attributes["exception.type"]
+    # The exception is the command's.
+    assert operation.status.status_code is command.status.status_code is StatusCode.ERROR
+    assert operation.attributes["error.type"] == "OperationFailure"
+    assert "exception.message" not in operation.attributes
+    traced.assert_nothing_is_kept()
+
+
+@pytest.mark.parametrize(
+    "error", [DuplicateKeyError("twice", 11000), ServerSelectionTimeoutError("none"), KeyError("x")]
+)
+def test_an_operation_that_fails_without_its_command(error: Exception) -> None:
+    traced = Traced()
+    traced.begin()
+    traced.end(error)
+    operation = traced.take()["find db.coll"]
+    assert operation.status.status_code is StatusCode.ERROR
+    assert operation.attributes["exception.type"].endswith(type(error).__name__)
+    assert operation.attributes["exception.message"] == str(error)
+
+
+def test_a_network_error_has_no_code() -> None:
+    traced = Traced()
+    traced.begin()
+    args = traced.command({"find": "coll"})
+    error = NetworkTimeout("late")
+    failure = {"errmsg": "late", "type": "NetworkTimeout"}
+    traced.spans.failed(events.CommandFailedEvent(0.1, failure, error, *args))
+    traced.end(error)
+    attributes = traced.take()["find"].attributes
+    assert attributes["error.type"] == "NetworkTimeout"
+    assert "db.response.status_code" not in attributes
+
+
+def test_secrets_are_not_shown() -> None:
+    traced = Traced(query_text_max_length=1000)
+    traced.begin("runCommand", "admin", None)
+    args = traced.command({}, name="createUser")
+    traced.spans.failed(events.CommandFailedEvent(0.1, {"code": 51003}, None, *args))
+    traced.end(OperationFailure("pwd=secret", 51003))
+    spans = traced.take()
+    assert list(spans) == ["runCommand admin"]
+    assert "secret" not in str(spans["runCommand admin"].attributes)
+    traced.assert_nothing_is_kept()
+
+
+def test_what_began_before_the_listener_is_ignored() -> None:
+    traced = Traced(phases=True)
+    args = traced.command({"find": "coll"})
+    traced.spans.succeeded(events.CommandSucceededEvent(0.1, {}, *args))
+    traced.spans.failed(events.CommandFailedEvent(0.1, {}, NetworkTimeout("late"), *args))
+    traced.end()
+    traced.end(KeyError())
+    phases = traced.listeners[1]
+    selection = ("find", 1, "a write", TOPOLOGY)
+    phases.selection_started(events.ServerSelectionStartedEvent(*selection))
+    phases.selection_waiting(events.ServerSelectionWaitingEvent(*selection, 1.0))
+    phases.selection_succeeded(events.ServerSelectionSucceededEvent(*selection, ADDRESS))
+    phases.selection_failed(events.ServerSelectionFailedEvent(*selection, KeyError()))
+    assert traced.take() == {}
+
+
+def test_without_phases_there_is_one_listener() -> None:
+    assert len(Traced().listeners) == 1
+    assert len(Traced(phases=True).listeners) == 2
