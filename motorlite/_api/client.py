@@ -13,6 +13,7 @@ from motorlite._api.settings import Configured, Settings
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted, seconds
 from motorlite._client.core import GRACE
+from motorlite._execution.call import CallOptions
 from motorlite._operations.build_info import BuildInfo
 from motorlite._operations.schema.drop_database import DropDatabase
 from motorlite.driver_info import as_driver_info
@@ -48,6 +49,7 @@ class ClientBase(Configured[DocumentT]):
             options.write_concern,
             options.read_concern,
             float("inf") if timeout == 0 else timeout,
+            CallOptions(retry_strategy=options.retry_strategy),
         )
         super().__init__(core, settings)
         self._options = options

@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from motorlite._base.progress import Progress
 
 if TYPE_CHECKING:
     from motorlite._base.values import Address, Document
     from motorlite.errors import PyMongoError
+
+
+ConnectionKey: TypeAlias = "tuple[Address, int]"
+"""A connection: the address of its server, and its id in the pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,7 @@ class Failure:
         is_ordinary: Whether the retryable reads or retryable writes specification applies to the operation on that
             server.
         reply: The reply with ``ok: 1`` that has the write concern error, or None. It stands if there is no retry.
+        reauthenticated: The connection, if the server required it to be authenticated again and it was; else None.
     """
 
     error: PyMongoError
@@ -39,6 +44,7 @@ class Failure:
     labels: frozenset[str] = frozenset()
     is_ordinary: bool = False
     reply: Document | None = None
+    reauthenticated: ConnectionKey | None = None
 
     def has_label(self, label: str) -> bool:
         """Whether the error has `label`, or must get it."""

@@ -108,7 +108,8 @@ class Operation(Generic[R_co]):
     # The retryable reads or retryable writes specification permits a retry. Writes with this flag also take a
     # txnNumber.
     is_retryable: bool = False
-    # Executing it twice has the same effect as executing it once (an input for user strategies).
+    # Sending it again changes nothing more than sending it once, whatever other clients did meanwhile (an input for
+    # retry strategies). Reads are; dropping twice is not, since it can drop what was created in between.
     is_idempotent: bool = False
     supports_sessions: bool = True
     # False for w: 0: the command is sent with moreToCome and no reply is read.
@@ -143,6 +144,13 @@ class Operation(Generic[R_co]):
         # Sent as $readPreference; None for writes.
         self.read_preference: ServerMode | None = read_preference
         self.codec_options: CodecOptions[Any] = codec_options
+
+    @property
+    def namespace(self) -> str:
+        """The collection as "database.collection", or the database of a command without one."""
+        # Operations hold the name of their collection, or the command, whose first field has that name.
+        name: Any = getattr(self, "_collection", None) or next(iter(getattr(self, "_document", {}).values()), None)
+        return f"{self.database}.{name}" if isinstance(name, str) else self.database
 
     def command(self, facts: ServerFacts) -> Command:
         """Build the command for a server with these facts."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._options.uri import Note
     from motorlite.driver_info import DriverInfo
-    from motorlite.retry import OverloadRetry
+    from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy
     from motorlite.server_api import ServerApi
 
 __all__ = [
@@ -190,6 +190,8 @@ class ClientOptions:
     proxy: ProxyOptions | None
     connect: bool | None
     overload_policy: OverloadRetry
+    retry_strategy: RetryStrategy
+    retry_budget: RetryBudget | None
     explicit: frozenset[str]
     refusals: tuple[str, ...] = ()
 
@@ -317,6 +319,8 @@ def _build(settings: _Settings) -> ClientOptions:
     policy: OverloadRetry = value_of("overload_policy", options).with_options(
         get("maxAdaptiveRetries"), get("adaptiveRetries"), get("enableOverloadRetargeting")
     )
+    if options.get("retry_budget") is not None and not policy.is_budgeted:
+        raise ConfigurationError("retry_budget has no effect without adaptiveRetries; set only one of them")
     return ClientOptions(
         **{option.field: option.setting(options) for option in OPTIONS if option.field},
         seeds=settings.seeds,

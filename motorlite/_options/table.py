@@ -38,7 +38,7 @@ from motorlite._options.values import (
 )
 from motorlite.driver_info import as_driver_info
 from motorlite.read_preferences import MODES
-from motorlite.retry import OverloadRetry
+from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy, SpecificationRetry
 from motorlite.server_api import as_server_api
 
 if TYPE_CHECKING:
@@ -144,6 +144,20 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             Values(instance_of(OverloadRetry), "a motorlite.retry.OverloadRetry"),
             "The preset, which the three options above change where they are set.",
             _POLICY,
+        ),
+        _keyword(
+            "retry_strategy",
+            Values(instance_of(RetryStrategy), "a motorlite.retry.RetryStrategy"),
+            "Decides about retries that the specifications refuse.",
+            SpecificationRetry(),
+            "retry_strategy",
+        ),
+        _keyword(
+            "retry_budget",
+            Values(instance_of(RetryBudget), "a motorlite.retry.RetryBudget"),
+            "Replaces the client's own budget: with another capacity, with limits for each server, or shared.",
+            None,
+            "retry_budget",
         ),
     ),
     "Time limits": (

@@ -22,12 +22,17 @@ class Explain(Operation["Document"]):
 
     name = "explain"
     kind = Kind.READ
+    is_idempotent = True
     # The whole reply is decoded with the user's codec options.
     document_fields: ClassVar[Mapping[str, Any] | None] = {}
 
     def __init__(self, explained: Operation[Any]) -> None:
         super().__init__(explained.database, selector=explained.selector, read_preference=explained.read_preference)
         self._explained = explained
+
+    @property
+    def namespace(self) -> str:
+        return self._explained.namespace
 
     def command(self, facts: ServerFacts) -> Command:
         document = self._explained.command(facts).document

@@ -19,7 +19,6 @@ class Drop(AdministrativeWrite):
     __slots__ = ()
 
     name = "drop"
-    is_idempotent = True
 
     def __init__(
         self,

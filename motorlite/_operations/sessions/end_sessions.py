@@ -28,7 +28,6 @@ class EndSessions(Operation["Document"]):
 
     name = "endSessions"
     kind = Kind.COMMAND
-    is_idempotent = True
     supports_sessions = False
     document_fields: ClassVar[Mapping[str, Any] | None] = {}
 

@@ -33,12 +33,14 @@ from tests.spec.unified.arguments import converted
 from tests.spec.unified.events import EventRecord
 from tests.spec.unified.logs import EnabledLoggers, LogRecord
 from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
+from tests.spec.unified.retries import retry_budget, retry_strategy
 from tests.spec.unified.threads import Thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from motorlite.client_options import ClientOptions
+    from motorlite.retry import RetryBudget
     from tests.spec.unified.environment import Environment
 
 Document = dict[str, Any]
@@ -193,6 +195,8 @@ class EntityFactory:
         self._entities = entities
         self._environment = environment
         self._client_options = client_options
+        # Budgets that clients share, by name.
+        self._budgets: dict[str, RetryBudget] = {}
 
     async def create(self, definition: Mapping[str, Any]) -> None:
         """Create one entity as `createEntities` describes it.
@@ -236,6 +240,10 @@ class EntityFactory:
         if "overloadRetry" in fields:
             policy, jitter = _overload_retry(fields["overloadRetry"], options.get("overload_policy"))
             options["overload_policy"] = policy
+        if "retryStrategy" in fields:
+            options["retry_strategy"] = retry_strategy(fields["retryStrategy"])
+        if "retryBudget" in fields:
+            options["retry_budget"] = retry_budget(fields["retryBudget"], self._budgets)
         events = EventRecord(
             fields.get("observeEvents", ()),
             fields.get("ignoreCommandMonitoringEvents", ()),

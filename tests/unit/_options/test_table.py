@@ -19,7 +19,7 @@ from motorlite._options.options import ClientOptions, client_options
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, OPTIONS, default_setting, value_of
 from motorlite.driver_info import DriverInfo
 from motorlite.errors import ConfigurationError
-from motorlite.retry import OverloadRetry
+from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy
 from motorlite.server_api import ServerApi
 from tests.support.options_document import FILE, default_text, document
 
@@ -52,6 +52,8 @@ NAMES: Final[dict[str, Any]] = {
     "Callable": Callable,
     "DriverInfo": DriverInfo,
     "OverloadRetry": OverloadRetry,
+    "RetryBudget": RetryBudget,
+    "RetryStrategy": RetryStrategy,
     "ServerApi": ServerApi,
 }
 TYPES: Final = get_type_hints(ClientOptions, vars(options_module) | NAMES)

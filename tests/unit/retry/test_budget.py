@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._overload.token_bucket import TokenBucket
+from motorlite.retry import RetryBudget
 
 
 def test_starts_full() -> None:
-    bucket = TokenBucket()
+    bucket = RetryBudget()
     assert bucket.tokens == bucket.capacity == 1000
 
 
 def test_a_thousand_retries_and_no_more() -> None:
-    bucket = TokenBucket()
+    bucket = RetryBudget()
     assert all(bucket.take() for _ in range(1000))
     assert bucket.tokens == 0
     assert not bucket.take()
@@ -28,7 +28,7 @@ def test_a_thousand_retries_and_no_more() -> None:
     ("deposit", "amount"), [("first_attempt_succeeded", 0.1), ("retry_succeeded", 1.1), ("retry_failed_otherwise", 1)]
 )
 def test_deposits(deposit: str, amount: float) -> None:
-    bucket = TokenBucket(5)
+    bucket = RetryBudget(5)
     bucket.take()
     bucket.take()
     getattr(bucket, deposit)()
@@ -42,7 +42,7 @@ def test_deposits(deposit: str, amount: float) -> None:
     ("deposit", "left"), [("first_attempt_succeeded", 9), ("retry_succeeded", 0), ("retry_failed_otherwise", 0)]
 )
 def test_a_retry_costs_a_whole_token(deposit: str, left: int) -> None:
-    bucket = TokenBucket(1)
+    bucket = RetryBudget(1)
     assert bucket.take()
     getattr(bucket, deposit)()
     for _ in range(left):
@@ -53,7 +53,7 @@ def test_a_retry_costs_a_whole_token(deposit: str, left: int) -> None:
 
 def test_ten_tenths_are_one() -> None:
     # With floats, ten times 0.1 are less than 1.
-    bucket = TokenBucket(1)
+    bucket = RetryBudget(1)
     assert bucket.take()
     for tenths in range(10):
         assert bucket.tokens == tenths / 10
@@ -63,7 +63,7 @@ def test_ten_tenths_are_one() -> None:
 
 
 def test_a_capacity_of_its_own() -> None:
-    bucket = TokenBucket(2.5)
+    bucket = RetryBudget(2.5)
     assert (bucket.capacity, bucket.tokens) == (2.5, 2.5)
     assert bucket.take()
     assert bucket.take()
@@ -72,7 +72,7 @@ def test_a_capacity_of_its_own() -> None:
 
 
 def test_a_bucket_without_room() -> None:
-    bucket = TokenBucket(0)
+    bucket = RetryBudget(0)
     bucket.retry_succeeded()
     assert not bucket.take()
 
@@ -86,7 +86,7 @@ AMOUNTS = {
 
 @given(st.integers(0, 5), st.lists(st.sampled_from([*AMOUNTS, "take"]), max_size=200))
 def test_counts_like_exact_fractions(capacity: int, steps: list[str]) -> None:
-    bucket, expected = TokenBucket(capacity), Fraction(capacity)
+    bucket, expected = RetryBudget(capacity), Fraction(capacity)
     for step in steps:
         if step == "take":
             assert bucket.take() is (expected >= 1)
