@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
+import threading
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -95,3 +99,130 @@ def test_counts_like_exact_fractions(capacity: int, steps: list[str]) -> None:
             getattr(bucket, step)()
             expected = min(Fraction(capacity), expected + AMOUNTS[step])
         assert bucket.tokens == float(expected)
+
+
+A, B = ("a", 1), ("b", 1)
+
+
+@pytest.mark.parametrize("value", ["10", True, None, [10]])
+def test_capacities_of_wrong_types(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"^capacity must be a non-negative number, not "):
+        RetryBudget(value)
+    if value is not None:
+        with pytest.raises(TypeError, match=r"^per_server must be a non-negative number, not "):
+            RetryBudget(per_server=value)
+
+
+@pytest.mark.parametrize("value", [-1, -0.1, math.nan, math.inf, 2**53 + 1])
+def test_capacities_out_of_range(value: float) -> None:
+    with pytest.raises(ValueError, match=r"^capacity must be a non-negative number, at most"):
+        RetryBudget(value)
+    with pytest.raises(ValueError, match=r"^per_server must be a non-negative number, at most"):
+        RetryBudget(per_server=value)
+
+
+def test_a_retry_takes_a_token_of_its_server_and_of_all() -> None:
+    budget = RetryBudget(4, per_server=3)
+    assert [budget.take(A) for _ in range(4)] == [True, True, True, False]
+    assert (budget.tokens, budget.tokens_for(A), budget.tokens_for(B)) == (1, 0, 3)
+    assert budget.take(B)
+    assert not budget.take(B), "the budget of all servers is empty"
+    assert (budget.tokens, budget.tokens_for(B), budget.per_server) == (0, 2, 3)
+
+
+def test_without_a_server_only_the_common_token_is_taken() -> None:
+    budget = RetryBudget(4, per_server=0)
+    assert not budget.take(A)
+    assert budget.take(None)
+    assert budget.tokens == 3
+
+
+def test_without_limits_per_server() -> None:
+    budget = RetryBudget(2)
+    assert budget.take(A)
+    assert (budget.tokens_for(A), budget.per_server) == (None, None)
+
+
+def test_deposits_reach_their_server_only() -> None:
+    budget = RetryBudget(10, per_server=2)
+    for address in (A, A, B, B):
+        assert budget.take(address)
+    budget.retry_succeeded(A)
+    budget.first_attempt_succeeded(B)
+    assert (budget.tokens, budget.tokens_for(A), budget.tokens_for(B)) == (7.2, 1.1, 0.1)
+    for _ in range(20):
+        budget.retry_failed_otherwise(A)
+    assert (budget.tokens, budget.tokens_for(A), budget.tokens_for(B)) == (10, 2, 0.1)
+    assert not budget.is_full
+    for _ in range(19):
+        budget.first_attempt_succeeded(B)
+    assert (budget.tokens_for(B), budget.is_full) == (2, True)
+
+
+def test_servers_that_have_all_their_tokens_are_forgotten() -> None:
+    budget = RetryBudget(1000, per_server=5)
+    for port in range(500):
+        assert budget.take(("a", port))
+    for port in range(500):
+        budget.retry_not_made(("a", port))
+    assert budget.is_full
+    assert not budget._servers
+
+
+@pytest.mark.parametrize("per_server", [None, 3.0])
+def test_full_or_not(per_server: float | None) -> None:
+    budget = RetryBudget(5, per_server=per_server)
+    assert budget.is_full
+    budget.take(A)
+    assert not budget.is_full
+    budget.retry_not_made(A)
+    assert budget.is_full
+
+
+@pytest.mark.parametrize("per_server", [None, 100_000])
+def test_eight_threads_count_exactly(per_server: float | None) -> None:
+    threads, rounds = 8, 4000
+    capacity = threads * rounds
+    budget = RetryBudget(capacity + 10, per_server=per_server)
+    for _ in range(10):  # so that no deposit is cut off
+        budget.take(("s0", 1))
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    taken = [0] * threads
+    try:
+
+        def take_and_return(number: int) -> None:
+            for index in range(rounds):
+                taken[number] += budget.take((f"s{number % 3}", 1))
+                if index % 4 == 0:
+                    budget.retry_not_made((f"s{number % 3}", 1))
+                if index % 5 == 0:
+                    budget.first_attempt_succeeded((f"s{number % 3}", 1))
+
+        workers = [threading.Thread(target=take_and_return, args=(number,)) for number in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert taken == [rounds] * threads
+    returned = threads * (rounds // 4 + rounds // 5 / 10)
+    assert budget.tokens == pytest.approx(returned, abs=1e-9)
+
+
+def test_eight_threads_cannot_take_more_than_there_is() -> None:
+    budget = RetryBudget(1000)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    taken: list[bool] = []
+    try:
+        workers = [threading.Thread(target=lambda: taken.extend(budget.take() for _ in range(500))) for _ in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert sum(taken) == 1000
+    assert budget.tokens == 0
