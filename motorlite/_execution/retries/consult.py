@@ -35,5 +35,5 @@ async def consult(ask: Ask, until: float) -> RetryAction | StrategyFault:
         return StrategyFault(f"returned {cut(repr(answer), _SHOWN)} instead of a RetryAction")
     except Exception as error:
         # As text: the exception itself would keep the frames of this call alive.
-        trace = "".join(traceback.format_exception(error, chain=False))
-        return StrategyFault(f"raised {cut(trace.rstrip().rpartition(chr(10))[2], _SHOWN)}", trace)
+        summary = traceback.format_exception_only(error)[-1].strip()
+        return StrategyFault(f"raised {cut(summary, _SHOWN)}", "".join(traceback.format_exception(error, chain=False)))
