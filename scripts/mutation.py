@@ -49,11 +49,13 @@ TARGETS: Final = (
     "motorlite/_execution/executor.py",
     "motorlite/_execution/failure.py",
     "motorlite/_execution/operation.py",
+    "motorlite/_execution/retries/consult.py",
+    "motorlite/_execution/retries/decisions.py",
+    "motorlite/_execution/retries/reasons.py",
     "motorlite/_execution/retry.py",
     "motorlite/_execution/run.py",
     "motorlite/_execution/sender.py",
     "motorlite/_overload/backoff.py",
-    "motorlite/_overload/token_bucket.py",
     "motorlite/_pool/pace.py",
     "motorlite/_pool/queue.py",
     "motorlite/_pool/services.py",
@@ -61,6 +63,10 @@ TARGETS: Final = (
     "motorlite/_sessions/session.py",
     "motorlite/_topology/selection.py",
     "motorlite/_topology/updates.py",
+    "motorlite/retry/best_effort.py",
+    "motorlite/retry/budget.py",
+    "motorlite/retry/overload.py",
+    "motorlite/retry/strategy.py",
 )
 # Folders and files with tests, and a required part of the test ids. Tests with real sockets or servers are excluded.
 TESTS: Final = {
@@ -69,6 +75,7 @@ TESTS: Final = {
     "tests/unit/_pool": "",
     "tests/unit/_sessions": "",
     "tests/unit/_topology": "",
+    "tests/unit/retry": "",
     "tests/sim": "",
     "tests/spec/test_formats.py": "connection-monitoring-and-pooling",
 }

@@ -26,7 +26,7 @@ class RetryReason(enum.StrEnum):
     allows_non_idempotent_retry: bool
     always_retry: bool
 
-    def __new__(cls, value: str, allows_non_idempotent_retry: bool, always_retry: bool) -> RetryReason:
+    def __new__(cls, value: str, allows_non_idempotent_retry: bool = False, always_retry: bool = False) -> RetryReason:
         member = str.__new__(cls, value)
         member._value_ = value
         member.allows_non_idempotent_retry = allows_non_idempotent_retry

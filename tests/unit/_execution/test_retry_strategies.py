@@ -547,7 +547,7 @@ def test_every_shipped_strategy_stops_without_a_limit_of_its_own(make: Any) -> N
                 answer = strategy.retry_after(decision.request, decision.reason)
                 if not isinstance(answer, RetryAction):
                     with pytest.raises(StopIteration) as caught:
-                        answer.send(None)  # type: ignore[attr-defined]  # a coroutine that never waits
+                        answer.send(None)
                     answer = caught.value.value
                 decision = case.retry.conclude(answer, now)
             if isinstance(decision, Raise):

@@ -71,7 +71,7 @@ def test_flags(member: RetryReason) -> None:
 
 def test_reasons_are_words() -> None:
     assert RetryReason("overload") is RetryReason.OVERLOAD
-    assert RetryReason.OVERLOAD == "overload"
+    assert {"overload": 1}[RetryReason.OVERLOAD] == 1
     assert str(RetryReason.OVERLOAD) == "overload"
     assert len(set(RetryReason)) == len(RetryReason) == len(FLAGS)
 
