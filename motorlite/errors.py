@@ -34,6 +34,7 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      ├── ConfigurationError
      │    └── InvalidURI
      ├── InvalidOperation                   invalid use of the driver
+     ├── RetryStrategyError                 the application's own retry strategy failed
      ├── CollectionInvalid
      ├── InvalidName
      └── DocumentTooLarge
@@ -89,6 +90,7 @@ __all__ = [
     "ProxyTimeout",
     "PyMongoError",
     "RateLimitError",
+    "RetryStrategyError",
     "ServerSelectionTimeoutError",
     "WTimeoutError",
     "WaitQueueFullError",
@@ -107,12 +109,14 @@ class PyMongoError(Exception):
     Attributes:
         address: The server of the failed attempt, or None if no server was reached.
         attempts: The number of attempts, including the first one; 0 outside of operations.
-        retry_reasons: The reasons for retries, oldest first (for example ``"overload"``); the newest 16 of them.
-        retry_refusal: Why no further retry was made (``"attempts"``, ``"deadline"``, ``"tokens"``,
-            ``"not retryable"``, ``"disabled"``, ``"circuit breaker"`` or ``"closed"``), or None if no retry rule covers
-            the error of a first attempt.
+        retry_reasons: Why the earlier attempts failed, oldest first (values of `RetryReason`, for example
+            ``"overload"``); the newest 16 of them.
+        retry_refusal: Why no further retry was made (a value of `RetryRefusal`: ``"attempts"``, ``"deadline"``,
+            ``"tokens"``, ``"not retryable"``, ``"disabled"``, ``"circuit breaker"``, ``"closed"`` or
+            ``"strategy failed"``), or None if no retry rule covers the error of a first attempt.
         phase: The phase of the operation in which its time limit passed (``"selection"``, ``"queue"``,
-            ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``, ``"rate limit"``), or None.
+            ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``, ``"retry delay"``, ``"rate limit"``), or
+            None.
         partial_result: The writes of a bulk write before one of its commands failed as a whole, as a
             `BulkWriteResult`; None elsewhere. (bson's errors for a document in the middle of a bulk write also have
             this attribute.)
@@ -322,6 +326,13 @@ class InvalidURI(ConfigurationError):
 
 class InvalidOperation(PyMongoError):
     """An invalid use of the driver, for example after `close()`."""
+
+
+class RetryStrategyError(PyMongoError):
+    """The application's retry strategy raised an exception (shown in a note), was too slow, or returned nonsense.
+
+    The cause is the error of the newest attempt.
+    """
 
 
 class InvalidName(PyMongoError):

@@ -51,11 +51,13 @@ TARGETS: Final = (
     "motorlite/_execution/executor.py",
     "motorlite/_execution/failure.py",
     "motorlite/_execution/operation.py",
+    "motorlite/_execution/retries/consult.py",
+    "motorlite/_execution/retries/decisions.py",
+    "motorlite/_execution/retries/reasons.py",
     "motorlite/_execution/retry.py",
     "motorlite/_execution/run.py",
     "motorlite/_execution/sender.py",
     "motorlite/_overload/backoff.py",
-    "motorlite/_overload/token_bucket.py",
     "motorlite/_pool/pace.py",
     "motorlite/_pool/queue.py",
     "motorlite/_pool/services.py",
@@ -63,6 +65,10 @@ TARGETS: Final = (
     "motorlite/_sessions/session.py",
     "motorlite/_topology/selection.py",
     "motorlite/_topology/updates.py",
+    "motorlite/retry/best_effort.py",
+    "motorlite/retry/budget.py",
+    "motorlite/retry/overload.py",
+    "motorlite/retry/strategy.py",
 )
 # Folders and files with tests, and a required part of the test ids. Tests with real sockets or servers are excluded.
 # Simulations run on asyncio alone: the decisions are the same on trio, and a survivor costs a run of all tests.
@@ -72,6 +78,7 @@ TESTS: Final = {
     "tests/unit/_pool": "",
     "tests/unit/_sessions": "",
     "tests/unit/_topology": "",
+    "tests/unit/retry": "",
     "tests/sim": "asyncio",
     "tests/spec/test_formats.py": "connection-monitoring-and-pooling",
 }

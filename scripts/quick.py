@@ -30,7 +30,12 @@ REGISTRIES: Final = (
     "unit/_operations/test_facts.py",
     "unit/_options/test_table.py",
 )
-RETRIES: Final = ("sim/test_retryable_reads.py", "sim/test_retryable_writes.py", "sim/test_overload_rules.py")
+RETRIES: Final = (
+    "sim/test_retryable_reads.py",
+    "sim/test_retryable_writes.py",
+    "sim/test_overload_rules.py",
+    "sim/test_retry_strategies.py",
+)
 # Tests that do not stand beside the modules: the registries, and tests in virtual time for shells.
 ALSO: Final = {
     "motorlite/_api": REGISTRIES,
@@ -43,7 +48,7 @@ ALSO: Final = {
     "motorlite/_topology": ("sim/test_topology.py", "sim/test_selection.py"),
     "motorlite/errors.py": ("unit/_execution", *RETRIES),
     "motorlite/monitoring": ("unit/_observe",),
-    "motorlite/retry.py": ("unit/_execution", *RETRIES),
+    "motorlite/retry": ("unit/_execution", *RETRIES),
 }
 DAEMON_CRASHED: Final = "Daemon crashed"
 

@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
 FACES: Final = ("monitoring", "client_options", "client_session", "cursor")
 # Open to every layer that comes later, in this order.
-OPEN: Final = ("_base", "values", "overload", "_events", "monitoring", "_options", "_observe")
+OPEN: Final = ("_base", "values", "retry", "overload", "_events", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.
 REPLIES: Final = ("_wire.replies", "_wire.error_replies")
 # A layer, or a module of one, and what it may import from below it.
@@ -88,6 +88,8 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "_net": EFFECTS,
     "testing": frozenset({"asyncio", "select", "socket", "ssl", "subprocess", "threading"}),
     "_api": frozenset({"contextvars", "datetime", "uuid"}),
+    # Clients in several threads may share a budget.
+    "retry": frozenset({"threading"}),
 }
 
 # Packages besides the standard library, `bson` (open to all) and motorlite itself; patterns of module names.
@@ -100,6 +102,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
         "_topology.srv*",
         "_topology.topology*",
         "_execution.executor*",
+        "_execution.retries.consult*",
         "_client.*",
         "_api.*",
         "testing.*",
@@ -130,6 +133,7 @@ LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("_base", "values", "overload", "monitoring", "_events", "_options", "_wire"), ("Pure",)),
     **dict.fromkeys(("_overload", "_sessions", "_operations"), ("Pure",)),
     "_net": ("Pure", "Net"),
+    "retry": ("Pure", "Shell"),
     **dict.fromkeys(
         ("_observe", "_connection", "_pool", "_topology", "_execution", "_client", "_api"), ("Pure", "Shell")
     ),

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from motorlite.retry import MAX_ADAPTIVE_RETRIES
+from motorlite.retry.overload import MAX_ADAPTIVE_RETRIES
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 RETRIES: Final = (REPOSITORY / "docs" / "retries.md").read_text(encoding="utf-8")

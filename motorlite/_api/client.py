@@ -15,6 +15,7 @@ from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted
 from motorlite._base.arguments import seconds as check_seconds
 from motorlite._client.core import GRACE
+from motorlite._execution.call import CallOptions
 from motorlite._operations.build_info import BuildInfo
 from motorlite._operations.schema.drop_database import DropDatabase
 from motorlite._options.options import PILE_UP, may_pile_up
@@ -51,6 +52,7 @@ class ClientBase(Configured[DocumentT]):
             options.write_concern,
             options.read_concern,
             float("inf") if timeout == 0 else timeout,
+            CallOptions(retry_strategy=options.retry_strategy),
         )
         super().__init__(core, settings)
         self._options = options

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from motorlite._api.settings import Settings
     from motorlite.read_concern import ReadConcern
     from motorlite.read_preferences import ServerMode
+    from motorlite.retry import RetryStrategy
     from motorlite.write_concern import WriteConcern
 
 
@@ -93,6 +94,7 @@ class AsyncCollection(
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
+        retry_strategy: RetryStrategy | None = ...,
     ) -> AsyncCollection[DocumentT]: ...
 
     @overload
@@ -103,6 +105,7 @@ class AsyncCollection(
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
+        retry_strategy: RetryStrategy | None = ...,
     ) -> AsyncCollection[OtherDocumentT]: ...
 
     def with_options(
@@ -112,13 +115,16 @@ class AsyncCollection(
         write_concern: WriteConcern | None = None,
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
+        retry_strategy: RetryStrategy | None = None,
     ) -> AsyncCollection[Any]:
         """Return the same collection with other settings. None keeps a setting.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
         """
-        settings = self._settings.derive(codec_options, read_preference, write_concern, read_concern, timeoutMS)
+        settings = self._settings.derive(
+            codec_options, read_preference, write_concern, read_concern, timeoutMS, retry_strategy
+        )
         return self._with_settings(self._name, settings)
 
     def _with_settings(self, name: str, settings: Settings) -> AsyncCollection[Any]:
@@ -190,6 +196,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
+        retry_strategy: RetryStrategy | None = ...,
     ) -> AsyncDatabase[DocumentT]: ...
 
     @overload
@@ -200,6 +207,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
         timeoutMS: float | None = ...,
+        retry_strategy: RetryStrategy | None = ...,
     ) -> AsyncDatabase[OtherDocumentT]: ...
 
     def with_options(
@@ -209,6 +217,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         write_concern: WriteConcern | None = None,
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
+        retry_strategy: RetryStrategy | None = None,
     ) -> AsyncDatabase[Any]:
         """Return the same database with other settings. None keeps a setting.
 
@@ -216,7 +225,9 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
         """
         made: AsyncDatabase[Any] = AsyncDatabase(self._client, self._name)
-        made._settings = self._settings.derive(codec_options, read_preference, write_concern, read_concern, timeoutMS)
+        made._settings = self._settings.derive(
+            codec_options, read_preference, write_concern, read_concern, timeoutMS, retry_strategy
+        )
         return made
 
     @overload

@@ -14,6 +14,7 @@ from motorlite._base.arguments import converted, instance
 from motorlite._execution.call import DEFAULT_OPTIONS, Call, CallOptions
 from motorlite.read_concern import as_read_concern
 from motorlite.read_preferences import as_read_preference
+from motorlite.retry import RetryStrategy
 from motorlite.write_concern import as_write_concern
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Settings:
         write_concern: WriteConcern | None,
         read_concern: ReadConcern | None,
         timeout_ms: float | None,
+        retry_strategy: RetryStrategy | None = None,
     ) -> Settings:
         """Return these settings with every argument that is not None replaced.
 
@@ -61,7 +63,7 @@ class Settings:
             TypeError: An argument has the wrong type.
             ValueError: `timeout_ms` is negative.
         """
-        given = (codec_options, read_preference, write_concern, read_concern, timeout_ms)
+        given = (codec_options, read_preference, write_concern, read_concern, timeout_ms, retry_strategy)
         if all(setting is None for setting in given):
             return self
         if codec_options is None:
@@ -81,7 +83,11 @@ class Settings:
         else:
             read_concern = converted("read_concern", read_concern, as_read_concern)
         timeout = self.timeout if timeout_ms is None else duration_from_ms(timeout_ms)
-        return Settings(codec_options, read_preference, write_concern, read_concern, timeout, self.call_options)
+        options = self.call_options
+        if retry_strategy is not None:
+            instance("retry_strategy", retry_strategy, RetryStrategy)
+            options = options.with_options(retry_strategy=retry_strategy)
+        return Settings(codec_options, read_preference, write_concern, read_concern, timeout, options)
 
 
 class Configured(Generic[DocumentT]):

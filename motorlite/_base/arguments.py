@@ -31,6 +31,8 @@ Checks: TypeAlias = Mapping[str, Check]
 _SHOWN = 200
 # BSON integers are smaller.
 _TOO_LONG = 2**63
+# Floats represent every integer up to this one.
+_LARGEST = 2.0**53
 
 
 class WrongType(TypeError):
@@ -200,6 +202,15 @@ def check_integer(option: str, value: object) -> None:
     """Raise TypeError unless `value` is an integer. True and False are not."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(wrong(option, value, "an integer"))
+
+
+def check_number(option: str, value: object, noun: str, *kinds: type[float]) -> None:
+    """Raise an error unless `value` is one of `kinds` and non-negative, finite and not above 2**53."""
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise TypeError(f"{option} must be a non-negative {noun}, not {value!r}")
+    # The comparison is also false for NaN and infinities.
+    if not 0 <= value <= _LARGEST:
+        raise ValueError(f"{option} must be a non-negative {noun}, at most 2**53, not {value!r}")
 
 
 def check_list(option: str, value: object) -> None:

@@ -41,7 +41,6 @@ from motorlite._options.options import shown_secret
 from motorlite._options.table import default_setting
 from motorlite._options.tracing import VARIABLES
 from motorlite._overload.server_limits import ServerLimits, default_milliseconds
-from motorlite._overload.token_bucket import TokenBucket
 from motorlite._pool.pool import Pool
 from motorlite._sessions.session import SessionPool
 from motorlite._topology.monitor import MonitorSettings
@@ -51,6 +50,7 @@ from motorlite._topology.topology import Topology, TopologySettings
 from motorlite._wire.compression import make_compressors
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.read_preferences import ReadPreference
+from motorlite.retry import RetryBudget
 from motorlite.stats import ClientStats
 
 if TYPE_CHECKING:
@@ -96,7 +96,9 @@ class Core:
         self.options = options
         self.policy: OverloadRetry = options.overload_policy
         # None: retries have no budget.
-        self._bucket = TokenBucket(self.policy.token_capacity) if self.policy.is_budgeted else None
+        self._bucket = options.retry_budget
+        if self._bucket is None and self.policy.is_budgeted:
+            self._bucket = RetryBudget(self.policy.token_capacity)
         if options.credentials is not None:
             check_mechanism(options.credentials)
         secret = shown_secret(options)

@@ -87,11 +87,12 @@ class RetryEvent(Event):
         command_name: The operation's command.
         operation_id: As in the command events.
         permitted: Whether a retry follows.
-        reason: The classification of the failed attempt: ``"overload"``, ``"retryable"`` (the RetryableError label
-            alone), ``"retryable read"``, ``"retryable write"``, or ``"none"``.
-        refusal: Why no retry follows, or None: ``"attempts"``, ``"deadline"``, ``"tokens"``, ``"not retryable"``,
-            ``"disabled"``, ``"closed"``.
-        delay: The backoff before the retry in seconds, or 0.0.
+        reason: Why the attempt failed (a value of `RetryReason`, for example ``"overload"``).
+        rule: Who permitted or refused the retry (a value of `RetryRule`): ``"overload policy"``, ``"specification"``
+            (retryable reads or writes), ``"strategy"`` or ``"always"``; None if no rule permits it.
+        refusal: Why no retry follows (a value of `RetryRefusal`), or None.
+        delay: Seconds until the retry, or until the operation fails because its time limit passes before the
+            strategy's retry; else 0.0.
         attempt: The number of attempts so far.
         tokens: The number of tokens left in the bucket after the decision.
         address: The server that failed, or None if no server was reached.
@@ -110,6 +111,7 @@ class RetryEvent(Event):
         "permitted",
         "reason",
         "refusal",
+        "rule",
         "tokens",
     )
 
@@ -120,6 +122,7 @@ class RetryEvent(Event):
         *,
         permitted: bool,
         reason: str,
+        rule: str | None = None,
         refusal: str | None,
         delay: float,
         attempt: int,
@@ -132,6 +135,7 @@ class RetryEvent(Event):
         self.operation_id: int = operation_id
         self.permitted: bool = permitted
         self.reason: str = reason
+        self.rule: str | None = rule
         self.refusal: str | None = refusal
         self.delay: float = delay
         self.attempt: int = attempt

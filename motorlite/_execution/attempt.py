@@ -24,7 +24,18 @@ _NOT_SENT = Progress.NOT_SENT
 class Attempt:
     """The state of one attempt."""
 
-    __slots__ = ("connection", "description", "phase", "progress", "reply", "selection_until", "server")
+    __slots__ = (
+        "connection",
+        "description",
+        "is_reauthenticated",
+        "phase",
+        "progress",
+        "reply",
+        "selection_until",
+        "sent_at",
+        "server",
+        "waited_from",
+    )
 
     def __init__(self) -> None:
         self.server: Server | None = None
@@ -33,12 +44,23 @@ class Attempt:
         self.connection: Connection | None = None
         # Loop time by which selection and checkout must finish; set when either has to wait.
         self.selection_until = inf
+        # Loop times: when it began to wait for a server or a connection, and when it was about to send; if it did.
+        self.waited_from: float | None = None
+        self.sent_at: float | None = None
         # How far the attempt got; set when it fails.
         self.progress = _NOT_SENT
         # The phase to report if time ran out on the connection.
         self.phase: str | None = None
         # The reply with ok: 1 whose write concern error ended the attempt.
         self.reply: Document | None = None
+        # The server required authentication, and the connection was authenticated again.
+        self.is_reauthenticated = False
+
+    def started_at(self, now: float) -> float:
+        """When the attempt began. One that neither waited nor sent anything began just now."""
+        if self.waited_from is not None:
+            return self.waited_from
+        return now if self.sent_at is None else self.sent_at
 
     def failed(self, run: Run, error: PyMongoError) -> Failure:
         """Return the failure of this attempt."""
@@ -64,4 +86,5 @@ class Attempt:
             is_ordinary=classify.is_ordinary(run.operation, is_numbered=is_numbered),
             limits=limits,
             reply=self.reply,
+            reauthenticated=(connection.address, connection.id) if connection and self.is_reauthenticated else None,
         )

@@ -5,13 +5,17 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite.retry import SpecificationRetry
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._base.deadline import Deadline
     from motorlite._sessions.session import Session
+    from motorlite.retry import RetryStrategy
 
 DEFAULT_PRIORITY: Final = 50
+DEFAULT_STRATEGY: Final = SpecificationRetry()
 
 
 class CallOptions:
@@ -20,13 +24,20 @@ class CallOptions:
     Attributes:
         priority: 0 to 100; operations with higher numbers leave a queue that orders by priority first.
         context: Data of the application, for its own retry strategy.
+        retry_strategy: Decides about retries that the specifications refuse.
     """
 
-    __slots__ = ("context", "priority")
+    __slots__ = ("context", "priority", "retry_strategy")
 
-    def __init__(self, priority: int = DEFAULT_PRIORITY, context: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        priority: int = DEFAULT_PRIORITY,
+        context: Mapping[str, Any] = MappingProxyType({}),
+        retry_strategy: RetryStrategy = DEFAULT_STRATEGY,
+    ) -> None:
         self.priority: int = priority
         self.context: Mapping[str, Any] = context
+        self.retry_strategy: RetryStrategy = retry_strategy
 
     def with_options(self, **options: Any) -> CallOptions:
         """Return a copy with some attributes replaced."""

@@ -22,7 +22,7 @@ from motorlite.errors import (
     ServerSelectionTimeoutError,
     error_code,
 )
-from motorlite.retry import RetryReason
+from motorlite.retry import RetryRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,27 +45,27 @@ def is_ordinary(operation: Operation[Any], *, is_numbered: bool) -> bool:
     return operation.is_retryable and (is_numbered or operation.kind is not Kind.WRITE)
 
 
-def rules(failure: Failure, operation: Operation[Any], policy: OverloadRetry) -> tuple[RetryReason, ...]:
+def rules(failure: Failure, operation: Operation[Any], policy: OverloadRetry) -> tuple[RetryRule, ...]:
     """The rules that permit a retry after `failure`, the preferred one first. Empty if it is not retryable."""
     ordinary = failure.is_ordinary
     if failure.has_label(SYSTEM_OVERLOADED):
         if failure.has_label(RETRYABLE):
             # No fallback: after an overload error every retry needs backoff and a token, even if another rule permits.
-            return (RetryReason.OVERLOAD,)
+            return (RetryRule.OVERLOAD_POLICY,)
         # Rule 4: the server did not mark the error as retryable. The later revision lets the ordinary rule decide,
         # after a backoff.
         return _ordinary_rule(failure, operation) if ordinary and policy.needs_both_labels else ()
     permitted = _ordinary_rule(failure, operation) if ordinary else ()
     if failure.has_label(RETRYABLE) and not policy.needs_both_labels:
-        return (RetryReason.LABEL, *permitted)
+        return (RetryRule.OVERLOAD_POLICY, *permitted)
     return permitted
 
 
-def _ordinary_rule(failure: Failure, operation: Operation[Any]) -> tuple[RetryReason, ...]:
+def _ordinary_rule(failure: Failure, operation: Operation[Any]) -> tuple[RetryRule, ...]:
     if operation.kind is Kind.READ and is_retryable_read_error(failure.error):
-        return (RetryReason.READ,)
+        return (RetryRule.SPECIFICATION,)
     if operation.kind is Kind.WRITE and failure.has_label(RETRYABLE_WRITE):
-        return (RetryReason.WRITE,)
+        return (RetryRule.SPECIFICATION,)
     return ()
 
 

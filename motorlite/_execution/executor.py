@@ -16,31 +16,36 @@ from motorlite._execution.attempt import Attempt
 from motorlite._execution.cursors.pinning import PinnedConnection, opens_cursor
 from motorlite._execution.failure import Failure
 from motorlite._execution.operation import CursorReply, Opened
-from motorlite._execution.retry import Again, Retry
+from motorlite._execution.retries.consult import consult
+from motorlite._execution.retries.decisions import Again, Ask, ExpireAfter
+from motorlite._execution.retry import Retry
 from motorlite._execution.run import Run
 from motorlite._execution.selecting import select, select_and_publish
 from motorlite._execution.sender import Sender
 from motorlite._sessions.session import Session
 from motorlite.errors import InvalidOperation, OperationFailure, ProtocolError, PyMongoError
-from motorlite.retry import RetryRefusal
+from motorlite.retry import RetryRefusal, RetryRule
 from motorlite.topology_description import TopologyType
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from motorlite._base.values import Address, Document
+    from motorlite._connection.connection import Connection
     from motorlite._execution.call import Call
     from motorlite._execution.deployment import Deployment
     from motorlite._execution.limits.admission import Admission
     from motorlite._execution.operation import Operation
     from motorlite._execution.reports import PublishedOperation, Reports
-    from motorlite._execution.retry import Raise, RetrySettings
+    from motorlite._execution.retries.decisions import Raise
+    from motorlite._execution.retry import RetrySettings
     from motorlite._overload.server_limits import ServerLimits
-    from motorlite._overload.token_bucket import TokenBucket
     from motorlite._sessions.session import ServerSession, SessionPool
     from motorlite._topology.server import Server
+    from motorlite.retry import RetryBudget
 
 R = TypeVar("R")
+_ALWAYS, _STRATEGY = RetryRule.ALWAYS, RetryRule.STRATEGY
 
 
 class Executor:
@@ -79,7 +84,7 @@ class Executor:
             on_abandoned=on_abandoned,
         )
         self._settings = settings
-        self.bucket: TokenBucket | None = settings.bucket
+        self.bucket: RetryBudget | None = settings.bucket
         self.reports = reports
         self._now = now
         self._sleep = sleep
@@ -201,12 +206,17 @@ class Executor:
                     await self._sleep(0.001)
                 failure = decision = None
                 try:
-                    decision = self._decide(run, attempt.failed(run, error))
+                    decision = self._decide(run, attempt, attempt.failed(run, error))
+                    if isinstance(decision, Ask):
+                        decision = await self._consult(run, decision)
                     if isinstance(decision, Again):
                         if decision.delay:
-                            await self._back_off(run, attempt, decision.delay)
+                            await self._back_off(run, attempt, decision)
                         run.is_retry = True
                         continue
+                    if isinstance(decision, ExpireAfter):
+                        await self._deployment.pause(self._now() + decision.delay)
+                        self._check_open(run)
                     failure = decision.failure
                     if failure.reply is not None:
                         # The write was applied. The operation interprets its write concern error.
@@ -220,9 +230,9 @@ class Executor:
                     # This frame must not reference an error that was raised through it.
                     failure = decision = None
             if run.retry is not None:
-                run.retry.succeeded()
-            elif self.bucket is not None:
-                self.bucket.first_attempt_succeeded()
+                run.retry.succeeded(run.source)
+            elif self.bucket is not None and not self.bucket.is_full:
+                self.bucket.first_attempt_succeeded(run.source)
             return reply
 
     def _parse(self, run: Run, operation: Operation[R], reply: Document) -> R:
@@ -276,9 +286,11 @@ class Executor:
         elif not self.reports.publish_selection:
             server = self._deployment.select_now(operation.selector, run.deprioritized)
             if server is None:
-                server = await select(self._deployment, run, attempt, self._now() + self._server_selection_timeout)
+                attempt.waited_from = now = self._now()
+                server = await select(self._deployment, run, attempt, now + self._server_selection_timeout)
         else:
-            until = self._now() + self._server_selection_timeout
+            attempt.waited_from = now = self._now()
+            until = now + self._server_selection_timeout
             server = await select_and_publish(
                 lambda: self._deployment, run, attempt, until, self.reports.publish_selection
             )
@@ -299,12 +311,10 @@ class Executor:
             try:
                 reply = await sender.send(run, attempt, server, connection, deployment.description)
             except OperationFailure as error:
-                if error.code != REAUTHENTICATION_REQUIRED or not connection.can_reauthenticate:
-                    raise
-                # The server executed nothing. Send the command once more, even if it is not retryable, without
-                # counting a retry (authentication specification, "Reauthentication").
-                await sender.reauthenticate(run, attempt, server, connection)
-                reply = await sender.send(run, attempt, server, connection, deployment.description)
+                if error.code == REAUTHENTICATION_REQUIRED and self._may_reauthenticate(run, connection):
+                    await sender.reauthenticate(run, attempt, server, connection)
+                    attempt.progress, attempt.is_reauthenticated = Progress.ANSWERED, True
+                raise
             if operation.creates_cursor and connection.facts.is_load_balanced and opens_cursor(reply):
                 run.pin = PinnedConnection(server, connection)
             run.source = server.address
@@ -320,8 +330,16 @@ class Executor:
                 server.pool.check_in(attempt.connection)
             server.attempts_ended += 1
 
+    def _may_reauthenticate(self, run: Run, connection: Connection) -> bool:
+        """Whether the server's request is followed. The connection's second request within an operation is an error."""
+        if not connection.can_reauthenticate:
+            return False
+        return run.retry is None or not run.retry.has_reauthenticated((connection.address, connection.id))
+
     def _check_out_limit(self, run: Run, attempt: Attempt) -> float:
         """With timeoutMS, selection and checkout share serverSelectionTimeoutMS (CSOT, "Server Selection")."""
+        if attempt.waited_from is None:
+            attempt.waited_from = self._now()
         if not run.call.deadline.is_set:
             return inf
         if attempt.selection_until != inf:
@@ -330,22 +348,36 @@ class Executor:
 
     # --- retries ---
 
-    def _decide(self, run: Run, failure: Failure) -> Again | Raise:
-        retry = run.retry
+    def _decide(self, run: Run, attempt: Attempt, failure: Failure) -> Again | Raise | Ask:
+        retry, call, now = run.retry, run.call, self._now()
         if retry is None:
-            retry = run.retry = Retry(self._settings, run.operation, run.call.deadline)
+            started_at = attempt.started_at(now)
+            retry = run.retry = Retry(self._settings, run.operation, call.deadline, call.options, started_at)
         is_sharded = self._deployment.description.topology_type is TopologyType.Sharded
-        decision = retry.after(failure, self._now(), is_sharded=is_sharded, is_closing=self._is_stopped)
+        decision = retry.after(failure, now, is_sharded=is_sharded, is_closing=self._is_stopped)
+        return decision if isinstance(decision, Ask) else self._decided(run, retry, decision)
+
+    async def _consult(self, run: Run, ask: Ask) -> Again | Raise:
+        retry = run.retry
+        assert retry is not None
+        answer = await consult(ask, min(run.call.deadline.expires_at, self._now() + self._server_selection_timeout))
+        return self._decided(run, retry, retry.conclude(answer, self._now(), is_closing=self._is_stopped))
+
+    def _decided(self, run: Run, retry: Retry, decision: Again | Raise) -> Again | Raise:
         self.reports.decided(run, retry, decision)
-        if decision.deprioritize and failure.address is not None and failure.address not in run.deprioritized:
-            run.deprioritized = (*run.deprioritized, failure.address)
+        address = retry.newest.address
+        if decision.deprioritize and address is not None and address not in run.deprioritized:
+            run.deprioritized = (*run.deprioritized, address)
         return decision
 
-    async def _back_off(self, run: Run, attempt: Attempt, delay: float) -> None:
-        retry, until = run.retry, self._now() + delay
+    async def _back_off(self, run: Run, attempt: Attempt, decision: Again) -> None:
+        retry, until = run.retry, self._now() + decision.delay
         assert retry is not None
+        if decision.rule is _ALWAYS:  # also while the client is closing
+            await self._sleep(decision.delay)
+            return
         try:
-            if attempt.connection is not None or attempt.server is None:
+            if attempt.connection is not None or attempt.server is None or decision.rule is _STRATEGY:
                 await self._deployment.pause(until)
             else:
                 # The attempt got no connection. If the server is dead, not overloaded, use its successor at once.
@@ -354,10 +386,15 @@ class Executor:
             retry.gave_up()
             raise
         if self._is_stopped:
-            error = retry.newest.annotate()
             retry.gave_up(RetryRefusal.CLOSED)
+            self._check_open(run)
+
+    def _check_open(self, run: Run) -> None:
+        """Raise InvalidOperation if the client was closed during a delay."""
+        if self._is_stopped:
+            assert run.retry is not None
             message = "the client was closed while the operation waited for its next attempt"
-            raise retry.describe(InvalidOperation(message)) from error
+            raise run.retry.describe(InvalidOperation(message)) from run.retry.newest.annotate()
 
     def _release(self, server_session: ServerSession) -> None:
         minutes = self._deployment.description.logical_session_timeout_minutes

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from motorlite._base.progress import Progress
 
@@ -20,6 +20,10 @@ class TimeLimits(NamedTuple):
 
     client: float | None
     server: float | None
+
+
+ConnectionKey: TypeAlias = "tuple[Address, int]"
+"""A connection: the address of its server, and its id in the pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,7 @@ class Failure:
             server.
         limits: For a timeout, the limits of its command, if it was sent.
         reply: The reply with ``ok: 1`` that has the write concern error, or None. It stands if there is no retry.
+        reauthenticated: The connection, if the server required it to be authenticated again and it was; else None.
     """
 
     error: PyMongoError
@@ -48,6 +53,7 @@ class Failure:
     is_ordinary: bool = False
     limits: TimeLimits | None = None
     reply: Document | None = None
+    reauthenticated: ConnectionKey | None = None
 
     def has_label(self, label: str) -> bool:
         """Whether the error has `label`, or must get it."""

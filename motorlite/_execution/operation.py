@@ -121,7 +121,8 @@ class Operation(Generic[R_co]):
     # The retryable reads or retryable writes specification permits a retry. Writes with this flag also take a
     # txnNumber.
     is_retryable: bool = False
-    # Executing it twice has the same effect as executing it once (an input for user strategies).
+    # Sending it again changes nothing more than sending it once, whatever other clients did meanwhile (an input for
+    # retry strategies). Reads are; dropping twice is not, since it can drop what was created in between.
     is_idempotent: bool = False
     # Part of work that was admitted before (getMore, further commands of a bulk write): rate limits never refuse it.
     is_continuation: bool = False
@@ -165,6 +166,12 @@ class Operation(Generic[R_co]):
     def collection_name(self) -> str | None:
         """The collection that it works on, for operation events; None for a database or a user-defined command."""
         return None
+
+    @property
+    def namespace(self) -> str:
+        """The collection as "database.collection", or the database of a command without one."""
+        name = self.collection_name
+        return self.database if name is None else f"{self.database}.{name}"
 
     def command(self, facts: ServerFacts) -> Command:
         """Build the command for a server with these facts."""

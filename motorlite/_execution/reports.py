@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite._execution.retry import Again
+from motorlite._execution.retries.decisions import Again
 from motorlite._observe.command_events import CommandEvents
 from motorlite.errors import PyMongoError, detached
 from motorlite.monitoring import (
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
     from motorlite._execution.operation import Command
-    from motorlite._execution.retry import Raise, Retry
+    from motorlite._execution.retries.decisions import Raise
+    from motorlite._execution.retry import Retry
     from motorlite._execution.run import Run
     from motorlite._observe.publishing import Publishers
-    from motorlite._overload.token_bucket import TokenBucket
     from motorlite.monitoring import CommandEvent, OperationEvent, ServerSelectionEvent
+    from motorlite.retry import RetryBudget
 
 
 class Reports:
     """The event publishers of one client's operations. A publisher is false without listener and enabled logger."""
 
-    def __init__(self, bucket: TokenBucket | None, publishers: Publishers) -> None:
+    def __init__(self, bucket: RetryBudget | None, publishers: Publishers) -> None:
         self._bucket = bucket
         # Every command reads these, so they are attributes here.
         self.publish_command: Callable[[CommandEvent], None] | None = publishers.command
@@ -96,9 +97,10 @@ class Reports:
                 run.operation_id,
                 permitted=permitted,
                 reason=str(decision.reason),
+                rule=None if decision.rule is None else str(decision.rule),
                 refusal=None if decision.refusal is None else str(decision.refusal),
                 delay=decision.delay,
-                attempt=retry.retries if permitted else retry.retries + 1,
+                attempt=retry.attempts - 1 if permitted else retry.attempts,
                 tokens=self._bucket.tokens if self._bucket is not None else inf,
                 address=failure.address,
                 error=error,

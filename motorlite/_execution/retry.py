@@ -1,57 +1,71 @@
-"""Pure: the decision after a failed attempt: retry, or raise which error.
+"""Pure: the decision after a failed attempt: retry, ask the application's strategy, or raise which error.
 
 Theory of operation. Each operation has one `Retry`, created at its first error. An operation that succeeds at once
-creates none. Every rule about retries is an input to `after`: the labels of client backpressure, retryable reads,
-retryable writes, the deadline and the token bucket. The checks run in a fixed order: does a rule permit the retry, is
-the option on, has that rule attempts left, does the delay fit the deadline, does the client stay open, is there a
-token. So a retry that does not happen never costs a token.
+creates none. Every rule about retries is an input to `after`: reasons that are always retried, the labels of client
+backpressure, retryable reads, retryable writes, the deadline, the budget, and the application's strategy. They decide
+in this order:
 
-Rules that permit a retry, in the order in which they are tried ("ordinary" is retryable reads or writes):
+1. A reason with `always_retry`: a controlled backoff, with a hard limit, whatever the operation and the options.
+2. The specifications. The checks run in a fixed order: does a rule permit the retry, is the option on, has that rule
+   attempts left, does the delay fit the deadline, does the client stay open, is there a token. So a retry that does not
+   happen never costs a token.
+3. The strategy, about what the specifications refuse, if the retry is safe (`_may_ask`). `after` returns `Ask`, the
+   executor awaits the strategy, and `conclude` checks the deadline and takes the token. A delay that does not fit is
+   capped: the operation fails when its time has passed, and is not sent again.
 
-| labels of the error                      | rules           | backoff | token |
-|------------------------------------------|-----------------|---------|-------|
-| SystemOverloadedError and RetryableError | label           | yes     | yes   |
-| SystemOverloadedError alone              | none            |         |       |
-| RetryableError alone                     | label, ordinary | no      | label |
-| neither                                  | ordinary        | no      | no    |
+The rules of the specifications, in the order in which they are tried:
 
-With `needs_both_labels` (the later revision), an error with only one label gets the ordinary rule. After an overload
-error that retry also backs off.
+| labels of the error                      | rules                          | backoff | token           |
+|------------------------------------------|--------------------------------|---------|-----------------|
+| SystemOverloadedError and RetryableError | overload policy                | yes     | yes             |
+| SystemOverloadedError alone              | none                           |         |                 |
+| RetryableError alone                     | overload policy, specification | no      | overload policy |
+| neither                                  | specification                  | no      | no              |
 
-The label's rule has attempts left while the operation's retries, counted together, are fewer than `max_retries`. After
-an overload error the same limit applies to the ordinary rule. Before one, the ordinary rule has one attempt, or with
-timeoutMS as many as time permits. After a retry by the label's rule, `max_retries` also caps the ordinary rule. When
-the label's rule has no attempt or no token left, the ordinary rule decides: a label never makes an error less retryable
-than its code does. An overload error has no such fallback: rule 4 of the client backpressure specification refuses its
-retry without a token, and its pseudocode, like the later revision's, caps every retry after it. So `max_retries=0` also
-turns off the retry of a refused connection, which carries both labels.
+"Specification" is retryable reads or retryable writes. With `needs_both_labels` (the later revision), an error with
+only one label gets that rule. After an overload error that retry also backs off.
+
+The overload policy has attempts left while the operation's retries, counted together, are fewer than `max_retries`.
+After an overload error the same limit applies to the other rule. Before one, it has one attempt, or with timeoutMS as
+many as time permits. After a retry by the overload policy, `max_retries` also caps the other rule. When the overload
+policy has no attempt or no token left after RetryableError alone, the other rule decides: a label never makes an error
+less retryable than its code does. An overload error has no such fallback: rule 4 of the client backpressure
+specification refuses its retry without a token, and its pseudocode, like the later revision's, caps every retry after
+it. So `max_retries=0` also turns off the retry of a refused connection, which carries both labels.
+
+A strategy's retry after an error with the label RetryableError takes a token, unless the strategy has no budget. One
+that took no token also brings none when it fails or succeeds.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite._base.error_codes import SYSTEM_OVERLOADED
+from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._execution import classify
+from motorlite._execution.call import DEFAULT_OPTIONS
 from motorlite._execution.operation import Kind
+from motorlite._execution.retries.decisions import Again, Ask, ExpireAfter, Raise, StrategyFault
+from motorlite._execution.retries.reasons import reason_of
 from motorlite._overload import backoff
-from motorlite.errors import CircuitBreakerOpenError
-from motorlite.retry import RetryReason, RetryRefusal
+from motorlite.errors import CircuitBreakerOpenError, ExecutionTimeout, RetryStrategyError
+from motorlite.retry import RetryReason, RetryRefusal, RetryRequest, RetryRule, SpecificationRetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from motorlite._base.deadline import Deadline
-    from motorlite._execution.failure import Failure
+    from motorlite._base.values import Address
+    from motorlite._execution.call import CallOptions
+    from motorlite._execution.failure import ConnectionKey, Failure
     from motorlite._execution.operation import Operation
-    from motorlite._overload.token_bucket import TokenBucket
     from motorlite.errors import PyMongoError
-    from motorlite.retry import OverloadRetry
+    from motorlite.retry import OverloadRetry, RetryAction, RetryBudget
 
 _REASONS_KEPT = 16
-_BY_LABEL = (RetryReason.OVERLOAD, RetryReason.LABEL)
 
 
 class RetrySettings:
@@ -62,7 +76,7 @@ class RetrySettings:
     def __init__(
         self,
         policy: OverloadRetry,
-        bucket: TokenBucket | None,
+        bucket: RetryBudget | None,
         jitter: Callable[[], float],
         *,
         retry_reads: bool,
@@ -70,7 +84,7 @@ class RetrySettings:
     ) -> None:
         self.policy: OverloadRetry = policy
         # None: retries have no budget.
-        self.bucket: TokenBucket | None = bucket
+        self.bucket: RetryBudget | None = bucket
         # A random number in [0, 1).
         self.jitter: Callable[[], float] = jitter
         self.retry_reads: bool = retry_reads
@@ -85,88 +99,145 @@ class RetrySettings:
         return self.retry_reads and self.retry_writes
 
 
-class Again:
-    """Decision: try once more after `delay` seconds."""
-
-    __slots__ = ("delay", "deprioritize", "reason")
-
-    refusal = None
-
-    def __init__(self, reason: RetryReason, delay: float, *, deprioritize: bool) -> None:
-        self.reason: RetryReason = reason
-        self.delay: float = delay
-        # Whether to avoid the server that failed.
-        self.deprioritize: bool = deprioritize
-
-
-class Raise:
-    """Decision: the operation fails with `failure`, not always the newest one. If it has a reply, that reply stands.
-
-    `refusal` is None if no rule covers the error of a first attempt, or if a permitted retry was not made
-    (`Retry.gave_up`).
-    """
-
-    __slots__ = ("failure", "reason", "refusal")
-
-    delay: float = 0.0
-    deprioritize = False
-
-    def __init__(self, failure: Failure, reason: RetryReason, refusal: RetryRefusal | None) -> None:
-        self.failure: Failure = failure
-        self.reason: RetryReason = reason
-        self.refusal: RetryRefusal | None = refusal
-
-
 class Retry:
     """The retry state of one operation."""
 
     __slots__ = (
+        "_always_retries",
         "_deadline",
+        "_deprioritize",
         "_failures",
+        "_newest",
         "_operation",
+        "_options",
         "_ordinary_retries",
+        "_reason",
         "_reasons",
+        "_reauthenticated",
         "_refusal",
+        "_seen",
         "_settings",
+        "_started_at",
         "_was_overloaded",
         "retries",
     )
 
-    def __init__(self, settings: RetrySettings, operation: Operation[Any], deadline: Deadline) -> None:
+    def __init__(
+        self,
+        settings: RetrySettings,
+        operation: Operation[Any],
+        deadline: Deadline,
+        options: CallOptions = DEFAULT_OPTIONS,
+        started_at: float = 0.0,
+    ) -> None:
         self._settings = settings
         self._operation = operation
         self._deadline = deadline
+        self._options = options
+        self._started_at = started_at
         # The failures that the operation may still end with, oldest first: the first, the best and the newest.
         self._failures: list[Failure] = []
-        # The number of retries decided on, and the reasons of the newest ones: with timeoutMS there may be very many.
+        # The number of retries decided on, without those that are always made, and the reasons of the newest ones: with
+        # timeoutMS there may be very many.
         self.retries: int = 0
+        self._always_retries = 0
         self._reasons: deque[RetryReason] = deque(maxlen=_REASONS_KEPT)
+        # All reasons for retries so far.
+        self._seen: frozenset[RetryReason] = frozenset()
         # Retries by the retryable reads and writes specifications.
         self._ordinary_retries = 0
         # An overload error occurred. All retries together are then capped, with or without timeoutMS.
         self._was_overloaded = False
-        # Why the newest retry was refused.
+        # The connections that were authenticated again for this operation.
+        self._reauthenticated: set[ConnectionKey] = set()
+        # The newest decision to retry.
+        self._newest: Again | None = None
+        # Why the newest attempt failed, whether a retry would avoid its server, and why a retry was refused.
+        self._reason = RetryReason.UNKNOWN
+        self._deprioritize = False
         self._refusal: RetryRefusal | None = None
+
+    @property
+    def newest(self) -> Failure:
+        """The newest failure."""
+        return self._failures[-1]
+
+    @property
+    def attempts(self) -> int:
+        """The number of attempts, including the one that the newest decision permits."""
+        return 1 + self.retries + self._always_retries
+
+    def has_reauthenticated(self, connection: ConnectionKey) -> bool:
+        """Whether this operation has authenticated the connection again before. Its next refusal is an error."""
+        return connection in self._reauthenticated
+
+    # --- decisions ---
 
     def after(
         self, failure: Failure, now: float, *, is_sharded: bool = False, is_closing: bool = False
-    ) -> Again | Raise:
+    ) -> Again | Raise | Ask:
         """Decide what follows the failed attempt.
 
         `is_sharded`: the server is a mongos, so the retry avoids it after any error.
         `is_closing`: the client is closing, so nothing is retried.
         """
-        settings, policy, deadline = self._settings, self._settings.policy, self._deadline
-        if failure.is_ordinary and self._operation.kind is Kind.WRITE and settings.retry_writes:
+        settings, kind = self._settings, self._operation.kind
+        if failure.is_ordinary and kind is Kind.WRITE and settings.retry_writes:
             failure = classify.with_write_label(failure)
-        self._remember(failure)
         is_overload = failure.has_label(SYSTEM_OVERLOADED)
-        if self.retries and not is_overload and settings.bucket is not None:
-            settings.bucket.retry_failed_otherwise()
+        if not is_overload and settings.bucket is not None and self._is_credited():
+            settings.bucket.retry_failed_otherwise(self.newest.address)
+        self._remember(failure)
         self._was_overloaded = self._was_overloaded or is_overload
+        self._reason = reason = reason_of(failure)
+        if reason.always_retry:
+            return self._always(failure, now)
+        self._deprioritize = is_sharded or (is_overload and settings.policy.retargets)
+        decision = self._by_specification(failure, now, is_overload=is_overload, is_closing=is_closing)
+        if isinstance(decision, Raise) and not is_closing and self._may_ask(decision, now):
+            return Ask(self._options.retry_strategy, self._request(now), reason)
+        return decision
+
+    def conclude(
+        self, answer: RetryAction | StrategyFault, now: float, *, is_closing: bool = False
+    ) -> Again | Raise | ExpireAfter:
+        """Decide what follows the strategy's answer to `Ask`."""
+        rule, deadline, refusal = RetryRule.STRATEGY, self._deadline, self._refusal
+        if isinstance(answer, StrategyFault):
+            if now >= deadline.expires_at:
+                return self._expire(0.0)
+            return self._blame(answer)
+        if answer.duration is None:
+            return self._refuse(rule, refusal or RetryRefusal.NOT_RETRYABLE)
+        if now + answer.duration >= deadline.earliest():
+            return self._expire(max(0.0, deadline.earliest() - now))
+        if is_closing:
+            return self._refuse(rule, RetryRefusal.CLOSED)
+        bucket, is_paid = self._settings.bucket, False
+        if bucket is not None and self.newest.has_label(RETRYABLE) and self._options.retry_strategy.budget is not None:
+            if not bucket.take(self.newest.address):
+                return self._refuse(rule, RetryRefusal.TOKENS)
+            is_paid = True
+        return self._again(rule, answer.duration, is_paid=is_paid)
+
+    def _always(self, failure: Failure, now: float) -> Again | Raise:
+        # Also while the client is closing: what is in flight may end.
+        rule, delays = RetryRule.ALWAYS, backoff.CONTROLLED_BACKOFF
+        if self._always_retries == len(delays):
+            return self._refuse(rule, RetryRefusal.ATTEMPTS)
+        delay = delays[self._always_retries]
+        if self._lacks_time(failure, now, delay):
+            return self._refuse(rule, RetryRefusal.DEADLINE)
+        if failure.reauthenticated is not None:
+            self._reauthenticated.add(failure.reauthenticated)
+        self._deprioritize = False
+        return self._again(rule, delay)
+
+    def _by_specification(self, failure: Failure, now: float, *, is_overload: bool, is_closing: bool) -> Again | Raise:
+        settings, policy = self._settings, self._settings.policy
         rules = classify.rules(failure, self._operation, policy)
         if not rules:
-            return self._refuse(RetryReason.NONE, self._why_not(failure))
+            return self._refuse(None, self._why_not(failure))
         if not settings.allows(self._operation.kind):
             return self._refuse(rules[0], RetryRefusal.DISABLED)
         left = [rule for rule in rules if self._has_attempts_left(rule)]
@@ -175,27 +246,58 @@ class Retry:
         delay = 0.0
         if is_overload:
             delay = backoff.delay(policy, self.retries, settings.jitter(), failure.error)
-        if now + delay >= deadline.earliest():
-            if delay and now + delay >= deadline.expires_at and failure.phase is None:
-                self._failures[-1] = failure.in_phase("backoff")
+        if self._lacks_time(failure, now, delay):
             return self._refuse(left[0], RetryRefusal.DEADLINE)
         if is_closing:
             return self._refuse(left[0], RetryRefusal.CLOSED)
-        for reason in left:
-            if self._pay(reason):
-                break
-        else:
-            return self._refuse(left[0], RetryRefusal.TOKENS)
-        self._reasons.append(reason)
-        self.retries += 1
-        if reason not in _BY_LABEL:
-            self._ordinary_retries += 1
-        return Again(reason, delay, deprioritize=is_sharded or (is_overload and policy.retargets))
+        for rule in left:
+            is_paid = rule is RetryRule.OVERLOAD_POLICY and settings.bucket is not None
+            if not is_paid or settings.bucket is None or settings.bucket.take(failure.address):
+                return self._again(rule, delay, is_paid=is_paid)
+        return self._refuse(left[0], RetryRefusal.TOKENS)
+
+    def _may_ask(self, refused: Raise, now: float) -> bool:
+        """Whether the strategy may permit a retry that the specifications refuse."""
+        strategy, failure, reason = self._options.retry_strategy, self.newest, self._reason
+        if (
+            type(strategy) is SpecificationRetry
+            or reason is RetryReason.UNKNOWN
+            or not (reason.allows_non_idempotent_retry or self._is_idempotent)
+            or not self._settings.allows(self._operation.kind)
+            or now >= self._deadline.earliest()
+        ):
+            return False
+        if failure.has_label(SYSTEM_OVERLOADED) and not failure.has_label(RETRYABLE):
+            return False  # rule 4: the server did not permit a retry
+        if refused.refusal is RetryRefusal.TOKENS:
+            return strategy.budget is None
+        # What has too little time left for the policy's backoff is not retried earlier than that.
+        return refused.refusal is not RetryRefusal.DEADLINE or refused.rule is None
+
+    # --- parts of decisions ---
 
     @property
-    def newest(self) -> Failure:
-        """The newest failure."""
-        return self._failures[-1]
+    def _is_idempotent(self) -> bool:
+        # `is_ordinary` of a write: its transaction number lets the server recognise a repetition.
+        operation = self._operation
+        return operation.is_idempotent or (operation.kind is Kind.WRITE and self.newest.is_ordinary)
+
+    def _request(self, now: float) -> RetryRequest:
+        failure, earliest = self.newest, self._deadline.earliest()
+        return RetryRequest(
+            command_name=self._operation.name,
+            namespace=self._operation.namespace,
+            idempotent=self._is_idempotent,
+            retry_attempts=self.attempts - 1,
+            retry_reasons=self._seen,
+            elapsed=now - self._started_at,
+            remaining=None if earliest == inf else earliest - now,
+            address=failure.address,
+            server_hint=backoff.server_base_backoff(failure.error),
+            error_labels=failure.labels,
+            jitter=self._settings.jitter(),
+            context=self._options.context,
+        )
 
     def _why_not(self, failure: Failure) -> RetryRefusal | None:
         """Return the refusal when no rule permits a retry, or None if no retry was in question."""
@@ -205,10 +307,6 @@ class Retry:
             return RetryRefusal.BREAKER
         return RetryRefusal.NOT_RETRYABLE if self.retries or classify.is_candidate(failure) else None
 
-    def _pay(self, reason: RetryReason) -> bool:
-        bucket = self._settings.bucket
-        return reason not in _BY_LABEL or bucket is None or bucket.take()
-
     def _remember(self, failure: Failure) -> None:
         kept = self._failures[:1]
         if kept:
@@ -217,39 +315,99 @@ class Retry:
                 kept.append(best)
         self._failures = [*kept, failure]
 
-    def _has_attempts_left(self, rule: RetryReason) -> bool:
+    def _has_attempts_left(self, rule: RetryRule) -> bool:
         has_room = self.retries < self._settings.policy.max_retries
-        if rule in _BY_LABEL or self._was_overloaded:
+        if rule is RetryRule.OVERLOAD_POLICY or self._was_overloaded:
             return has_room
         if self.retries > self._ordinary_retries and not has_room:
             return False
         # With timeoutMS as many as time permits (client-side operations timeout, "Retryability").
         return self._ordinary_retries < (inf if self._deadline.is_set else 1)
 
-    def _refuse(self, reason: RetryReason, refusal: RetryRefusal | None) -> Raise:
+    def _lacks_time(self, failure: Failure, now: float, delay: float) -> bool:
+        """Whether the deadline passes before the delay ends. The error then says so."""
+        deadline = self._deadline
+        if now + delay < deadline.earliest():
+            return False
+        if delay and now + delay >= deadline.expires_at and failure.phase is None:
+            self._failures[-1] = failure.in_phase("backoff")
+        return True
+
+    def _again(self, rule: RetryRule, delay: float, *, is_paid: bool = False) -> Again:
+        self._reasons.append(self._reason)
+        self._seen |= {self._reason}
+        if rule is RetryRule.ALWAYS:
+            self._always_retries += 1
+        else:
+            self.retries += 1
+        if rule is RetryRule.SPECIFICATION:
+            self._ordinary_retries += 1
+        self._newest = Again(self._reason, rule, delay, deprioritize=self._deprioritize, is_paid=is_paid)
+        return self._newest
+
+    def _refuse(self, rule: RetryRule | None, refusal: RetryRefusal | None) -> Raise:
         self._refusal = refusal
         failure = classify.to_raise(self._failures, self._operation)
         if self.newest.phase is not None:
             # Time ran out during a retry. The error reports that, even if it comes from an earlier attempt.
             failure = failure.in_phase(self.newest.phase)
-        return Raise(failure, reason, refusal)
+        return Raise(failure, self._reason, rule, refusal)
+
+    def _expire(self, delay: float) -> ExpireAfter:
+        self._refusal = RetryRefusal.DEADLINE
+        newest = self.newest
+        if newest.reply is None:
+            error = ExecutionTimeout("the time limit of the operation passed before its next attempt", 50)
+            newest = replace(newest, error=error, phase="retry delay", labels=frozenset())
+        return ExpireAfter(newest, self._reason, delay)
+
+    def _blame(self, fault: StrategyFault) -> Raise:
+        self._refusal = RetryRefusal.STRATEGY_FAILED
+        name = type(self._options.retry_strategy).__name__
+        error = RetryStrategyError(f"the operation failed, and its retry strategy {name} {fault.text}")
+        if fault.trace:
+            error.add_note(f"The exception of the retry strategy:\n{fault.trace}")
+        failure = replace(self.newest, error=error, labels=frozenset(), reply=None)
+        return Raise(failure, self._reason, RetryRule.STRATEGY, self._refusal)
+
+    # --- the outcome ---
 
     def describe(self, error: PyMongoError) -> PyMongoError:
         """Annotate `error` with the number of attempts, the reasons for them and the reason against another."""
-        error.attempts = self.retries + 1
-        error.retry_reasons = tuple(str(made) for made in self._reasons)
+        error.attempts = self.attempts
+        error.retry_reasons = tuple(str(reason) for reason in self._reasons)
         error.retry_refusal = None if self._refusal is None else str(self._refusal)
         return error
 
-    def succeeded(self) -> None:
-        """Credit the bucket: the newest retry succeeded."""
-        if self._settings.bucket is not None:
-            self._settings.bucket.retry_succeeded()
+    def succeeded(self, address: Address | None = None) -> None:
+        """Credit the bucket: the newest attempt succeeded, on the server at `address`."""
+        bucket = self._settings.bucket
+        if bucket is None:
+            return
+        if self._is_credited():
+            bucket.retry_succeeded(self.newest.address)
+        else:
+            bucket.first_attempt_succeeded(address)
+
+    def _is_credited(self) -> bool:
+        """Whether the newest attempt is a retry that brings a token when it ends.
+
+        Retries of the specifications do, paid or not (rules 2 and 3). A strategy's must not bring more than they took.
+        """
+        newest = self._newest
+        if newest is None or newest.rule is RetryRule.ALWAYS:
+            return False
+        return newest.is_paid or newest.rule is not RetryRule.STRATEGY
 
     def gave_up(self, refusal: RetryRefusal | None = None) -> Raise:
         """Take back the newest retry at no cost: the caller was cancelled or the client closed before it started."""
-        reason = self._reasons.pop()
-        self.retries -= 1
-        if reason in _BY_LABEL and self._settings.bucket is not None:
-            self._settings.bucket.retry_not_made()
-        return self._refuse(reason, refusal)
+        newest = self._newest
+        assert newest is not None
+        self._reasons.pop()
+        if newest.rule is RetryRule.ALWAYS:
+            self._always_retries -= 1
+        else:
+            self.retries -= 1
+        if newest.is_paid and self._settings.bucket is not None:
+            self._settings.bucket.retry_not_made(self.newest.address)
+        return self._refuse(newest.rule, refusal)

@@ -79,7 +79,7 @@ class Sender:
             PyMongoError: The attempt failed.
         """
         operation, deadline, facts = run.operation, run.call.deadline, connection.facts
-        now = self._now()
+        now = attempt.sent_at = self._now()
         request_id = next_request_id()
         command, message = self._builder.build(run, attempt, facts, request_id, now, topology)
         if len(message) >= LARGE:

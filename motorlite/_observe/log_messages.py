@@ -320,6 +320,7 @@ def _retry(event: events.RetryEvent, limit: int) -> Fields:
         "operationId": event.operation_id,
         "attempt": event.attempt,
         "reason": event.reason,
+        "rule": event.rule,
         "refusal": event.refusal,
         "delayMS": _milliseconds(event.delay) if event.permitted else None,
         "deprioritized": event.deprioritized,

@@ -15,6 +15,8 @@ class BuildInfo(RunCommand):
 
     __slots__ = ()
 
+    is_idempotent = True
+
     def __init__(self) -> None:
         primary = ReadPreference.PRIMARY
         super().__init__("admin", {"buildInfo": 1}, selector=primary, read_preference=primary)

@@ -87,6 +87,10 @@ class UserCommand(Operation[R_co]):
     def command(self, facts: ServerFacts) -> Command:
         return Command(self.name, self._document.copy())
 
+    @property
+    def namespace(self) -> str:
+        return self.database  # the first field need not be a collection
+
 
 class RunCommand(UserCommand["Document"]):
     """A user-defined command; `parse` returns the reply.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from motorlite.overload.breaker import CircuitBreaker
     from motorlite.overload.concurrency import ConcurrencyLimit
     from motorlite.overload.rate_limit import RateLimit
-    from motorlite.retry import OverloadRetry
+    from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy
     from motorlite.server_api import ServerApi
 
 __all__ = [
@@ -208,6 +208,8 @@ class ClientOptions:
     circuit_breaker: CircuitBreaker | None
     rate_limit: Mapping[str, RateLimit] | None
     concurrency_limit: ConcurrencyLimit | None
+    retry_strategy: RetryStrategy
+    retry_budget: RetryBudget | None
     explicit: frozenset[str]
     refusals: tuple[str, ...] = ()
 
@@ -341,6 +343,8 @@ def _build(settings: _Settings) -> ClientOptions:
     policy: OverloadRetry = value_of("overload_policy", options).with_options(
         get("maxAdaptiveRetries"), get("adaptiveRetries"), get("enableOverloadRetargeting")
     )
+    if options.get("retry_budget") is not None and not policy.is_budgeted:
+        raise ConfigurationError("retry_budget has no effect without adaptiveRetries; set only one of them")
     return ClientOptions(
         **{option.field: option.setting(options) for option in OPTIONS if option.field},
         seeds=settings.seeds,

@@ -43,7 +43,7 @@ from motorlite.overload.breaker import CircuitBreaker
 from motorlite.overload.concurrency import ConcurrencyLimit
 from motorlite.overload.rate_limit import as_rate_limits
 from motorlite.read_preferences import MODES
-from motorlite.retry import OverloadRetry
+from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy, SpecificationRetry
 from motorlite.server_api import as_server_api
 
 if TYPE_CHECKING:
@@ -149,6 +149,20 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             Values(instance_of(OverloadRetry), "a motorlite.retry.OverloadRetry"),
             "The preset, which the three options above change where they are set.",
             _POLICY,
+        ),
+        _keyword(
+            "retry_strategy",
+            Values(instance_of(RetryStrategy), "a motorlite.retry.RetryStrategy"),
+            "Decides about retries that the specifications refuse.",
+            SpecificationRetry(),
+            "retry_strategy",
+        ),
+        _keyword(
+            "retry_budget",
+            Values(instance_of(RetryBudget), "a motorlite.retry.RetryBudget"),
+            "Replaces the client's own budget: with another capacity, with limits for each server, or shared.",
+            None,
+            "retry_budget",
         ),
         _keyword(
             "circuit_breaker",

@@ -1,25 +1,24 @@
-"""Pure: the backoff before a retry (client backpressure specification, rule 5)."""
+"""Pure: the backoff before retries that the driver decides itself."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from motorlite.errors import PyMongoError
     from motorlite.retry import OverloadRetry
 
+CONTROLLED_BACKOFF: Final = (0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
+"""Seconds before each retry for a reason with `always_retry`. When the last was made, the error is raised."""
+
 
 def delay(policy: OverloadRetry, earlier_retries: int, jitter: float, error: PyMongoError) -> float:
     """Return the seconds to wait before the next retry after the overload error `error`.
 
-    `earlier_retries` counts all retries of the operation so far, for any reason; `jitter` is in [0, 1).
+    Client backpressure specification, rule 5. `earlier_retries` counts all retries of the operation so far, for any
+    reason; `jitter` is in [0, 1).
     """
-    base = server_base_backoff(error)
-    if base is None:
-        base = policy.base_backoff
-    # 2 ** 1024 would overflow. The delay reaches its maximum at a far smaller exponent.
-    exponent = min(earlier_retries + policy.first_exponent, 64)
-    return jitter * min(policy.max_backoff, float(base * 2**exponent))
+    return policy.backoff(earlier_retries, jitter, server_base_backoff(error))
 
 
 def server_base_backoff(error: PyMongoError) -> float | None:

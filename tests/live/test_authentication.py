@@ -141,5 +141,5 @@ async def test_reauthentication(secured: LocalServer, mechanism: str, command: s
     assert record.history.count(f"failed {command}") == 1
     again = record.history.index(f"failed {command}")
     assert record.history[again + 1 : again + 3] == [f"started {command}", f"succeeded {command}"]
-    assert record.retries == []
+    assert [(event.reason, event.rule) for event in record.retries] == [("reauthentication required", "always")]
     assert not [name for name in record.names if name in ("saslStart", "saslContinue", "authenticate", "hello")]

@@ -154,7 +154,7 @@ async def test_rule_4_the_fifth_retry_may_succeed(replica_set: LocalServer, data
     ("labels", "attempts", "reasons", "refusal"),
     [
         (BOTH, 6, ("overload",) * 5, "attempts"),
-        (RETRYABLE_ONLY, 6, ("retryable",) * 5, "attempts"),
+        (RETRYABLE_ONLY, 6, ("retryable error",) * 5, "attempts"),
         (OVERLOADED_ONLY, 1, (), "not retryable"),
         ((), 1, (), None),
     ],
@@ -571,7 +571,7 @@ async def test_an_ordinary_retry_and_overload_retries_are_capped_together(
         in_turn(replica_set, record, [*steps, *[steps[1]] * 10])
         with pytest.raises(OperationFailure) as caught:
             await collection.find_one()
-        assert caught.value.retry_reasons == ("retryable read", *("overload",) * 4)
+        assert caught.value.retry_reasons == ("temporary failure", *("overload",) * 4)
         assert (caught.value.attempts, caught.value.retry_refusal) == (6, "attempts")
         # The ordinary retry is free.
         assert client.stats().tokens == 996
@@ -588,7 +588,7 @@ async def test_an_overload_error_and_then_an_ordinary_one(
         closed = failpoints.fail_command(["find"], close_connection=True, times=1)
         in_turn(replica_set, record, [overload, closed, overload])
         assert await collection.find_one() is None
-        assert [event.reason for event in record.retries] == ["overload", "retryable read", "overload"]
+        assert [event.reason for event in record.retries] == ["overload", "connection lost in flight", "overload"]
         # 1 taken, 1 deposited for a retry that failed otherwise, 1 taken, 1.1 deposited: above the capacity.
         assert client.stats().tokens == pytest.approx(1000)
 
@@ -609,7 +609,7 @@ async def test_a_write_keeps_its_transaction_number_through_both_kinds_of_retry(
         assert {(command["lsid"]["id"], command["txnNumber"]) for command in inserts} == {
             (inserts[0]["lsid"]["id"], inserts[0]["txnNumber"])
         }
-        assert [event.reason for event in record.retries] == ["overload", "retryable write", "overload"]
+        assert [event.reason for event in record.retries] == ["overload", "connection lost in flight", "overload"]
         assert await client[database_name].c.count_documents({}) == 1
 
 
@@ -679,7 +679,7 @@ async def test_a_connection_that_is_refused_is_an_overload_of_the_operation_that
         async with anyio.create_task_group() as tasks:
             for _ in range(2):
                 tasks.start_soon(collection.find_one, {"$where": "sleep(500) || true"})
-        assert [event.reason for event in record.retries] == ["overload"]
+        assert [(event.reason, event.rule) for event in record.retries] == [("server not available", "overload policy")]
         assert isinstance(record.retries[0].error, AutoReconnect)
         assert record.retries[0].error.error_labels >= set(BOTH)
         server = client.stats().servers[replica_set.addresses[0]]

@@ -243,7 +243,7 @@ async def test_a_write_whose_reply_was_lost_is_applied_once(
         assert len(sent) == 2
         assert sent[0]["txnNumber"] == sent[1]["txnNumber"]
         assert sent[0]["lsid"] == sent[1]["lsid"]
-        assert [event.reason for event in record.retries] == ["retryable write"]
+        assert [event.reason for event in record.retries] == ["temporary failure"]
         everything = await collection.find().sort("_id").to_list()
         assert everything == await expected_names.find().sort("_id").to_list()
         if write.startswith("find_one"):
@@ -262,7 +262,7 @@ async def test_a_closed_connection_is_one_ordinary_retry(
         record.clear()
         result = await collection.update_one({"_id": 1}, {"$inc": {"n": 1}})
         assert result.modified_count == 1
-        assert [event.reason for event in record.retries] == ["retryable write"]
+        assert [event.reason for event in record.retries] == ["connection lost in flight"]
         first, second = record.commands("update")
         assert (first["txnNumber"], first["lsid"]) == (second["txnNumber"], second["lsid"])
         replica_set.command(failpoints.fail_command(["update"], close_connection=True, times=2, namespace=namespace))
@@ -327,7 +327,7 @@ async def test_a_read_is_retried_once_after_a_lost_connection(
         await collection.insert_one({"_id": 1})
         fail(replica_set, failpoints.fail_command(["find"], close_connection=True, times=1))
         assert await collection.find_one() == {"_id": 1}
-        assert [event.reason for event in record.retries] == ["retryable read"]
+        assert [event.reason for event in record.retries] == ["connection lost in flight"]
         await collection.insert_many(numbered(10)[2:])
         cursor = await collection.find(batch_size=2)
         replica_set.command(failpoints.fail_command(["getMore"], close_connection=True, times=1))

@@ -98,8 +98,9 @@ async def test_every_operation_reauthenticates(
         assert [item.name for item in deployment["a:1"].received] == [name, "saslStart", "saslContinue", name]
         assert {item.connection for item in deployment["a:1"].received} == {2}
         assert client.recorder.history == [f"started {name}", f"failed {name}", f"started {name}", f"succeeded {name}"]
-        assert client.recorder.retries == []
-        assert client.core.executor.reports.retries == {}
+        (event,) = client.recorder.retries
+        assert (event.reason, event.rule, event.delay) == ("reauthentication required", "always", 0.001)
+        assert client.core.executor.reports.retries == {event.reason: 2 if name == "find" else 1}
         assert client.recorder.cleared == []
 
 
@@ -189,7 +190,8 @@ async def test_a_retry_after_reauthentication(deployment: ScriptedDeployment) ->
     deployment["a:1"].on("find", REAUTHENTICATE, failure(6), FOUND)
     async with authenticating_driver(deployment, **SCRAM, retryReads=True) as client:
         await client.run(find())
-        assert sum(client.core.executor.reports.retries.values()) == 1
+        assert client.core.executor.reports.retries == {"reauthentication required": 1, "temporary failure": 1}
+        assert client.tokens == 1000
     assert len(deployment["a:1"].commands("find")) == 3
 
 

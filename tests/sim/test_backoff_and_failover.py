@@ -59,7 +59,7 @@ async def test_a_new_primary_ends_it() -> None:
         run = Run(client, group)
         await anyio.sleep(2)
         assert run.seconds is None
-        assert [event.delay for event in client.recorder.retries if event.reason == "overload"] == [8.0]
+        assert [event.delay for event in client.recorder.retries if event.rule == "overload policy"] == [8.0]
         await elect(deployment, client)
         await anyio.sleep(0.5)
         assert run.seconds is not None
@@ -142,4 +142,4 @@ async def test_cancelled_it_costs_no_token() -> None:
         assert client.tokens == 10
         # It was decided on all the same, and the event of that was published.
         assert [event.permitted for event in client.recorder.retries] == [True]
-        assert client.core.stats().retries == {"overload": 1}
+        assert client.core.stats().retries == {"server not available": 1}

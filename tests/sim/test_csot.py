@@ -395,7 +395,7 @@ async def test_ordinary_retries_go_on_until_the_deadline() -> None:
         error = await fails_after(1, client, find(), timeout=1)
         assert isinstance(error, NetworkTimeout)
         assert (error.attempts, error.phase, error.retry_refusal) == (4, "reply", "deadline")
-        assert error.retry_reasons == ("retryable read",) * 3
+        assert error.retry_reasons == ("temporary failure",) * 3
         assert limits(deployment, "find") == near(1000, 700, 400, 100)
 
 

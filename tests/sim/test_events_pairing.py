@@ -310,6 +310,8 @@ async def test_without_listeners_nothing_is_built(monkeypatch: pytest.MonkeyPatc
 
 # --- retry events ---
 
+POLICY, SPECIFICATION = "overload policy", "specification"
+
 
 def fields(event: Any) -> dict[str, Any]:
     names = ("permitted", "reason", "refusal", "delay", "attempt", "tokens", "address", "deprioritized")
@@ -328,11 +330,11 @@ async def test_retry_events_tell_everything() -> None:
         assert [fields(event) for event in client.recorder.retries] == [
             {**common, "reason": "overload", "delay": 0.1, "attempt": 1, "tokens": 9, "deprioritized": True},
             {**common, "reason": "overload", "delay": 0.02, "attempt": 2, "tokens": 8, "deprioritized": True},
-            {**common, "reason": "retryable write", "delay": 0.0, "attempt": 3, "tokens": 9, "deprioritized": False},
-            {**common, "reason": "retryable", "delay": 0.0, "attempt": 4, "tokens": 9, "deprioritized": False},
+            {**common, "reason": "temporary failure", "delay": 0.0, "attempt": 3, "tokens": 9, "deprioritized": False},
+            {**common, "reason": "retryable error", "delay": 0.0, "attempt": 4, "tokens": 9, "deprioritized": False},
             {
                 "permitted": False,
-                "reason": "none",
+                "reason": "unknown",
                 "refusal": "not retryable",
                 "delay": 0.0,
                 "attempt": 5,
@@ -341,26 +343,36 @@ async def test_retry_events_tell_everything() -> None:
                 "deprioritized": False,
             },
         ]
+        rules = [POLICY, POLICY, SPECIFICATION, POLICY, None]
+        assert [event.rule for event in client.recorder.retries] == rules
         assert {event.command_name for event in client.recorder.retries} == {"insert"}
         assert len({event.operation_id for event in client.recorder.retries}) == 1
         assert is_kept_copy(client.recorder.retries[-1].error, error)
-        assert client.core.stats().retries == {"overload": 2, "retryable write": 1, "retryable": 1}
+        assert client.core.stats().retries == {"overload": 2, "temporary failure": 1, "retryable error": 1}
         assert client.core.stats().refusals == {"not retryable": 1}
 
 
 @pytest.mark.parametrize(
     ("operation", "name", "answer", "options", "tokens", "limit", "expected"),
     [
-        (run_command, "ping", HOST_UNREACHABLE, {}, 10, 60, ("none", "not retryable")),
-        (find, "find", OVERLOADED_ONLY, {}, 10, 60, ("none", "not retryable")),
-        (find, "find", OVERLOADED, {"retryReads": False}, 10, 60, ("overload", "disabled")),
-        (find, "find", HOST_UNREACHABLE, {"retryReads": False}, 10, 60, ("retryable read", "disabled")),
-        (update_many, "update", OVERLOADED, {"retryWrites": False}, 10, 60, ("overload", "disabled")),
-        (run_command, "ping", RETRYABLE_ONLY, {"retryWrites": False}, 10, 60, ("retryable", "disabled")),
-        (get_more, "getMore", OVERLOADED, {"maxAdaptiveRetries": 0}, 10, 60, ("overload", "attempts")),
-        (find, "find", OVERLOADED, {}, 10, 0.1, ("overload", "deadline")),
-        (find, "find", OVERLOADED, {}, 0, 60, ("overload", "tokens")),
-        (find, "find", RETRYABLE_ONLY, {}, 0, 60, ("retryable", "tokens")),
+        (run_command, "ping", HOST_UNREACHABLE, {}, 10, 60, ("temporary failure", None, "not retryable")),
+        (find, "find", OVERLOADED_ONLY, {}, 10, 60, ("overload", None, "not retryable")),
+        (find, "find", OVERLOADED, {"retryReads": False}, 10, 60, ("overload", POLICY, "disabled")),
+        (
+            find,
+            "find",
+            HOST_UNREACHABLE,
+            {"retryReads": False},
+            10,
+            60,
+            ("temporary failure", SPECIFICATION, "disabled"),
+        ),
+        (update_many, "update", OVERLOADED, {"retryWrites": False}, 10, 60, ("overload", POLICY, "disabled")),
+        (run_command, "ping", RETRYABLE_ONLY, {"retryWrites": False}, 10, 60, ("retryable error", POLICY, "disabled")),
+        (get_more, "getMore", OVERLOADED, {"maxAdaptiveRetries": 0}, 10, 60, ("overload", POLICY, "attempts")),
+        (find, "find", OVERLOADED, {}, 10, 0.1, ("overload", POLICY, "deadline")),
+        (find, "find", OVERLOADED, {}, 0, 60, ("overload", POLICY, "tokens")),
+        (find, "find", RETRYABLE_ONLY, {}, 0, 60, ("retryable error", POLICY, "tokens")),
     ],
 )
 async def test_why_a_retry_is_refused(
@@ -370,7 +382,7 @@ async def test_why_a_retry_is_refused(
     options: dict[str, Any],
     tokens: int,
     limit: float,
-    expected: tuple[str, str],
+    expected: tuple[str, str | None, str],
 ) -> None:
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     deployment["a:1"].on(name, answer)
@@ -378,15 +390,15 @@ async def test_why_a_retry_is_refused(
         client.drain_to(tokens)
         error = await outcome(client, operation(), timeout=limit)
         (event,) = client.recorder.retries
-        assert (event.reason, event.refusal) == expected
+        assert (event.reason, event.rule, event.refusal) == expected
         assert not event.permitted
         assert event.tokens == tokens
         assert event.attempt == 1
         assert error is not None
-        assert error.retry_refusal == expected[1]
+        assert error.retry_refusal == expected[2]
         # The listener's copy says so too.
         assert event.error is not error
-        assert (event.error.attempts, event.error.retry_refusal, event.error.address) == (1, expected[1], A)
+        assert (event.error.attempts, event.error.retry_refusal, event.error.address) == (1, expected[2], A)
 
 
 @pytest.mark.parametrize("code", [26, 11000])

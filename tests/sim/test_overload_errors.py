@@ -109,7 +109,7 @@ async def test_an_unacknowledged_write_is_retried_until_it_is_sent() -> None:
     async with driver(deployment) as client:
         make_unreachable(deployment, hangs_up=False)
         error = await fails(client, insert(write_concern=WriteConcern(w=0)))
-        assert (error.attempts, error.retry_reasons) == (6, ("overload",) * 5)
+        assert (error.attempts, error.retry_reasons) == (6, ("server not available",) * 5)
         assert not client.recorder.command_events
 
 
@@ -150,7 +150,7 @@ async def test_a_connection_that_cannot_be_made_is_an_overload_error(
         assert client.tokens == 5
         assert isinstance(error, AutoReconnect)
         assert {"SystemOverloadedError", "RetryableError"} <= error.error_labels
-        assert (error.attempts, error.retry_reasons, error.address) == (6, ("overload",) * 5, A)
+        assert (error.attempts, error.retry_reasons, error.address) == (6, ("server not available",) * 5, A)
         assert [event.delay for event in client.recorder.retries] == [*DELAYS, 0]
         # The server is there, it only has no room.
         assert client.server().description.is_server_type_known
@@ -195,7 +195,7 @@ async def test_a_pool_that_is_cleared_before_a_retry_does_not_hide_the_overload_
         # For a read the cleared pool is retried as well; all retries together are five.
         assert error.attempts == (6 if is_read else 2)
         assert error.retry_reasons[0] == "overload"
-        assert set(error.retry_reasons[1:]) == ({"retryable read"} if is_read else set())
+        assert set(error.retry_reasons[1:]) == ({"server not available"} if is_read else set())
 
 
 async def test_a_connection_that_takes_too_long_is_an_overload_error() -> None:
@@ -216,7 +216,8 @@ async def test_a_connection_that_takes_too_long_is_an_overload_error() -> None:
         assert client.now == pytest.approx(before + 1.1, abs=1e-9)
         (event,) = client.recorder.retries
         assert isinstance(event.error, NetworkTimeout)
-        assert (event.reason, event.delay, event.address) == ("overload", 0.1, A)
+        assert (event.reason, event.rule) == ("server not available", "overload policy")
+        assert (event.delay, event.address) == (0.1, A)
 
 
 async def test_a_command_that_cannot_be_built_again_does_not_hide_the_overload_error() -> None:

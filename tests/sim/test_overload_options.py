@@ -61,8 +61,8 @@ class TestMixed:
             await client.run(make())
             # The second retry of the operation waits 200 ms, whatever the first was made for.
             assert gaps(deployment["a:1"].times(name)) == [0, 0.2]
-            kind = "retryable read" if name == "find" else "retryable write"
-            assert [event.reason for event in client.recorder.retries] == [kind, "overload"]
+            assert [event.reason for event in client.recorder.retries] == ["temporary failure", "overload"]
+            assert [event.rule for event in client.recorder.retries] == ["specification", "overload policy"]
             assert client.tokens == 10.1
 
     async def test_an_overload_error_first(
@@ -160,9 +160,9 @@ class TestMixed:
             await client.run(make())
             assert len(deployment["a:1"].times(name)) == 2
             (event,) = client.recorder.retries
-            ordinary = "retryable read" if name == "find" else "retryable write"
-            assert event.reason == ("retryable" if labels and tokens and retries else ordinary)
-            assert event.tokens == tokens - (event.reason == "retryable")
+            assert event.reason == ("retryable error" if labels else "failover")
+            assert event.rule == ("overload policy" if labels and tokens and retries else "specification")
+            assert event.tokens == tokens - (event.rule == "overload policy")
 
     @pytest.mark.parametrize("limit", [float("inf"), 60])
     async def test_without_overload_retries_a_refused_connection_is_not_retried(

@@ -236,7 +236,7 @@ async def test_rule_4_retryable_alone_is_retried_at_once_for_a_token(
         client.drain_to(10)
         await client.run(make())
         assert gaps(deployment["a:1"].times(name)) == [0, 0]
-        assert [event.reason for event in client.recorder.retries] == ["retryable", "retryable"]
+        assert [event.reason for event in client.recorder.retries] == ["retryable error"] * 2
         # One taken, one given back by the second failure, one taken.
         assert [event.tokens for event in client.recorder.retries] == [9, 9]
         assert client.tokens == 10.1
@@ -248,7 +248,7 @@ async def test_rule_4_retryable_alone_five_times() -> None:
     async with driver(deployment) as client:
         error = await fails(client, run_command())
         assert len(deployment["a:1"].times("ping")) == 6
-        assert (error.retry_refusal, error.retry_reasons) == ("attempts", ("retryable",) * 5)
+        assert (error.retry_refusal, error.retry_reasons) == ("attempts", ("retryable error",) * 5)
 
 
 @pytest.mark.parametrize("answer", [failure(462), BAD_VALUE], ids=["the code alone", "another error"])

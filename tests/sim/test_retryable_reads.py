@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._base.error_codes import RETRYABLE_READ_CODES
+from motorlite._base.error_codes import NOT_PRIMARY_CODES, RETRYABLE_READ_CODES
 from motorlite._operations.cursors.kill_cursors import KillCursors
 from motorlite._operations.reads.count import Count
 from motorlite._operations.run_command import RunCommand
@@ -58,7 +58,8 @@ async def test_each_code_once(code: int) -> None:
         server.on("find", failure(code))
         error = await fails(client, find())
         assert len(server.times("find")) == 2
-        assert (error.attempts, error.retry_reasons, error.retry_refusal) == (2, ("retryable read",), "attempts")
+        reason = "failover" if code in NOT_PRIMARY_CODES else "temporary failure"
+        assert (error.attempts, error.retry_reasons, error.retry_refusal) == (2, (reason,), "attempts")
 
 
 @pytest.mark.parametrize("topology", ["standalone", "replica set", "sharded"])
@@ -81,7 +82,7 @@ async def test_a_broken_connection() -> None:
         # The pool was cleared and the server had to be found again.
         assert len(client.recorder.cleared) == 1
         (event,) = client.recorder.retries
-        assert (event.reason, event.delay) == ("retryable read", 0)
+        assert (event.reason, event.rule, event.delay) == ("connection lost in flight", "specification", 0)
 
 
 async def test_a_socket_time_out() -> None:
@@ -344,7 +345,8 @@ async def test_waiting_for_a_connection_while_the_pool_is_cleared() -> None:
         assert len(deployment["a:1"].times("find")) == 3
         retried = [type(event.error) for event in client.recorder.retries]
         assert sorted(kind.__name__ for kind in retried) == ["NotPrimaryError", "PoolClearedError"]
-        assert all(event.reason == "retryable read" for event in client.recorder.retries)
+        assert {event.reason for event in client.recorder.retries} == {"failover", "server not available"}
+        assert {event.rule for event in client.recorder.retries} == {"specification"}
 
 
 async def test_a_pool_that_is_cleared_twice_raises_the_first_error() -> None:
@@ -364,5 +366,5 @@ async def test_a_pool_that_is_cleared_twice_raises_the_first_error() -> None:
             error = await fails(client, find())
         assert isinstance(error, PoolClearedError)
         assert "the first" in str(error)
-        assert (error.attempts, error.retry_reasons, error.address) == (2, ("retryable read",), A)
+        assert (error.attempts, error.retry_reasons, error.address) == (2, ("server not available",), A)
         pool.check_in(busy)

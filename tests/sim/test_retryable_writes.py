@@ -293,7 +293,8 @@ async def test_waiting_for_a_connection_while_the_pool_is_cleared() -> None:
         assert isinstance(cleared.error, PoolClearedError)
         assert cleared.error.has_error_label("RetryableWriteError")
         assert isinstance(refused.error, NotPrimaryError)
-        assert {cleared.reason, refused.reason} == {"retryable write"}
+        assert (cleared.reason, refused.reason) == ("server not available", "failover")
+        assert {cleared.rule, refused.rule} == {"specification"}
 
 
 async def test_a_write_that_has_a_number_stays_retryable_without_a_connection() -> None:
@@ -405,7 +406,7 @@ async def test_a_write_concern_error_on_both_attempts_is_the_operations_to_tell(
         assert error.code == 91
         assert error.has_error_label("RetryableWriteError")
         assert (error.attempts, error.retry_refusal, error.address) == (2, "attempts", A)
-        assert error.retry_reasons == ("retryable write",)
+        assert error.retry_reasons == ("failover",)
 
 
 @pytest.mark.parametrize("new_primary", ["b:1", None])
@@ -423,7 +424,7 @@ async def test_a_write_concern_error_and_then_no_reply(new_primary: str | None) 
         error = await fails(client, insert())
         assert isinstance(error, WriteConcernError)
         assert (error.attempts, error.address) == (2, A)
-        assert error.retry_reasons == ("retryable write",)
+        assert error.retry_reasons == ("failover",)
         assert error.phase == (None if new_primary else "selection")
 
 
@@ -610,4 +611,4 @@ async def test_the_reply_of_the_retry_tells_its_own_server() -> None:
     async with driver(deployment) as client:
         error = await fails(client, insert())
         assert isinstance(error, DuplicateKeyError)
-        assert (error.address, error.attempts, error.retry_reasons) == (B, 2, ("retryable write",))
+        assert (error.address, error.attempts, error.retry_reasons) == (B, 2, ("temporary failure",))

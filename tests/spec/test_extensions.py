@@ -94,6 +94,7 @@ def valid() -> dict[str, Any]:
     find = {"name": "find", "object": "collection", "arguments": {"filter": {}}}
     event = {"operationRetryEvent": {"willRetry": True, "tokens": {"$$exists": False}}}
     client = {"id": "client", "observeEvents": ["operationRetryEvent"], "overloadRetry": {"jitter": 0}}
+    client |= {"retryStrategy": {"delayMS": 5}, "retryBudget": {"capacity": 10}}
     later = {
         "client": "client",
         "event": {"commandFailedEvent": {}},
@@ -103,7 +104,7 @@ def valid() -> dict[str, Any]:
     return {
         "description": "own",
         "schemaVersion": "1.10",
-        "extensions": ["retryEvents", "overloadRetry", "deadlines", "eventFailPoints"],
+        "extensions": sorted(extensions.names()),
         "createEntities": [{"client": client}],
         "tests": [
             {
@@ -142,6 +143,12 @@ WRONG: dict[str, Change] = {
     "one extension not declared": lambda content: content["extensions"].remove("deadlines"),
     "an extension declared, and not used": lambda content: client_of(content).pop("overloadRetry"),
     "an unknown extension": lambda content: content["extensions"].append("retryEvent"),
+    "an unknown kind of strategy": lambda content: client_of(content)["retryStrategy"].update(failFast=True),
+    "no strategy": lambda content: client_of(content).update(retryStrategy={}),
+    "a delay in the past": lambda content: client_of(content)["retryStrategy"].update(delayMS=-1),
+    "a budget without a capacity": lambda content: client_of(content)["retryBudget"].pop("capacity"),
+    "a budget below nothing": lambda content: client_of(content)["retryBudget"].update(perServer=-1),
+    "an unknown rule": lambda content: event_of(content)["operationRetryEvent"].update(rule="policy"),
     "an unknown number": lambda content: client_of(content)["overloadRetry"].update(tokensCapacity=1),
     "a capacity of nothing": lambda content: client_of(content)["overloadRetry"].update(tokenCapacity=0),
     "a random factor above 1": lambda content: client_of(content)["overloadRetry"].update(jitter=1.5),
@@ -245,7 +252,8 @@ def test_a_schema_that_has_the_extension_already_is_told() -> None:
 def retried(**fields: Any) -> RetryEvent:
     values: dict[str, Any] = {
         "permitted": True,
-        "reason": "retryable read",
+        "reason": "temporary failure",
+        "rule": "specification",
         "refusal": None,
         "delay": 0.1,
         "attempt": 1,
@@ -262,15 +270,23 @@ def retried(**fields: Any) -> RetryEvent:
     [
         ({}, {}),
         (
-            {"commandName": "find", "willRetry": True, "reason": "retryableRead", "attempt": 1, "deprioritized": False},
+            {
+                "commandName": "find",
+                "willRetry": True,
+                "reason": "temporaryFailure",
+                "attempt": 1,
+                "deprioritized": False,
+            },
             {},
         ),
         ({"delayMS": 100, "tokens": 2.5, "refusal": {"$$exists": False}}, {}),
         ({"tokens": {"$$exists": False}}, {"tokens": inf}),
         ({"reason": "overload"}, {"reason": "overload"}),
-        ({"reason": "retryableError"}, {"reason": "retryable"}),
-        ({"reason": "retryableWrite"}, {"reason": "retryable write"}),
-        ({"reason": "none", "refusal": "notRetryable"}, {"reason": "none", "refusal": "not retryable"}),
+        ({"reason": "retryableError"}, {"reason": "retryable error"}),
+        ({"reason": "connectionLostInFlight"}, {"reason": "connection lost in flight"}),
+        ({"reason": "unknown", "refusal": "notRetryable"}, {"reason": "unknown", "refusal": "not retryable"}),
+        ({"rule": "overloadPolicy"}, {"rule": "overload policy"}),
+        ({"rule": {"$$exists": False}}, {"rule": None}),
         ({"refusal": "tokens"}, {"refusal": "tokens"}),
     ],
 )
@@ -283,7 +299,8 @@ def test_retry_events_that_match(fields: dict[str, Any], event: dict[str, Any]) 
     [
         {"commandName": "insert"},
         {"willRetry": False},
-        {"reason": "retryableWrite"},
+        {"reason": "overload"},
+        {"rule": "strategy"},
         {"refusal": "attempts"},
         {"attempt": 2},
         {"delayMS": 0.1},
@@ -413,7 +430,7 @@ def later(event: dict[str, Any], **fail_point: Any) -> dict[str, Any]:
 )
 def test_fail_points_on_events(operation: dict[str, Any], status: int, backend: str, tmp_path: Path) -> None:
     operations = [{**FAIL_POINT, "arguments": {"client": "client", "failPoint": ONCE}}, operation]
-    expected = [{"willRetry": True, "reason": "overload"}, {"willRetry": False, "reason": "none"}]
+    expected = [{"willRetry": True, "reason": "overload"}, {"willRetry": False, "reason": "unknown"}]
     if status:
         # Without the second fail point the operation succeeds.
         operations, expected = [*operations, PING], expected[:1]

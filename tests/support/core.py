@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._execution.operation import Operation
-    from motorlite._overload.token_bucket import TokenBucket
     from motorlite._sessions.session import Session
     from motorlite._topology.selection import Selector
     from motorlite._topology.server import Server
     from motorlite._topology.server_description import ServerDescription
+    from motorlite.retry import RetryBudget
     from motorlite.testing.scripted import Answer
 
 A: Address = ("a", 1)
@@ -125,7 +125,7 @@ class Driver:
         return server.address[0]
 
     @property
-    def bucket(self) -> TokenBucket:
+    def bucket(self) -> RetryBudget:
         bucket = self.core.executor.bucket
         assert bucket is not None
         return bucket

@@ -211,6 +211,9 @@ verifies that it is current. A single retry loop implements all of it.
   permitted one of its retries, with or without `timeoutMS`.
 - **Deadline sent** tells whether the server receives the rest of `timeoutMS` as `maxTimeMS`. If not, only the client
   enforces the limit.
+- **An application's retry strategy** may add retries to these. [retry-strategies.md](retry-strategies.md) describes
+  strategies, the reasons for failures, and budgets.
+- **Reauthentication** (error 391) is always followed by another attempt, whatever the command and the options are.
 - No other error leads to a retry.
 
 ## Which rule decides

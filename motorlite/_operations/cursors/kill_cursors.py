@@ -26,7 +26,6 @@ class KillCursors(Operation["Document"]):
 
     name = "killCursors"
     kind = Kind.READ
-    is_idempotent = True
     is_housekeeping = True
     document_fields: ClassVar[Mapping[str, Any] | None] = {}
 

@@ -22,6 +22,7 @@ class Explain(Operation["Document"]):
 
     name = "explain"
     kind = Kind.READ
+    is_idempotent = True
     # The whole reply is decoded with the user's codec options.
     document_fields: ClassVar[Mapping[str, Any] | None] = {}
 

@@ -27,7 +27,6 @@ class CreateIndexes(AdministrativeCommand[list[str]]):
     __slots__ = ("_names",)
 
     name = "createIndexes"
-    is_idempotent = True
 
     def __init__(
         self,

@@ -20,7 +20,6 @@ class Drop(AdministrativeWrite):
 
     name = "drop"
     operation_name = "dropCollection"
-    is_idempotent = True
 
     def __init__(
         self,

@@ -20,7 +20,6 @@ class DropDatabase(AdministrativeWrite):
     __slots__ = ()
 
     name = "dropDatabase"
-    is_idempotent = True
 
     def __init__(self, database: str, *, write_concern: WriteConcern | None = None, comment: Any = None) -> None:
         document: Document = {"dropDatabase": 1}

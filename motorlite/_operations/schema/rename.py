@@ -25,6 +25,11 @@ class Rename(AdministrativeCommand["Document"]):
 
     name = "renameCollection"
 
+    @property
+    def namespace(self) -> str:
+        namespace: str = self._document["renameCollection"]
+        return namespace
+
     def __init__(
         self,
         database: str,

@@ -19,7 +19,6 @@ class UpdateSearchIndex(SearchIndexWrite):
     __slots__ = ()
 
     name = "updateSearchIndex"
-    is_idempotent = True
 
     def __init__(
         self,

@@ -28,7 +28,6 @@ class EndSessions(Operation["Document"]):
 
     name = "endSessions"
     kind = Kind.COMMAND
-    is_idempotent = True
     is_housekeeping = True
     supports_sessions = False
     time_limit = TimeLimit.OMIT

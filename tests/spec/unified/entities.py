@@ -35,6 +35,7 @@ from tests.spec.unified.events import EventRecord
 from tests.spec.unified.limits import limit_options
 from tests.spec.unified.logs import LogRecord
 from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
+from tests.spec.unified.retries import retry_budget, retry_strategy
 from tests.spec.unified.threads import Thread
 from tests.spec.unified.tracing import SpanRecord
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from motorlite.client_options import ClientOptions
+    from motorlite.retry import RetryBudget
     from tests.spec.unified.environment import Environment
 
 Document = dict[str, Any]
@@ -202,6 +204,8 @@ class EntityFactory:
         self._entities = entities
         self._environment = environment
         self._client_options = client_options
+        # Budgets that clients share, by name.
+        self._budgets: dict[str, RetryBudget] = {}
 
     async def create(self, definition: Mapping[str, Any]) -> None:
         """Create one entity as `createEntities` describes it.
@@ -250,6 +254,10 @@ class EntityFactory:
         if "observeTracingMessages" in fields:
             spans = SpanRecord(fields["observeTracingMessages"])
             options["tracing"] = spans.option
+        if "retryStrategy" in fields:
+            options["retry_strategy"] = retry_strategy(fields["retryStrategy"])
+        if "retryBudget" in fields:
+            options["retry_budget"] = retry_budget(fields["retryBudget"], self._budgets)
         events = EventRecord(
             fields.get("observeEvents", ()),
             fields.get("ignoreCommandMonitoringEvents", ()),

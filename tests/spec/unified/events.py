@@ -234,19 +234,16 @@ def _description(attribute: str) -> Callable[[Any, Any, str, Matcher], None]:
     return check
 
 
-# The driver's words for it, without those that are the same in the extension.
-_RETRY_WORDS: Final = {
-    "retryable": "retryableError",
-    "retryable read": "retryableRead",
-    "retryable write": "retryableWrite",
-    "not retryable": "notRetryable",
-}
+def _camel_case(words: str) -> str:
+    """The extension's form of the driver's words: ``"not retryable"`` is ``"notRetryable"``."""
+    first, *others = words.split()
+    return first + "".join(word.capitalize() for word in others)
 
 
 def _retry_value(value: Callable[[Any], Any]) -> Callable[[Any, Any, str, Matcher], None]:
     def check(event: Any, expected: Any, where: str, matcher: Matcher) -> None:
         found = value(event)
-        matcher.match(expected, _RETRY_WORDS.get(found, found), where)
+        matcher.match(expected, _camel_case(found) if isinstance(found, str) else found, where)
 
     return check
 
@@ -255,6 +252,7 @@ _RETRY_FIELDS: Final[Mapping[str, Callable[[Any, Any, str, Matcher], None]]] = {
     "commandName": _attribute("command_name"),
     "willRetry": _attribute("permitted"),
     "reason": _retry_value(lambda event: event.reason),
+    "rule": _retry_value(lambda event: MISSING if event.rule is None else event.rule),
     "refusal": _retry_value(lambda event: MISSING if event.refusal is None else event.refusal),
     "attempt": _attribute("attempt"),
     # Seconds become milliseconds, and a millionth of one is not what a test is about.

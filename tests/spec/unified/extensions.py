@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 FILE: Final = specifications.REPOSITORY / "spec-tests" / "extensions.json"
 RETRY_EVENT: Final = "operationRetryEvent"
+# Fields of client entities, and the extensions that they belong to. The definitions have the fields' names.
+_CLIENT_FIELDS: Final = {
+    "overloadRetry": "overloadRetry",
+    "retryStrategy": "retryStrategies",
+    "retryBudget": "retryBudgets",
+}
 # Where nothing but the extensions can be checked.
 _REST: Final = {"operation": {"type": "object", "required": ["name", "object"]}}
 
@@ -101,10 +107,9 @@ def _uses(data: Any) -> Iterator[tuple[str, Any, str | None]]:
             yield "retryEvents", event, "expectedRetryEvent"
     client = data.get("client")
     if isinstance(client, Mapping):
-        if "overloadRetry" in client:
-            yield "overloadRetry", client["overloadRetry"], "overloadRetry"
-        if "limits" in client:
-            yield "limits", client["limits"], "limits"
+        for field, extension in _CLIENT_FIELDS.items():
+            if field in client:
+                yield extension, client[field], field
         if RETRY_EVENT in _list(client.get("observeEvents")):
             yield "retryEvents", RETRY_EVENT, None
     event = data.get("event")

@@ -71,7 +71,9 @@ def network_error(*labels: str) -> AutoReconnect:
 
 def failed(error: PyMongoError, **facts: Any) -> Failure:
     """The attempt that ended with `error`; a write concern error comes with a reply."""
-    progress = Progress.IN_FLIGHT if error.reached_server else Progress.NOT_SENT
+    progress = Progress.NOT_SENT
+    if error.reached_server:
+        progress = Progress.ANSWERED if isinstance(error, OperationFailure) else Progress.IN_FLIGHT
     known = {"progress": progress, "phase": error.phase, "labels": error.error_labels, "is_ordinary": True}
     return Failure(error=error, **{**known, **facts})
 

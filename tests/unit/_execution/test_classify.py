@@ -23,7 +23,7 @@ from motorlite.errors import (
     ServerSelectionTimeoutError,
     WaitQueueTimeoutError,
 )
-from motorlite.retry import OverloadRetry, RetryReason
+from motorlite.retry import OverloadRetry, RetryRule
 from tests.unit._execution.operations import failed, network_error, other, read, server_error, unsent, write
 
 if TYPE_CHECKING:
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 DEFAULT = OverloadRetry()
 LATER = OverloadRetry.revision_2026_07()
-OVERLOAD, LABEL, READ, WRITE, _ = RetryReason
+LABEL, ORDINARY = RetryRule.OVERLOAD_POLICY, RetryRule.SPECIFICATION
 
 KINDS = {"read": read, "write": write, "other": other}
 POLICIES = {"default": DEFAULT, "later": LATER}
 OVERLOADED, RETRYABLE, RETRYABLE_WRITE = "SystemOverloadedError", "RetryableError", "RetryableWriteError"
 
 # Which rules the labels leave, the preferred one first. "ordinary": what the ordinary specifications say.
-BY_LABELS: dict[tuple[str, frozenset[str]], tuple[RetryReason | str, ...]] = {
+BY_LABELS: dict[tuple[str, frozenset[str]], tuple[RetryRule | str, ...]] = {
     ("default", frozenset()): ("ordinary",),
     ("default", frozenset({OVERLOADED})): (),
     ("default", frozenset({RETRYABLE})): (LABEL, "ordinary"),
     # An overload error is retried for a token and after a backoff or not at all.
-    ("default", frozenset({OVERLOADED, RETRYABLE})): (OVERLOAD,),
+    ("default", frozenset({OVERLOADED, RETRYABLE})): (LABEL,),
     ("later", frozenset()): ("ordinary",),
     ("later", frozenset({OVERLOADED})): ("ordinary",),
     ("later", frozenset({RETRYABLE})): ("ordinary",),
-    ("later", frozenset({OVERLOADED, RETRYABLE})): (OVERLOAD,),
+    ("later", frozenset({OVERLOADED, RETRYABLE})): (LABEL,),
 }
 
 
@@ -75,11 +75,11 @@ def test_the_codes_are_those_of_the_specifications() -> None:
     assert READ_CODES.keys() == RETRYABLE_READ_CODES
 
 
-def ordinary_rules(kind: str, *, code: int, is_labelled: bool, applies: bool) -> tuple[RetryReason, ...]:
+def ordinary_rules(kind: str, *, code: int, is_labelled: bool, applies: bool) -> tuple[RetryRule, ...]:
     if applies and kind == "read" and code in RETRYABLE_READ_CODES:
-        return (READ,)
+        return (ORDINARY,)
     if applies and kind == "write" and is_labelled:
-        return (WRITE,)
+        return (ORDINARY,)
     return ()
 
 
@@ -91,7 +91,7 @@ def test_every_combination(policy: str, kind: str) -> None:
         labels = {OVERLOADED} if is_overloaded else set()
         labels |= {RETRYABLE} if is_retryable else set()
         ordinary = ordinary_rules(kind, code=code, is_labelled=is_labelled, applies=applies)
-        expected: list[RetryReason | str] = []
+        expected: list[RetryRule | str] = []
         for rule in BY_LABELS[policy, frozenset(labels)]:
             expected += ordinary if rule == "ordinary" else [rule]
         error = server_error(code, *labels, *([RETRYABLE_WRITE] if is_labelled else []))
@@ -102,7 +102,7 @@ def test_every_combination(policy: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_network_errors_obey_the_labels_first(kind: str) -> None:
     operation = KINDS[kind]()
-    assert classify.rules(failed(network_error(OVERLOADED, RETRYABLE)), operation, DEFAULT) == (OVERLOAD,)
+    assert classify.rules(failed(network_error(OVERLOADED, RETRYABLE)), operation, DEFAULT) == (LABEL,)
     assert classify.rules(failed(network_error(OVERLOADED)), operation, DEFAULT) == ()
     assert classify.rules(failed(network_error(RETRYABLE), is_ordinary=False), operation, DEFAULT) == (LABEL,)
 

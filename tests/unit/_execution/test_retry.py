@@ -9,10 +9,10 @@ import pytest
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._execution.operation import Kind
-from motorlite._execution.retry import Again, Raise, Retry, RetrySettings
-from motorlite._overload.token_bucket import TokenBucket
+from motorlite._execution.retries.decisions import Again, Ask, Raise
+from motorlite._execution.retry import Retry, RetrySettings
 from motorlite.errors import NetworkTimeout, PyMongoError, ServerSelectionTimeoutError
-from motorlite.retry import OverloadRetry, RetryReason, RetryRefusal
+from motorlite.retry import OverloadRetry, RetryBudget, RetryReason, RetryRefusal, RetryRule
 from tests.unit._execution.operations import failed, network_error, other, overload, read, server_error, unsent, write
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Case:
         reads: bool = True,
         writes: bool = True,
     ) -> None:
-        self.bucket = None if tokens is None else TokenBucket(capacity)
+        self.bucket = None if tokens is None else RetryBudget(capacity)
         while self.bucket is not None and tokens is not None and self.bucket.tokens > tokens:
             self.bucket.take()
         self.jitters = 0
@@ -60,6 +60,7 @@ class Case:
         ordinary = arguments.pop("ordinary", True)
         self.retry._deadline = deadline  # one deadline for each operation, but these tests try several
         decision = self.retry.after(failed(error, is_ordinary=ordinary), NOW, **arguments)
+        assert not isinstance(decision, Ask)
         if isinstance(decision, Raise):
             # As the executor does.
             self.retry.newest.annotate()
@@ -110,7 +111,7 @@ def test_the_preferred_rule_is_the_one_that_was_refused(
         case.again(both())
     decision = case.after(both(), **arguments)
     assert isinstance(decision, Raise)
-    assert (decision.reason, decision.refusal) == (RetryReason.LABEL, refusal)
+    assert (decision.rule, decision.refusal) == (RetryRule.OVERLOAD_POLICY, refusal)
 
 
 def test_only_writes_get_the_label_of_writes() -> None:
@@ -170,7 +171,7 @@ def test_five_retries_by_the_label_alone(make: Any) -> None:
     case = Case(make())
     for _ in range(5):
         decision = case.again(retryable())
-        assert (decision.reason, decision.delay, decision.deprioritize) == (RetryReason.LABEL, 0, False)
+        assert (decision.reason, decision.delay, decision.deprioritize) == (RetryReason.RETRYABLE_ERROR, 0, False)
         # Each failed retry brings back what it cost.
         assert case.tokens == 9
     assert case.refused(retryable()) is RetryRefusal.ATTEMPTS
@@ -249,7 +250,7 @@ def test_a_retry_by_the_label_ends_the_endless_retries_of_timeout_ms(first: Any)
     deadline = Deadline(NOW + 60, inf, 60)
     case.again(first(), deadline)
     for _ in range(4):
-        assert case.again(host_unreachable(), deadline).reason is RetryReason.WRITE
+        assert case.again(host_unreachable(), deadline).rule is RetryRule.SPECIFICATION
     assert case.refused(host_unreachable(), deadline) is RetryRefusal.ATTEMPTS
     assert case.retry.retries == 5
 
@@ -263,20 +264,20 @@ def test_one_label_retry_is_all_that_a_maximum_of_one_leaves() -> None:
 # --- the ordinary rule as the fallback of the label's ---
 
 
-@pytest.mark.parametrize(("make", "rule"), [(read, RetryReason.READ), (write, RetryReason.WRITE)])
+@pytest.mark.parametrize("make", [read, write])
 @pytest.mark.parametrize(("retries", "tokens"), [(5, 0), (0, 10), (0, 0)])
-def test_a_label_makes_no_error_less_retryable(make: Any, rule: RetryReason, retries: int, tokens: float) -> None:
+def test_a_label_makes_no_error_less_retryable(make: Any, retries: int, tokens: float) -> None:
     for error in (host_unreachable(), both()):
         case = Case(make(), policy=OverloadRetry(max_retries=retries), tokens=tokens)
         before = case.tokens
         decision = case.again(error)
-        assert (decision.reason, decision.delay, decision.deprioritize) == (rule, 0, False)
+        assert (decision.rule, decision.delay, decision.deprioritize) == (RetryRule.SPECIFICATION, 0, False)
         assert case.tokens == before
 
 
 def test_the_label_comes_first() -> None:
     case = Case()
-    assert case.again(both()).reason is RetryReason.LABEL
+    assert case.again(both()).rule is RetryRule.OVERLOAD_POLICY
     assert case.tokens == 9
 
 
@@ -292,7 +293,7 @@ def test_the_fallback_goes_on_until_the_deadline() -> None:
     case = Case(policy=OverloadRetry(max_retries=0))
     deadline = Deadline(NOW + 1, inf, 1)
     for _ in range(50):
-        assert case.again(both(), deadline).reason is RetryReason.READ
+        assert case.again(both(), deadline).rule is RetryRule.SPECIFICATION
     assert case.retry.retries == 50
 
 
@@ -302,8 +303,8 @@ def test_the_fallback_does_not_bring_the_cap() -> None:
     deadline = Deadline(NOW + 1, inf, 1)
     case.again(both(), deadline)
     # The failed retry brought a token, so the label permits the next one; from here on five are all.
-    assert case.again(both(), deadline).reason is RetryReason.LABEL
-    assert [case.again(host_unreachable(), deadline).reason for _ in range(3)] == [RetryReason.READ] * 3
+    assert case.again(both(), deadline).rule is RetryRule.OVERLOAD_POLICY
+    assert [case.again(host_unreachable(), deadline).rule for _ in range(3)] == [RetryRule.SPECIFICATION] * 3
     assert case.refused(host_unreachable(), deadline) is RetryRefusal.ATTEMPTS
 
 
@@ -311,7 +312,7 @@ def test_the_fallback_needs_the_ordinary_rule_to_apply() -> None:
     for operation, applies in ((other(), True), (write(), False)):
         case = Case(operation, tokens=0)
         decision = case.after(both(), ordinary=applies)
-        assert (decision.reason, decision.refusal) == (RetryReason.LABEL, RetryRefusal.TOKENS)
+        assert (decision.rule, decision.refusal) == (RetryRule.OVERLOAD_POLICY, RetryRefusal.TOKENS)
 
 
 def test_the_fallback_has_been_used_up_when_the_bucket_is_empty() -> None:
@@ -319,7 +320,7 @@ def test_the_fallback_has_been_used_up_when_the_bucket_is_empty() -> None:
     case = Case(capacity=0)
     case.again(both())
     decision = case.after(both())
-    assert (decision.reason, decision.refusal) == (RetryReason.LABEL, RetryRefusal.TOKENS)
+    assert (decision.rule, decision.refusal) == (RetryRule.OVERLOAD_POLICY, RetryRefusal.TOKENS)
 
 
 @pytest.mark.parametrize("left", [0, -1])
@@ -424,7 +425,7 @@ def test_the_newest_retry_is_the_one_that_is_not_made() -> None:
     case.again(overload())
     case.retry.gave_up()
     error = case.retry.describe(overload())
-    assert (error.attempts, error.retry_reasons) == (2, (str(RetryReason.READ),))
+    assert (error.attempts, error.retry_reasons) == (2, ("temporary failure",))
 
 
 def test_success_of_a_retry() -> None:
@@ -589,7 +590,7 @@ def test_later_revision_delays_an_ordinary_retry_of_an_overloaded_server() -> No
     case = Case(write(), policy=LATER)
     error = server_error(6, "SystemOverloadedError", "RetryableWriteError")
     decision = case.again(error)
-    assert (decision.reason, decision.delay, decision.deprioritize) == (RetryReason.WRITE, 0.2, False)
+    assert (decision.rule, decision.delay, decision.deprioritize) == (RetryRule.SPECIFICATION, 0.2, False)
     assert case.tokens == 10
     assert case.again(error).delay == 0.4
     assert case.refused(error) is RetryRefusal.ATTEMPTS
@@ -607,10 +608,10 @@ def test_the_error_tells_what_was_tried() -> None:
     decision = case.after(last)
     assert isinstance(decision, Raise)
     assert decision.failure.error is last
-    assert (decision.reason, decision.refusal) == (RetryReason.NONE, RetryRefusal.NOT_RETRYABLE)
+    assert (decision.rule, decision.refusal) == (None, RetryRefusal.NOT_RETRYABLE)
     assert (decision.delay, decision.deprioritize) == (0, False)
     assert last.attempts == 4
-    assert last.retry_reasons == ("overload", "retryable write", "retryable")
+    assert last.retry_reasons == ("overload", "temporary failure", "retryable error")
     assert last.retry_refusal == "not retryable"
     assert all(type(reason) is str for reason in last.retry_reasons)
 
@@ -661,7 +662,7 @@ def socket_timeout() -> PyMongoError:
             host_unreachable,
             {},
             NO_DEADLINE,
-            "2 attempts, retried for: retryable read; not retried again: attempts",
+            "2 attempts, retried for: temporary failure; not retried again: attempts",
         ),
         (
             overload,
@@ -743,7 +744,7 @@ def test_the_deadline_ended_what_was_out_of_time(phase: str, is_retry: bool) -> 
     error.phase = phase
     decision = case.after(error, ordinary=False)
     assert isinstance(decision, Raise)
-    assert (decision.reason, decision.refusal) == (RetryReason.NONE, RetryRefusal.DEADLINE)
+    assert (decision.rule, decision.refusal) == (None, RetryRefusal.DEADLINE)
     assert (decision.failure.error.attempts, decision.failure.error.retry_refusal) == (1 + is_retry, "deadline")
 
 

@@ -93,30 +93,24 @@ TABLE: Final = [
     Row(Count("db", "coll"), "count", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}),
     Row(CountDocuments("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}),
     Row(Distinct("db", "coll", "x"), "distinct", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}, {"values": 1}),
-    Row(Explain(Find("db", "coll")), "explain", READ, set(), ALL_OF_IT),
+    Row(Explain(Find("db", "coll")), "explain", READ, {IDEMPOTENT}, ALL_OF_IT),
     Row(Find("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
     Row(FindCollection("db", "coll"), "listCollections", READ, {RETRYABLE, IDEMPOTENT, PRIMARY}),
     Row(FindOne("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}, FIRST_BATCH),
     Row(GetMore("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED, CONTINUES}, NEXT_BATCH),
-    Row(
-        KillCursors("db", "coll", [5], address=ADDRESS),
-        "killCursors",
-        READ,
-        {IDEMPOTENT, NO_LIMIT, ADDRESSED, FREES},
-        ALL_OF_IT,
-    ),
+    Row(KillCursors("db", "coll", [5], address=ADDRESS), "killCursors", READ, {NO_LIMIT, ADDRESSED, FREES}, ALL_OF_IT),
     Row(ListCollections("db"), "listCollections", READ, {RETRYABLE, IDEMPOTENT, CURSOR}),
     Row(ListDatabases(), "listDatabases", READ, {RETRYABLE, IDEMPOTENT}),
     Row(ListIndexes("db", "coll"), "listIndexes", READ, {RETRYABLE, IDEMPOTENT, CURSOR}),
     Row(ListSearchIndexes("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR}, FIRST_BATCH),
     Row(AggregateWrite("db", "coll", [{"$out": "x"}]), "aggregate", WRITE, {CURSOR, CAUSAL}, FIRST_BATCH),
     Row(Create("db", "coll"), "create", WRITE, {CAUSAL}),
-    Row(CreateIndexes("db", "coll", [{"name": "a_1"}]), "createIndexes", WRITE, {IDEMPOTENT, CAUSAL}),
+    Row(CreateIndexes("db", "coll", [{"name": "a_1"}]), "createIndexes", WRITE, {CAUSAL}),
     Row(CreateSearchIndexes("db", "coll", [{}]), "createSearchIndexes", WRITE, set()),
     Row(Delete("db", "coll", delete_statement({})), "delete", WRITE, {IF_SINGLE, CAUSAL}),
     Row(DeleteBatch("db", "coll", ONE_DELETE), "delete", WRITE, {IF_SINGLE, CAUSAL}),
-    Row(Drop("db", "coll"), "drop", WRITE, {IDEMPOTENT, CAUSAL}),
-    Row(DropDatabase("db"), "dropDatabase", WRITE, {IDEMPOTENT, CAUSAL}),
+    Row(Drop("db", "coll"), "drop", WRITE, {CAUSAL}),
+    Row(DropDatabase("db"), "dropDatabase", WRITE, {CAUSAL}),
     Row(DropIndexes("db", "coll", "a_1"), "dropIndexes", WRITE, {CAUSAL}),
     Row(DropSearchIndex("db", "coll", "mine"), "dropSearchIndex", WRITE, set()),
     Row(FindAndModify("db", "coll", {}), "findAndModify", WRITE, {IF_SINGLE, CAUSAL}, {"value": 1}),
@@ -125,9 +119,9 @@ TABLE: Final = [
     Row(Rename("db", "a", "b"), "renameCollection", WRITE, {CAUSAL}),
     Row(Update("db", "coll", update_statement({}, SET)), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
     Row(UpdateBatch("db", "coll", ONE_UPDATE), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
-    Row(UpdateSearchIndex("db", "coll", "mine", {}), "updateSearchIndex", WRITE, {IDEMPOTENT}),
-    Row(BuildInfo(), "buildInfo", COMMAND, {PRIMARY}, ALL_OF_IT),
-    Row(EndSessions([]), "endSessions", COMMAND, {IDEMPOTENT, NO_SESSION, NO_LIMIT, FREES}, ALL_OF_IT),
+    Row(UpdateSearchIndex("db", "coll", "mine", {}), "updateSearchIndex", WRITE, set()),
+    Row(BuildInfo(), "buildInfo", COMMAND, {IDEMPOTENT, PRIMARY}, ALL_OF_IT),
+    Row(EndSessions([]), "endSessions", COMMAND, {NO_SESSION, NO_LIMIT, FREES}, ALL_OF_IT),
     Row(RunCommand("db", {"ping": 1}), "ping", COMMAND, set(), ALL_OF_IT),
     Row(RunCursorCommand("db", {"ping": 1}), "ping", COMMAND, {CURSOR}, FIRST_BATCH),
     Row(Validate("db", "coll"), "validate", COMMAND, set(), ALL_OF_IT),
@@ -179,6 +173,26 @@ def test_facts(row: Row) -> None:
     assert operation.time_limit in (TimeLimit.SEND, TimeLimit.OMIT)
     assert operation.selector is WRITABLE or row.facts & {ADDRESSED, PRIMARY}
     assert operation.read_preference is None or PRIMARY in row.facts
+
+
+def test_what_is_idempotent() -> None:
+    """All operations, so that one that is added is False unless it says otherwise. Only reads say so."""
+    idempotent = {type(row.operation) for row in TABLE if row.operation.is_idempotent}
+    reads = {type(row.operation) for row in TABLE if row.kind is READ}
+    assert idempotent == (reads | {BuildInfo}) - {GetMore, KillCursors}
+    assert Operation.is_idempotent is False
+
+
+WITHOUT_COLLECTION: Final = {
+    **dict.fromkeys((FindCollection, ListCollections, DropDatabase, RunCommand, RunCursorCommand), "db"),
+    **dict.fromkeys((BuildInfo, EndSessions, ListDatabases), "admin"),
+    Rename: "db.a",
+}
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: type(row.operation).__name__)
+def test_namespace(row: Row) -> None:
+    assert row.operation.namespace == WITHOUT_COLLECTION.get(type(row.operation), "db.coll")
 
 
 @pytest.mark.parametrize("operation", CLASSES, ids=lambda operation: operation.__name__)

@@ -28,7 +28,7 @@ from motorlite.monitoring import CommandListener, RetryListener
 from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import Nearest, Primary, Secondary
-from motorlite.retry import OverloadRetry
+from motorlite.retry import BestEffort, OverloadRetry, RetryBudget, SpecificationRetry
 from motorlite.server_api import ServerApi
 from motorlite.write_concern import WriteConcern
 
@@ -82,6 +82,8 @@ def test_defaults() -> None:
         circuit_breaker=None,
         rate_limit=None,
         concurrency_limit=None,
+        retry_strategy=SpecificationRetry(),
+        retry_budget=None,
         explicit=frozenset(),
     )
 
@@ -478,6 +480,29 @@ def test_a_read_preference_replaces_that_of_the_connection_string() -> None:
     assert client_options(uri, read_preference=Secondary()).read_preference == Secondary()
     tagged = client_options(readPreference="nearest", readPreferenceTags=[{"x": "y"}, "a:b", ""])
     assert tagged.read_preference == Nearest([{"x": "y"}, {"a": "b"}, {}])
+
+
+def test_retry_strategy() -> None:
+    strategy = BestEffort()
+    assert client_options(retry_strategy=strategy).retry_strategy is strategy
+    for wrong in ("BestEffort", BestEffort, object()):
+        with pytest.raises(TypeError, match=r"^retry_strategy must be a motorlite.retry.RetryStrategy"):
+            client_options(retry_strategy=wrong)
+
+
+def test_retry_budget() -> None:
+    budget = RetryBudget(10)
+    assert client_options(retry_budget=budget).retry_budget is budget
+    for wrong in (10, True, "10"):
+        with pytest.raises(TypeError, match=r"^retry_budget must be a motorlite.retry.RetryBudget"):
+            client_options(retry_budget=wrong)
+
+
+@pytest.mark.parametrize("options", [{"adaptiveRetries": False}, {"overload_policy": OverloadRetry.revision_2026_07()}])
+def test_a_budget_that_nothing_uses(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="retry_budget has no effect without adaptiveRetries"):
+        client_options(retry_budget=RetryBudget(10), **options)
+    assert client_options(retry_budget=RetryBudget(10), **{**options, "adaptiveRetries": True}).adaptive_retries
 
 
 def test_overload_policy() -> None:

@@ -21,7 +21,7 @@ from motorlite._options.tracing import TracingOptions
 from motorlite.driver_info import DriverInfo
 from motorlite.errors import ConfigurationError
 from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit
-from motorlite.retry import OverloadRetry
+from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy
 from motorlite.server_api import ServerApi
 from tests.support.options_document import FILE, default_text, document
 
@@ -58,6 +58,8 @@ NAMES: Final[dict[str, Any]] = {
     "Mapping": Mapping,
     "OverloadRetry": OverloadRetry,
     "RateLimit": RateLimit,
+    "RetryBudget": RetryBudget,
+    "RetryStrategy": RetryStrategy,
     "ServerApi": ServerApi,
     "TracingOptions": TracingOptions,
 }

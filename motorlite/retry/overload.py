@@ -1,59 +1,31 @@
-"""Pure: the public vocabulary of retries."""
+"""Pure: the policy of retries while a server is overloaded."""
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from motorlite._base.arguments import check_boolean
+from motorlite._base.arguments import check_boolean, check_number
+from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
+from motorlite.retry.budget import TOKEN_CAPACITY
+from motorlite.retry.strategy import RetryAction, RetryStrategy
 
-__all__ = ["OverloadRetry", "RetryReason", "RetryRefusal"]
+if TYPE_CHECKING:
+    from motorlite.retry.reasons import RetryReason
+    from motorlite.retry.strategy import RetryRequest
+
+__all__ = ["OverloadRetry"]
 
 MAX_ADAPTIVE_RETRIES: Final = 5
-TOKEN_CAPACITY: Final = 1000.0
-# Floats represent every integer up to this one.
-_LARGEST: Final = 2.0**53
-
-
-class RetryReason(enum.StrEnum):
-    """The classification of a failed attempt."""
-
-    OVERLOAD = "overload"
-    """`SystemOverloadedError` with `RetryableError`: retried after a backoff, for one token."""
-    LABEL = "retryable"
-    """`RetryableError` alone: retried immediately, for one token."""
-    READ = "retryable read"
-    """Retryable reads specification: retried immediately, for no token."""
-    WRITE = "retryable write"
-    """Retryable writes specification: retried immediately with the same txnNumber, for no token."""
-    NONE = "none"
-    """No rule permits a retry."""
-
-
-class RetryRefusal(enum.StrEnum):
-    """Why no retry follows. An error that no retry rule covers (a duplicate key) has no refusal."""
-
-    NOT_RETRYABLE = "not retryable"
-    """The error is retryable, but not for this operation; or a retry failed with an error that is not retryable."""
-    DISABLED = "disabled"
-    """`retryReads` or `retryWrites` is off (both must be on for runCommand)."""
-    ATTEMPTS = "attempts"
-    """No retries are left."""
-    DEADLINE = "deadline"
-    """The time limit of the operation, of server selection or of the connection passed, or the backoff would end after
-    the deadline of the operation or of the enclosing cancel scope."""
-    TOKENS = "tokens"
-    """The client's token bucket is empty."""
-    BREAKER = "circuit breaker"
-    """The circuit breaker of the server is open."""
-    CLOSED = "closed"
-    """The client is closing."""
 
 
 @dataclass(frozen=True, slots=True)
-class OverloadRetry:
+class OverloadRetry(RetryStrategy):
     """How operations are retried while the server is overloaded (client backpressure specification).
+
+    As the client's `overload_policy`, it decides first about all errors with its labels. As a `retry_strategy` of a
+    database, a collection or a block of calls, it permits more retries than the client's policy, for errors with the
+    same labels; `retargets` and `handshake` have no effect there.
 
     Attributes:
         max_retries: The maximum number of retries of one operation (`maxAdaptiveRetries`).
@@ -84,9 +56,9 @@ class OverloadRetry:
 
     def __post_init__(self) -> None:
         for name in ("max_retries", "first_exponent"):
-            _check_number(name, getattr(self, name), "integer", int)
+            check_number(name, getattr(self, name), "integer", int)
         for name in ("token_capacity", "base_backoff", "max_backoff"):
-            _check_number(name, getattr(self, name), "number", int, float)
+            check_number(name, getattr(self, name), "number", int, float)
         for name in ("is_budgeted", "needs_both_labels", "retargets"):
             check_boolean(name, getattr(self, name))
         if not isinstance(self.handshake, bool | str):
@@ -117,10 +89,32 @@ class OverloadRetry:
             retargets=self.retargets if retargets is None else retargets,
         )
 
+    @property
+    def budget(self) -> Literal["client"] | None:
+        return "client" if self.is_budgeted else None
 
-def _check_number(name: str, value: object, noun: str, *kinds: type[float]) -> None:
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        raise TypeError(f"{name} must be a non-negative {noun}, not {value!r}")
-    # The comparison is also false for NaN and infinities.
-    if not 0 <= value <= _LARGEST:
-        raise ValueError(f"{name} must be a non-negative {noun}, at most 2**53, not {value!r}")
+    def backoff(self, earlier_retries: int, jitter: float, server_hint: float | None = None) -> float:
+        """Return the seconds to wait before the next retry after an overload error.
+
+        Args:
+            earlier_retries: The number of all retries of the operation so far, for any reason.
+            jitter: A random number in [0, 1).
+            server_hint: The base that the server asks for, in seconds; None: `base_backoff`.
+        """
+        base = self.base_backoff if server_hint is None else server_hint
+        # 2 ** 1024 would overflow. The delay reaches its maximum at a far smaller exponent.
+        exponent = min(earlier_retries + self.first_exponent, 64)
+        return jitter * min(self.max_backoff, float(base * 2**exponent))
+
+    def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+        """Retry after errors with the labels of this policy, while the operation has fewer than `max_retries`."""
+        is_overload = SYSTEM_OVERLOADED in request.error_labels
+        if (
+            RETRYABLE not in request.error_labels
+            or request.retry_attempts >= self.max_retries
+            or (self.needs_both_labels and not is_overload)
+        ):
+            return RetryAction.no_retry()
+        if not is_overload:
+            return RetryAction.with_duration(0)
+        return RetryAction.with_duration(self.backoff(request.retry_attempts, request.jitter, request.server_hint))

@@ -1,0 +1,136 @@
+"""Pure: the interface of retry strategies: what they are asked, and what they answer."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from motorlite._base.arguments import check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping
+
+    from motorlite._base.values import Address
+    from motorlite.retry.reasons import RetryReason
+
+__all__ = ["RetryAction", "RetryRequest", "RetryStrategy", "SpecificationRetry"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAction:
+    """The answer of a retry strategy. Create it with `with_duration` or `no_retry`.
+
+    Attributes:
+        duration: Seconds until the retry; None: no retry.
+    """
+
+    duration: float | None
+
+    def __post_init__(self) -> None:
+        if self.duration is not None:
+            check_number("duration", self.duration, "number of seconds", int, float)
+
+    @classmethod
+    def with_duration(cls, seconds: float) -> RetryAction:
+        """Retry after `seconds`.
+
+        If the operation's time limit passes before that, the operation is not sent again and fails at that moment.
+
+        Args:
+            seconds: The delay; 0 is at once.
+
+        Raises:
+            TypeError: `seconds` is not a number.
+            ValueError: `seconds` is negative, NaN, infinite or above 2**53.
+        """
+        check_number("seconds", seconds, "number of seconds", int, float)
+        return cls(seconds)
+
+    @classmethod
+    def no_retry(cls) -> RetryAction:
+        """Do not retry. The operation fails with the error that it would have raised without a strategy."""
+        return cls(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRequest:
+    """A failed operation, as retry strategies see it.
+
+    Attributes:
+        command_name: The command.
+        namespace: ``"database.collection"``, or the database of a command without a collection.
+        idempotent: Whether sending the command again changes nothing more than sending it once: it is a read, or a
+            write that the server recognises by its transaction number (retryable writes).
+        retry_attempts: The number of retries so far.
+        retry_reasons: The reasons of those retries.
+        elapsed: Seconds since the operation began.
+        remaining: Seconds until the time limit of the operation, or the deadline of the enclosing cancel scope if that
+            is earlier; None without a limit.
+        address: The server of the failed attempt, or None if none was selected.
+        server_hint: The base of the backoff that the server asks for (`baseBackoffMS`), in seconds, or None.
+        error_labels: The labels of the error.
+        jitter: A random number in [0, 1) for this decision, so that strategies need no randomness of their own.
+        context: The application's own data for this call (`motorlite.call_options`).
+    """
+
+    command_name: str
+    namespace: str
+    idempotent: bool
+    retry_attempts: int
+    retry_reasons: frozenset[RetryReason]
+    elapsed: float
+    remaining: float | None
+    address: Address | None
+    server_hint: float | None
+    error_labels: frozenset[str]
+    jitter: float
+    context: Mapping[str, Any]
+
+
+class RetryStrategy(abc.ABC):
+    """Decides about retries that the specifications refuse. Subclass it and pass it as `retry_strategy`.
+
+    A strategy is set for a client, for a database or collection (`with_options`), or for a block of calls
+    (`motorlite.call_options`). It is asked only if the retry is safe: the reason allows any operation to be sent again,
+    or this one is idempotent. It is not asked where `retryReads` or `retryWrites` is off.
+
+    One strategy serves many operations at the same time, so it keeps no state of an operation; the request has it.
+    """
+
+    __slots__ = ()
+
+    @property
+    def budget(self) -> Literal["client"] | None:
+        """The budget of the strategy's retries after errors with the label `RetryableError` (overload errors too).
+
+        ``"client"``: each takes a token from the client's budget. None: they take none, so that nothing but the
+        strategy itself limits what it adds to an overload.
+        """
+        return "client"
+
+    @abc.abstractmethod
+    def retry_after(self, request: RetryRequest, reason: RetryReason) -> Awaitable[RetryAction] | RetryAction:
+        """Decide whether and when the operation is tried again. May be an ``async def``.
+
+        The driver waits for the answer until the operation's time limit, but no longer than
+        `serverSelectionTimeoutMS`. If this method raises an exception, does not answer in time or returns anything
+        else, the operation fails with RetryStrategyError.
+
+        Args:
+            request: The operation.
+            reason: Why its newest attempt failed.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class SpecificationRetry(RetryStrategy):
+    """The default: the retries of the specifications, and no others.
+
+    The retryable reads, retryable writes and client backpressure specifications have decided before a strategy is
+    asked. This one adds nothing, and ends the effect of a strategy set at an outer level.
+    """
+
+    def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+        """Return ``RetryAction.no_retry()``."""
+        return RetryAction.no_retry()

@@ -1,0 +1,651 @@
+"""Retry strategies from end to end: where they are set, what they cost, and what happens when they misbehave."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+import motorlite
+from motorlite.errors import (
+    AutoReconnect,
+    ExecutionTimeout,
+    InvalidOperation,
+    OperationFailure,
+    PyMongoError,
+    RetryStrategyError,
+    ServerSelectionTimeoutError,
+    WaitQueueTimeoutError,
+)
+from motorlite.retry import (
+    BestEffort,
+    OverloadRetry,
+    RetryAction,
+    RetryBudget,
+    RetryReason,
+    RetryRequest,
+    RetryStrategy,
+    SpecificationRetry,
+)
+from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
+from tests.support.cancellation import cancel_at, settle
+from tests.support.clients import make_client, scripted_client
+from tests.support.core import (
+    FOUND,
+    HOST_UNREACHABLE,
+    OVERLOADED,
+    WRITTEN,
+    gaps,
+)
+from tests.support.events import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.clients import Client
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+class Strategy(RetryStrategy):
+    """Waits and answers as it is told, and remembers what it was asked."""
+
+    def __init__(self, *answers: Any, delay: float = 0.0) -> None:
+        self.answers = list(answers)
+        self.delay = delay
+        self.asked: list[tuple[RetryRequest, RetryReason]] = []
+
+    async def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+        self.asked.append((request, reason))
+        if self.delay:
+            await anyio.sleep(self.delay)
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        if isinstance(answer, BaseException):
+            raise answer
+        return RetryAction.with_duration(answer) if isinstance(answer, float) else answer
+
+
+NO_RETRY = RetryAction.no_retry()
+
+
+def deployment_of(*answers: Any, command: str = "find") -> ScriptedDeployment:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on(command, *answers)
+    return deployment
+
+
+async def error_of(call: Callable[[], Any]) -> PyMongoError:
+    with pytest.raises(PyMongoError) as caught:
+        await call()
+    return caught.value
+
+
+# --- where a strategy is set ---
+
+
+async def test_set_for_a_client() -> None:
+    strategy = Strategy(0.5)
+    deployment = deployment_of(*[HOST_UNREACHABLE] * 3, FOUND)
+    async with scripted_client(deployment, retry_strategy=strategy) as client:
+        assert await client.db.coll.find_one() == {"_id": 1}
+        assert gaps(deployment["a:1"].times("find")) == [0, 0.5, 0.5]
+    assert [reason for _, reason in strategy.asked] == [RetryReason.TEMPORARY_FAILURE] * 2
+
+
+@pytest.mark.parametrize("level", ["database", "collection", "block", "inner block", "get_database"])
+async def test_the_innermost_level_counts(level: str) -> None:
+    outer, inner = Strategy(NO_RETRY), Strategy(0.25)
+    deployment = deployment_of(*[HOST_UNREACHABLE] * 2, FOUND)
+    async with scripted_client(deployment, retry_strategy=outer) as client:
+        collection = client.db.coll
+        if level == "database":
+            collection = client.db.with_options(retry_strategy=inner).coll
+        elif level == "collection":
+            collection = client.db.coll.with_options(retry_strategy=inner)
+        elif level == "get_database":
+            collection = client.get_database("db").with_options(retry_strategy=inner).get_collection("coll")
+        if level == "block":
+            with motorlite.call_options(retry_strategy=inner):
+                await collection.find_one()
+        elif level == "inner block":
+            with motorlite.call_options(retry_strategy=outer), motorlite.call_options(retry_strategy=inner):
+                await collection.find_one()
+        else:
+            await collection.find_one()
+    assert (len(outer.asked), len(inner.asked)) == (0, 1)
+
+
+async def test_a_block_ends_and_other_settings_keep_the_strategy() -> None:
+    strategy = Strategy(NO_RETRY)
+    deployment = deployment_of(HOST_UNREACHABLE)
+    async with scripted_client(deployment) as client:
+        with motorlite.call_options(retry_strategy=strategy):
+            await error_of(client.db.coll.find_one)
+        assert len(strategy.asked) == 1
+        await error_of(client.db.coll.find_one)
+        assert len(strategy.asked) == 1
+        deployment["a:1"].on("find", OVERLOADED)
+        kept = client.db.with_options(retry_strategy=strategy).coll.with_options(timeoutMS=9000)
+        await error_of(kept.find_one)
+        assert strategy.asked[-1][0].remaining is not None
+
+
+async def test_the_specifications_end_a_strategy_of_an_outer_level() -> None:
+    strategy = Strategy(0.0)
+    deployment = deployment_of(HOST_UNREACHABLE)
+    async with scripted_client(deployment, retry_strategy=strategy) as client:
+        error = await error_of(client.db.coll.with_options(retry_strategy=SpecificationRetry()).find_one)
+        assert (error.attempts, error.retry_refusal) == (2, "attempts")
+    assert strategy.asked == []
+
+
+@pytest.mark.parametrize("wrong", ["BestEffort", BestEffort, 5, object()])
+async def test_wrong_strategies(wrong: Any) -> None:
+    async with scripted_client(deployment_of(FOUND)) as client:
+        for use in (client.db.with_options, client.db.coll.with_options):
+            with pytest.raises(TypeError, match=r"^retry_strategy must be an instance of RetryStrategy, not"):
+                use(retry_strategy=wrong)
+        with pytest.raises(TypeError, match="retry_strategy must be"), motorlite.call_options(retry_strategy=wrong):
+            pass
+        with pytest.raises(TypeError, match="context must be a mapping"), motorlite.call_options(context=wrong):
+            pass
+
+
+async def test_cursors_keep_the_strategy_and_take_the_context_of_the_moment() -> None:
+    strategy = Strategy(0.1)
+    batch = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
+    deployment = deployment_of(HOST_UNREACHABLE, HOST_UNREACHABLE, batch)
+    deployment["a:1"].on("getMore", failure(6, "RetryableError"), {"cursor": {"id": 0, "ns": "x", "nextBatch": []}})
+    async with scripted_client(deployment, retry_strategy=strategy, maxAdaptiveRetries=0) as client:
+        with motorlite.call_options(context={"page": 1}):
+            cursor = await client.db.coll.find()
+        with motorlite.call_options(context={"page": 2}):
+            assert await cursor.to_list() == [{"_id": 1}]
+    seen = [(request.command_name, request.namespace, dict(request.context)) for request, _ in strategy.asked]
+    assert seen == [("find", "db.coll", {"page": 1}), ("getMore", "db.coll", {"page": 2})]
+    assert [request.idempotent for request, _ in strategy.asked] == [True, False]
+
+
+async def test_the_drivers_own_commands_ask_nothing() -> None:
+    strategy = Strategy(0.0)
+    deployment = deployment_of(FOUND)
+    deployment["a:1"].on("endSessions", failure(6, "RetryableError"))
+    async with scripted_client(deployment, retry_strategy=strategy, maxAdaptiveRetries=0) as client:
+        await client.db.coll.find_one()
+    assert deployment["a:1"].commands("endSessions")
+    assert strategy.asked == []
+
+
+# --- what it sees, and what is published ---
+
+
+async def test_what_it_sees() -> None:
+    strategy = Strategy(0.5)
+    deployment = deployment_of(Reply(HOST_UNREACHABLE, 1.0), OVERLOADED, HOST_UNREACHABLE, FOUND)
+    async with scripted_client(deployment, retry_strategy=strategy) as client:
+        await client.db.coll.find_one(timeoutMS=20_000)  # ordinary retries without end
+        assert strategy.asked == []
+        deployment["a:1"].on("find", Reply(HOST_UNREACHABLE, 1.0), HOST_UNREACHABLE, HOST_UNREACHABLE, FOUND)
+        await client.db.coll.find_one()
+    (first, _), (second, _) = strategy.asked
+    assert [first.elapsed, second.elapsed] == pytest.approx([1.0, 1.5])
+    assert (first.retry_attempts, second.retry_attempts) == (1, 2)
+    assert (first.address, first.remaining, first.server_hint) == (("a", 1), None, None)
+    assert (first.command_name, first.namespace, first.idempotent) == ("find", "db.coll", True)
+
+
+async def test_the_time_in_the_queue_counts() -> None:
+    strategy = Strategy(NO_RETRY)
+    deployment = deployment_of(Reply(FOUND, 10.0))
+    options: dict[str, Any] = {"maxPoolSize": 1, "waitQueueTimeoutMS": 2000, "retry_strategy": strategy}
+    async with scripted_client(deployment, **options) as client, anyio.create_task_group() as group:
+        group.start_soon(client.db.coll.find_one)
+        await anyio.sleep(0.5)
+        with pytest.raises(WaitQueueTimeoutError):
+            await client.db.coll.find_one()
+    ((request, reason),) = strategy.asked
+    assert request.elapsed == pytest.approx(2.0)
+    assert reason is RetryReason.CONNECTION_NOT_AVAILABLE
+
+
+async def test_an_operation_that_finds_no_server_can_be_retried() -> None:
+    strategy = Strategy(0.0)
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+    async with scripted_client(deployment, retry_strategy=strategy, serverSelectionTimeoutMS=1000) as client:
+        await client.aconnect()
+        deployment.step_down(None)
+        strategy.answers = [0.0, NO_RETRY]
+        await anyio.sleep(11)
+        with pytest.raises(ServerSelectionTimeoutError) as caught:
+            await client.db.coll.insert_one({})
+    assert [reason for _, reason in strategy.asked] == [RetryReason.NO_SUITABLE_SERVER] * 2
+    assert [request.elapsed for request, _ in strategy.asked] == [pytest.approx(1.0), pytest.approx(2.0)]
+    assert caught.value.attempts == 2
+
+
+async def test_every_decision_is_published_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    deployment = deployment_of(HOST_UNREACHABLE)
+    strategy = Strategy(0.5, NO_RETRY)
+    with caplog.at_level(logging.DEBUG, "motorlite.retry"):
+        async with scripted_client(deployment, retry_strategy=strategy, event_listeners=[recorder]) as client:
+            error = await error_of(client.db.coll.find_one)
+            assert client.stats().retries == {"temporary failure": 2}
+            assert client.stats().refusals == {"attempts": 1}
+    facts = [(event.reason, event.rule, event.permitted, event.refusal, event.delay) for event in recorder.retries]
+    assert facts == [
+        ("temporary failure", "specification", True, None, 0.0),
+        ("temporary failure", "strategy", True, None, 0.5),
+        ("temporary failure", "strategy", False, "attempts", 0.0),
+    ]
+    assert [event.attempt for event in recorder.retries] == [1, 2, 3]
+    assert (error.attempts, error.retry_refusal) == (3, "attempts")
+    assert error.retry_reasons == ("temporary failure",) * 2
+    texts = [record.getMessage() for record in caplog.records if "Attempt" in record.getMessage()]
+    assert len(texts) == 3
+    assert all("temporary failure" in text for text in texts)
+    assert "retrying in 500" in texts[1]
+    assert "not retried (attempts)" in texts[2]
+
+
+# --- safety ---
+
+
+async def test_a_write_that_may_have_happened_is_never_sent_again() -> None:
+    strategy = Strategy(0.0)
+    deployment = deployment_of(Close(), WRITTEN, command="update")
+    async with scripted_client(deployment, retry_strategy=strategy) as client:
+        with pytest.raises(AutoReconnect):
+            await client.db.coll.update_many({}, {"$inc": {"n": 1}})
+    assert strategy.asked == []
+    assert len(deployment["a:1"].commands("update")) == 1
+
+
+async def test_a_numbered_write_is_sent_again_with_the_same_number() -> None:
+    strategy = Strategy(0.0)
+    deployment = deployment_of(*[Close()] * 3, WRITTEN, command="insert")
+    async with scripted_client(deployment, retry_strategy=strategy) as client:
+        await client.db.coll.insert_one({"_id": 1})
+    assert len({command["txnNumber"] for command in deployment["a:1"].commands("insert")}) == 1
+    assert [request.idempotent for request, _ in strategy.asked] == [True, True]
+
+
+@pytest.mark.parametrize("options", [{"retryReads": False}, {"retryReads": False, "retryWrites": False}])
+async def test_no_strategy_retries_where_the_option_is_off(options: dict[str, Any]) -> None:
+    strategy = Strategy(0.0)
+    deployment = deployment_of(HOST_UNREACHABLE)
+    async with scripted_client(deployment, retry_strategy=strategy, **options) as client:
+        error = await error_of(client.db.coll.find_one)
+    assert (error.attempts, error.retry_refusal, strategy.asked) == (1, "disabled", [])
+
+
+async def test_operations_of_several_tasks_have_no_order() -> None:
+    """The first operation is retried; the second one, which began later, ends before it."""
+    deployment = deployment_of(HOST_UNREACHABLE, FOUND, HOST_UNREACHABLE, FOUND)
+    ended: list[str] = []
+    async with scripted_client(deployment, retry_strategy=Strategy(1.0), retryReads=True) as client:
+
+        async def run(name: str) -> None:
+            await client.db.coll.find_one()
+            ended.append(name)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run, "first")
+            await anyio.lowlevel.checkpoint()
+            deployment["a:1"].on("find", HOST_UNREACHABLE, HOST_UNREACHABLE, FOUND)
+            await anyio.sleep(0.5)
+            group.start_soon(run, "second")
+    assert ended == ["second", "first"]
+
+
+# --- time ---
+
+
+@pytest.mark.parametrize("limit", [300, 2500])
+async def test_a_delay_beyond_the_time_limit_ends_the_operation_when_its_time_has_passed(limit: int) -> None:
+    recorder = Recorder()
+    deployment = deployment_of(FOUND)
+    options: dict[str, Any] = {"maxAdaptiveRetries": 0, "event_listeners": [recorder]}
+    async with scripted_client(deployment, retry_strategy=Strategy(60.0), **options) as client:
+        await client.aconnect()
+        deployment["a:1"].on("ping", Reply(failure(6, "RetryableError"), 0.1))
+        begin = anyio.current_time()
+        error = await error_of(lambda: client.db.command("ping", timeoutMS=limit))
+        assert anyio.current_time() - begin == pytest.approx(limit / 1000)
+    assert isinstance(error, ExecutionTimeout)
+    assert isinstance(error.__cause__, OperationFailure)
+    assert error.__cause__.code == 6
+    assert (error.timeout, error.phase, error.attempts, error.retry_refusal) == (True, "retry delay", 1, "deadline")
+    assert error.address == ("a", 1)
+    assert len(deployment["a:1"].commands("ping")) == 1, "it is never sent again"
+    refused = recorder.retries[-1]
+    assert (refused.permitted, refused.rule, refused.refusal) == (False, "strategy", "deadline")
+    assert refused.delay == pytest.approx(limit / 1000 - 0.1)
+
+
+async def test_a_delay_beyond_a_cancel_scope_ends_with_its_cancellation() -> None:
+    deployment = deployment_of(HOST_UNREACHABLE)
+    async with scripted_client(deployment, retry_strategy=Strategy(60.0)) as client:
+        begin = anyio.current_time()
+        with anyio.move_on_after(2) as scope:
+            await client.db.coll.find_one()
+        assert scope.cancelled_caught
+        assert anyio.current_time() - begin == pytest.approx(2)
+    assert len(deployment["a:1"].commands("find")) == 2
+
+
+async def test_the_policy_still_raises_at_once() -> None:
+    deployment = deployment_of(OVERLOADED)
+    async with scripted_client(deployment, retry_strategy=Strategy(0.0)) as client:
+        await client.aconnect()
+        begin = anyio.current_time()
+        error = await error_of(lambda: client.db.coll.find_one(timeoutMS=50))
+        assert anyio.current_time() == begin
+    assert (error.phase, error.timeout) == ("backoff", False)
+
+
+async def test_a_new_primary_does_not_shorten_a_strategys_delay() -> None:
+    """The policy's backoff ends then; what a strategy says is what it means."""
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+    options: dict[str, Any] = {"maxAdaptiveRetries": 0, "retry_strategy": Strategy(8.0)}
+    async with scripted_client(deployment, **options) as client, anyio.create_task_group() as group:
+        await client.db.command("ping")
+        await anyio.sleep(1)
+        deployment["a:1"].drop_connections()
+        deployment["a:1"].is_down = True
+
+        async def elect() -> None:
+            await anyio.sleep(1)
+            deployment.step_down("b:1")
+            for server in client._core.topology.servers:
+                assert server.monitor is not None
+                server.monitor.request_check()
+
+        group.start_soon(elect)
+        begin = anyio.current_time()
+        await client.db.coll.insert_one({})
+        assert anyio.current_time() - begin == pytest.approx(8, abs=0.01)
+
+
+async def test_best_effort_without_a_time_limit_gives_up() -> None:
+    deployment = deployment_of(HOST_UNREACHABLE)
+    async with scripted_client(deployment, retry_strategy=BestEffort(give_up_after=3)) as client:
+        begin = anyio.current_time()
+        error = await error_of(client.db.coll.find_one)
+        assert 3 <= anyio.current_time() - begin < 3.5
+    assert error.retry_refusal == "attempts"
+
+
+async def test_best_effort_with_a_time_limit_goes_on_until_it_passes() -> None:
+    deployment = deployment_of(OVERLOADED)
+    options: dict[str, Any] = {"maxAdaptiveRetries": 0, "retry_strategy": BestEffort(give_up_after=1)}
+    async with scripted_client(deployment, **options) as client:
+        begin = anyio.current_time()
+        error = await error_of(lambda: client.db.coll.find_one(timeoutMS=5000))
+        assert anyio.current_time() - begin == pytest.approx(5)
+    assert error.timeout
+
+
+# --- strategies that misbehave ---
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (LookupError("no tenant"), "raised LookupError: no tenant"),
+        (None, "returned None instead of a RetryAction"),
+        (3, "returned 3 instead of a RetryAction"),
+        (ExceptionGroup("many", [ValueError("x")]), "raised ExceptionGroup: many"),
+        (
+            OperationFailure("its own query failed", 91),
+            "raised motorlite.errors.OperationFailure: its own query failed",
+        ),
+    ],
+)
+async def test_a_strategy_that_fails_ends_its_operation_and_nothing_else(answer: Any, text: str) -> None:
+    strategy = Strategy(answer)
+    deployment = deployment_of(HOST_UNREACHABLE, HOST_UNREACHABLE, FOUND)
+    async with scripted_client(deployment, retry_strategy=strategy) as client:
+        error = await error_of(client.db.coll.find_one)
+        assert isinstance(error, RetryStrategyError)
+        assert text in str(error)
+        assert isinstance(error.__cause__, OperationFailure)
+        assert error.__cause__.code == 6
+        assert (error.attempts, error.retry_refusal, error.address) == (2, "strategy failed", ("a", 1))
+        assert error.error_labels == frozenset()
+        # Nothing is lost: the connection, the session and the budget are as before.
+        assert await client.db.coll.find_one() == {"_id": 1}
+        stats = client.stats()
+        assert (stats.tokens, stats.sessions, stats.servers["a", 1].idle) == (1000, 1, 1)
+
+
+async def test_a_strategy_that_hangs_is_bounded_by_the_time_limit() -> None:
+    deployment = deployment_of(HOST_UNREACHABLE)
+    options: dict[str, Any] = {"retry_strategy": Strategy(0.0, delay=1e9), "maxAdaptiveRetries": 0}
+    async with scripted_client(deployment, **options) as client:
+        begin = anyio.current_time()
+        deployment["a:1"].on("ping", failure(6, "RetryableError"))
+        error = await error_of(lambda: client.db.command("ping", timeoutMS=1500))
+        assert anyio.current_time() - begin == pytest.approx(1.5, abs=0.01)
+        assert isinstance(error, ExecutionTimeout)
+        # Without a time limit: as long as the operation would wait for a server.
+        begin = anyio.current_time()
+        error = await error_of(client.db.coll.find_one)
+        assert anyio.current_time() - begin == pytest.approx(30)
+        assert isinstance(error, RetryStrategyError)
+        assert "did not answer in time" in str(error)
+
+
+async def test_cancelled_at_every_point() -> None:
+    strategy = Strategy(0.25, delay=0.5)
+    deployment = deployment_of(*[HOST_UNREACHABLE] * 3, FOUND)
+    async with scripted_client(deployment, retry_strategy=strategy, maxPoolSize=1) as client:
+        await client.aconnect()
+        for late in (False, True):
+            point, reached = 0, True
+            while reached and point < 60:
+                point += 1
+                deployment["a:1"].on("find", *[HOST_UNREACHABLE] * 3, FOUND)
+                reached = await cancel_at(client.db.coll.find_one, point, late=late)
+                await settle()
+                await anyio.sleep(2)
+                deployment["a:1"].on("find", FOUND)
+                assert await client.db.coll.find_one() == {"_id": 1}
+                assert client.stats().tokens == 1000
+            assert 3 < point < 60
+
+
+async def test_the_client_closes_while_a_strategy_thinks_or_its_delay_runs() -> None:
+    for strategy in (Strategy(0.0, delay=1.0), Strategy(60.0), Strategy(NO_RETRY, delay=1.0)):
+        deployment = deployment_of(HOST_UNREACHABLE)
+        client = make_client(deployment, retry_strategy=strategy)
+        errors: list[PyMongoError] = []
+
+        async def run(client: Client = client, errors: list[PyMongoError] = errors) -> None:
+            errors.append(await error_of(client.db.coll.find_one))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await anyio.sleep(0.5)
+            await client.close(grace=10)
+        await deployment.close()
+        (error,) = errors
+        assert len(deployment["a:1"].commands("find")) == 2
+        if strategy.answers == [60.0]:
+            assert isinstance(error, InvalidOperation)
+        else:
+            assert isinstance(error, OperationFailure)
+            assert error.retry_refusal in ("closed", "attempts")
+
+
+async def test_the_client_closes_before_an_operation_expires() -> None:
+    deployment = deployment_of(OVERLOADED)
+    client = make_client(deployment, retry_strategy=Strategy(60.0), maxAdaptiveRetries=0)
+    errors: list[PyMongoError] = []
+
+    async def run() -> None:
+        errors.append(await error_of(lambda: client.db.coll.find_one(timeoutMS=20_000)))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await anyio.sleep(0.5)
+        begin = anyio.current_time()
+        await client.close(grace=10)
+        assert anyio.current_time() == begin
+    await deployment.close()
+    assert isinstance(errors[0], InvalidOperation)
+    assert isinstance(errors[0].__cause__, OperationFailure)
+
+
+@pytest.mark.parametrize("answer", [LookupError("x"), NO_RETRY, None])
+async def test_no_error_forms_a_cycle(answer: Any) -> None:
+    class Probe:
+        """Lives as long as the frame that it is in."""
+
+    deployment = deployment_of(HOST_UNREACHABLE)
+    async with scripted_client(deployment, retry_strategy=Strategy(answer)) as client:
+        await error_of(client.db.coll.find_one)
+        gc.collect()
+        gc.disable()
+        try:
+
+            async def run() -> ref[Probe]:
+                probe = Probe()
+                with suppress(PyMongoError):
+                    await client.db.coll.find_one()
+                return ref(probe)
+
+            assert (await run())() is None
+        finally:
+            gc.enable()
+
+
+async def test_a_strategy_may_use_the_client() -> None:
+    """It may ask a collection of its own for its decision."""
+
+    class Asks(RetryStrategy):
+        async def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+            with motorlite.call_options(retry_strategy=SpecificationRetry()):
+                found = await client.settings.retries.find_one({"_id": request.namespace})
+            assert found is not None
+            return RetryAction.with_duration(0.125)
+
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    failures = [HOST_UNREACHABLE] * 2
+    deployment["a:1"].on("find", lambda command: failures.pop() if command["find"] == "coll" and failures else FOUND)
+    async with scripted_client(deployment, retry_strategy=Asks()) as client:
+        assert await client.db.coll.find_one() == {"_id": 1}
+    assert [command["find"] for command in deployment["a:1"].commands("find")] == ["coll", "coll", "retries", "coll"]
+
+
+# --- budgets and amplification ---
+
+
+class Eager(RetryStrategy):
+    """The worst that a user can write."""
+
+    def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+        return RetryAction.with_duration(0.01)
+
+
+STRATEGIES: dict[str, Callable[[], RetryStrategy]] = {
+    "specifications": SpecificationRetry,
+    "best effort": BestEffort,
+    "overload": lambda: OverloadRetry(max_retries=8),
+    "revision": OverloadRetry.revision_2026_07,
+    "eager": Eager,
+}
+
+
+@pytest.mark.parametrize("per_server", [None, 25])
+@pytest.mark.parametrize("name", STRATEGIES)
+async def test_an_overloaded_server_gets_what_the_rules_allow(name: str, per_server: float | None) -> None:
+    """Fifty operations against a server that always refuses: at most one token for each retry, whoever decides.
+
+    The later revision has no budget. As a strategy it permits two retries of each operation, with or without tokens.
+    """
+    operations, capacity = 50, 40
+    has_budget = name != "revision"
+    budget = RetryBudget(capacity, per_server=per_server)
+    deployment = deployment_of(OVERLOADED)
+    options: dict[str, Any] = {"retry_strategy": STRATEGIES[name](), "retry_budget": budget}
+    async with scripted_client(deployment, **options) as client:
+        async with anyio.create_task_group() as group:
+            for _ in range(operations):
+                group.start_soon(error_of, client.db.coll.find_one)
+        allowed = capacity if per_server is None else per_server
+        sent = len(deployment["a:1"].commands("find"))
+        assert sent == (operations + allowed if has_budget else operations * 3)
+        assert client.stats().retries == {"overload": sent - operations}
+        assert (budget.tokens, client.stats().tokens) == (capacity - allowed, capacity - allowed)
+        # Nothing has come back since.
+        await error_of(client.db.coll.find_one)
+        assert len(deployment["a:1"].commands("find")) == sent + (1 if has_budget else 3)
+
+
+@pytest.mark.parametrize(("name", "attempts"), [("specifications", 6), ("overload", 9), ("revision", 6)])
+async def test_one_operation_with_enough_tokens(name: str, attempts: int) -> None:
+    deployment = deployment_of(OVERLOADED)
+    async with scripted_client(deployment, retry_strategy=STRATEGIES[name]()) as client:
+        error = await error_of(client.db.coll.find_one)
+    assert (error.attempts, error.retry_refusal) == (attempts, "attempts")
+    assert len(deployment["a:1"].commands("find")) == attempts
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+async def test_a_server_that_always_fails_otherwise(name: str) -> None:
+    """Ordinary errors cost no token: the strategy's delays limit what is sent in ten seconds."""
+    deployment = deployment_of(HOST_UNREACHABLE)
+    async with scripted_client(deployment, retry_strategy=STRATEGIES[name]()) as client:
+        with anyio.move_on_after(10):
+            await error_of(client.db.coll.find_one)
+        sent = len(deployment["a:1"].commands("find"))
+        assert client.stats().tokens == 1000
+    # Two by the specification; then after 2, 4, 8 ... 256 ms and every half second, or every 10 ms.
+    assert sent == {"best effort": 2 + 8 + 18, "eager": 2 + 1000}.get(name, 2)
+
+
+async def test_the_tokens_of_one_server_do_not_end_the_retries_of_another() -> None:
+    budget = RetryBudget(100, per_server=3)
+    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+    deployment["a:1"].on("insert", OVERLOADED)
+    deployment["b:1"].on("find", *[OVERLOADED] * 2, FOUND)
+    async with scripted_client(deployment, retry_budget=budget, enableOverloadRetargeting=False) as client:
+        error = await error_of(lambda: client.db.coll.insert_one({}))
+        assert (error.attempts, error.retry_refusal) == (4, "tokens")
+        assert budget.tokens_for(("a", 1)) == 0
+        secondary = client.db.coll.with_options(read_preference=motorlite.ReadPreference.SECONDARY)
+        assert await secondary.find_one() == {"_id": 1}
+        assert budget.tokens_for(("b", 1)) == pytest.approx(3 - 2 + 1.1)
+
+
+async def test_clients_share_a_budget() -> None:
+    budget = RetryBudget(7)
+    first, second = deployment_of(OVERLOADED), deployment_of(OVERLOADED)
+    async with (
+        scripted_client(first, retry_budget=budget) as one,
+        scripted_client(second, retry_budget=budget) as other,
+    ):
+        assert (await error_of(one.db.coll.find_one)).attempts == 6
+        error = await error_of(other.db.coll.find_one)
+        assert (error.attempts, error.retry_refusal) == (3, "tokens")
+        assert one.stats().tokens == other.stats().tokens == budget.tokens == 0
+        first["a:1"].on("find", FOUND)
+        for _ in range(10):
+            await one.db.coll.find_one()
+        assert other.stats().tokens == pytest.approx(1)
+
+
+async def test_a_strategy_for_one_collection_alone_retries_overload_there() -> None:
+    deployment = deployment_of(OVERLOADED)
+    async with scripted_client(deployment, maxAdaptiveRetries=0) as client:
+        patient = client.db.coll.with_options(retry_strategy=OverloadRetry(max_retries=3))
+        assert (await error_of(patient.find_one)).attempts == 4
+        assert gaps(deployment["a:1"].times("find")) == [0.1, 0.2, 0.4]
+        assert (await error_of(client.db.coll.find_one)).attempts == 1

@@ -1,0 +1,204 @@
+"""What strategies are asked and may answer; the strategies that are shipped."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import pytest
+
+import motorlite.retry
+from motorlite.retry import (
+    BestEffort,
+    OverloadRetry,
+    RetryAction,
+    RetryReason,
+    RetryRequest,
+    RetryStrategy,
+    SpecificationRetry,
+    exponential_backoff,
+)
+
+REQUEST = RetryRequest(
+    command_name="find",
+    namespace="db.coll",
+    idempotent=False,
+    retry_attempts=0,
+    retry_reasons=frozenset(),
+    elapsed=0.0,
+    remaining=None,
+    address=("a", 1),
+    server_hint=None,
+    error_labels=frozenset(),
+    jitter=0.5,
+    context={},
+)
+NO_RETRY = RetryAction.no_retry()
+BOTH = frozenset({"SystemOverloadedError", "RetryableError"})
+
+
+def run(answer: Any) -> RetryAction:
+    """What an async strategy that never waits returns."""
+    if not inspect.iscoroutine(answer):
+        assert isinstance(answer, RetryAction)
+        return answer
+    with pytest.raises(StopIteration) as caught:
+        answer.send(None)
+    action = caught.value.value
+    assert isinstance(action, RetryAction)
+    return action
+
+
+def ask(strategy: RetryStrategy, reason: RetryReason = RetryReason.OVERLOAD, **changes: Any) -> RetryAction:
+    return run(strategy.retry_after(replace(REQUEST, **changes), reason))
+
+
+# --- actions ---
+
+
+@pytest.mark.parametrize("seconds", [0, 0.0, 0.001, 1, 2.5, 2**53])
+def test_durations(seconds: float) -> None:
+    assert RetryAction.with_duration(seconds).duration == seconds
+
+
+def test_no_retry_has_no_duration() -> None:
+    assert RetryAction.no_retry().duration is None
+
+
+@pytest.mark.parametrize("value", ["1", None, True, False, [1], 1j, object()])
+def test_durations_of_wrong_types(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"^seconds must be a non-negative number of seconds, not "):
+        RetryAction.with_duration(value)
+
+
+@pytest.mark.parametrize("value", [-1, -0.001, math.nan, math.inf, -math.inf, 2**53 + 1])
+def test_durations_out_of_range(value: float) -> None:
+    with pytest.raises(ValueError, match=r"^seconds must be a non-negative number of seconds, at most "):
+        RetryAction.with_duration(value)
+
+
+@pytest.mark.parametrize("value", ["1", True, math.nan, -1])
+def test_the_constructor_checks_as_well(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^duration must be"):
+        RetryAction(value)
+
+
+def test_actions_and_requests_do_not_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        NO_RETRY.duration = 1.0  # type: ignore[misc]  # what is refused
+    with pytest.raises(FrozenInstanceError):
+        REQUEST.retry_attempts = 3  # type: ignore[misc]  # what is refused
+
+
+# --- strategies of one's own ---
+
+
+def test_a_strategy_must_decide() -> None:
+    with pytest.raises(TypeError, match="retry_after"):
+        RetryStrategy()  # type: ignore[abstract]  # what is refused
+
+
+def test_fail_fast_is_not_shipped() -> None:
+    assert not [name for name in vars(motorlite.retry) if "fast" in name.lower()]
+
+
+# --- best effort ---
+
+
+def test_the_backoff_doubles_from_1_to_500_ms() -> None:
+    delays = [exponential_backoff(attempts) for attempts in range(12)]
+    assert delays == [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.5, 0.5, 0.5]
+    assert exponential_backoff(10**9) == 0.5
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 5, 100])
+def test_best_effort_backs_off(attempts: int) -> None:
+    expected = RetryAction.with_duration(exponential_backoff(attempts))
+    assert ask(BestEffort(), retry_attempts=attempts) == expected
+
+
+@pytest.mark.parametrize("reason", RetryReason)
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_best_effort_retries_what_is_safe(reason: RetryReason, idempotent: bool) -> None:
+    action = ask(BestEffort(), reason, idempotent=idempotent)
+    assert (action != NO_RETRY) is (idempotent or reason.allows_non_idempotent_retry)
+
+
+def test_a_backoff_of_ones_own() -> None:
+    strategy = BestEffort(lambda attempts: attempts * 0.25)
+    assert ask(strategy, retry_attempts=3) == RetryAction.with_duration(0.75)
+
+
+def test_best_effort_gives_up_where_nothing_else_limits_the_time() -> None:
+    for elapsed, remaining, retries in ((29.9, None, True), (30, None, False), (900, 0.5, True)):
+        assert (ask(BestEffort(), elapsed=elapsed, remaining=remaining) != NO_RETRY) is retries
+    assert ask(BestEffort(give_up_after=2), elapsed=2) == NO_RETRY
+    assert ask(BestEffort(give_up_after=0)) == NO_RETRY
+    assert ask(BestEffort(give_up_after=None), elapsed=10**6) != NO_RETRY
+
+
+def test_best_effort_can_be_extended() -> None:
+    class Twice(BestEffort):
+        async def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+            if request.retry_attempts == 2:
+                return RetryAction.no_retry()
+            return await super().retry_after(request, reason)
+
+    assert [ask(Twice(), retry_attempts=attempts).duration for attempts in range(3)] == [0.001, 0.002, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"backoff": 0.5}, TypeError, "backoff must be a function of the number of retries, not 0.5"),
+        ({"give_up_after": "30"}, TypeError, "give_up_after must be a non-negative number of seconds"),
+        ({"give_up_after": True}, TypeError, "give_up_after must be a non-negative number of seconds"),
+        ({"give_up_after": -1}, ValueError, "give_up_after must be a non-negative number of seconds"),
+        ({"give_up_after": math.nan}, ValueError, "give_up_after must be a non-negative number of seconds"),
+        ({"budget": "server"}, ValueError, "budget must be 'client' or None, not 'server'"),
+        ({"budget": 100}, TypeError, "budget must be 'client' or None, not 100"),
+    ],
+)
+def test_wrong_arguments(arguments: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=f"^{text}"):
+        BestEffort(**arguments)
+
+
+def test_budgets() -> None:
+    assert (BestEffort().budget, BestEffort(budget=None).budget) == ("client", None)
+    assert (OverloadRetry().budget, OverloadRetry.revision_2026_07().budget) == ("client", None)
+    assert SpecificationRetry().budget == "client"
+
+
+# --- the specifications ---
+
+
+@pytest.mark.parametrize("reason", RetryReason)
+def test_the_specifications_add_nothing_to_themselves(reason: RetryReason) -> None:
+    assert ask(SpecificationRetry(), reason, idempotent=True) == NO_RETRY
+    assert SpecificationRetry() == SpecificationRetry()
+
+
+# --- the overload policy as a strategy ---
+
+
+def test_the_overload_policy_backs_off_after_both_labels() -> None:
+    delays = [ask(OverloadRetry(), retry_attempts=i, error_labels=BOTH, jitter=1.0).duration for i in range(6)]
+    assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, None]
+    assert ask(OverloadRetry(), error_labels=BOTH).duration == 0.05
+    assert ask(OverloadRetry(), error_labels=BOTH, jitter=1.0, server_hint=0.02).duration == 0.02
+
+
+def test_the_overload_policy_and_other_labels() -> None:
+    assert ask(OverloadRetry(), error_labels=frozenset({"RetryableError"})).duration == 0
+    assert ask(OverloadRetry(), error_labels=frozenset({"SystemOverloadedError"})) == NO_RETRY
+    assert ask(OverloadRetry(), RetryReason.FAILOVER, idempotent=True) == NO_RETRY
+
+
+def test_the_later_revision_as_a_strategy() -> None:
+    later = OverloadRetry.revision_2026_07()
+    delays = [ask(later, retry_attempts=i, error_labels=BOTH, jitter=1.0).duration for i in range(3)]
+    assert delays == [0.2, 0.4, None]
+    assert ask(later, error_labels=frozenset({"RetryableError"})) == NO_RETRY
