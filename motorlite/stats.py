@@ -10,7 +10,50 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
 
-__all__ = ["ClientStats", "ServerStats"]
+__all__ = ["ClientStats", "Durations", "QueueStats", "ServerStats"]
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """A histogram of durations since the client was made.
+
+    Attributes:
+        count: The number of durations.
+        total: Their sum in seconds.
+        buckets: For each upper bound in seconds, the number of durations that are not longer.
+    """
+
+    count: int
+    total: float
+    buckets: Mapping[float, int]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """The configured wait queue of one server (client option `wait_queue`). All counts begin with the client.
+
+    Attributes:
+        strategy: ``"reject"``, ``"queue"`` or ``"degrade"``.
+        depth: Operations that wait for a connection now.
+        memory: Estimated bytes of these operations; 0 without a memory limit.
+        rejected: Refused operations by reason: ``"concurrency_limit"``, ``"queue_full"``, ``"memory_limit"``,
+            ``"timeout"``, and ``"standing_queue"`` (dropped by the adaptive order).
+        timeouts: Operations that waited until the queue's timeout or their own time limit.
+        waits: How long the operations waited that then got a connection.
+        retry_after: The values of `retry_after` in the errors.
+        priorities: Operations that were let in by priority; empty unless the queue orders by it.
+        is_standing: Whether an adaptive queue serves the newest operations first, because it does not drain.
+    """
+
+    strategy: str
+    depth: int
+    memory: int
+    rejected: Mapping[str, int]
+    timeouts: int
+    waits: Durations
+    retry_after: Durations
+    priorities: Mapping[int, int]
+    is_standing: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +74,7 @@ class ServerStats:
         replies_given_up: Pending replies that did not arrive in time, or whose connection was needed or broke.
         generation: The number of times that the pool was cleared.
         operations: Operations that have a connection to this server or wait for one.
+        queue: The configured wait queue; None without the option `wait_queue`.
     """
 
     server_type: str
@@ -46,6 +90,7 @@ class ServerStats:
     replies_given_up: int
     generation: int
     operations: int
+    queue: QueueStats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +105,7 @@ class ClientStats:
         refusals: The number of refused retries by cause. Errors that no retry rule covers, such as a duplicate key,
             are not counted.
         sessions: Server sessions available for reuse.
+        degraded: Calls that were answered by their fallback.
     """
 
     servers: Mapping[Address, ServerStats]
@@ -68,3 +114,4 @@ class ClientStats:
     retries: Mapping[str, int]
     refusals: Mapping[str, int]
     sessions: int
+    degraded: int = 0

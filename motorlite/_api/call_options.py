@@ -7,23 +7,39 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from motorlite._base.arguments import wrong
+from motorlite.overload.fallback import CallBlock
+from motorlite.read_preferences import as_read_preference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from motorlite._execution.call import CallOptions
+    from motorlite.overload.fallback import Fallback
 
 # What the enclosing blocks set, by the names of the attributes of CallOptions.
 _block: ContextVar[Mapping[str, Any] | None] = ContextVar("motorlite.call_options", default=None)
 
 
 @contextmanager
-def call_options(*, priority: int | None = None, context: Mapping[str, Any] | None = None) -> Iterator[None]:
+def call_options(
+    *,
+    priority: int | None = None,
+    context: Mapping[str, Any] | None = None,
+    fallback: Fallback | None = None,
+) -> Iterator[CallBlock]:
     """Set options for all calls in a ``with`` block. None changes nothing; an inner block adds to the outer one.
 
     Args:
         priority: 0 to 100; with a queue that orders by priority, calls with higher numbers get a connection first.
         context: Data of the application, for its own retry strategy (`RetryRequest.context`).
+        fallback: For a client with ``WaitQueue(strategy="degrade")``: how find, find_one, aggregate (without $out and
+            $merge), distinct and the counts answer when the client refuses to send them. Either a read preference to
+            use instead, once; or a function, possibly a coroutine function, that takes the `AdmissionError` and returns
+            what the method returns (for a cursor: the list of its documents). The driver does not limit the time
+            that the function takes, and its exceptions leave the method. Other operations raise the error.
+
+    Returns:
+        A `motorlite.overload.CallBlock`: how many calls were answered by the fallback that this block sets.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -37,16 +53,29 @@ def call_options(*, priority: int | None = None, context: Mapping[str, Any] | No
         if not 0 <= priority <= 100:
             raise ValueError(wrong("priority", priority, "an integer from 0 to 100"))
         made["priority"] = priority
+        made.setdefault("assigned_priority", priority)
     if context is not None:
         made["context"] = {**outer.get("context", {}), **context}
+    block = CallBlock(None if fallback is None else _checked(fallback))
+    if fallback is not None:
+        made["fallback"] = block
     token = _block.set(made)
     try:
-        yield
+        yield block
     finally:
         _block.reset(token)
 
 
 call_options.__module__ = "motorlite"
+
+
+def _checked(fallback: Fallback) -> Fallback:
+    if callable(fallback):
+        return fallback
+    try:
+        return as_read_preference(fallback)
+    except TypeError:
+        raise TypeError(wrong("fallback", fallback, "a read preference or a function")) from None
 
 
 def effective(inherited: CallOptions) -> CallOptions:

@@ -13,7 +13,7 @@ from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
 from motorlite._client.background import Background
 from motorlite._client.lost_cursors import LostCursors
-from motorlite._client.settings import initial_description, pool_options
+from motorlite._client.settings import initial_description, late_queue_timeout, pool_options
 from motorlite._client.statistics import server_stats
 from motorlite._client.world import REAL, World
 from motorlite._connection.auth.mechanisms import check_mechanism
@@ -99,6 +99,9 @@ class Core:
             warnings.warn(
                 f"without TLS, anyone on the network path to the server can read {secret}: set tls=true", stacklevel=3
             )
+        late = late_queue_timeout(options)
+        if late is not None:
+            warnings.warn(late, stacklevel=3)
         # Created here, so that an unusable file fails in the constructor call that names it.
         self._tls = make_context(options.tls) if options.tls is not None else None
         self._compressors, missing = make_compressors(options.compressors, options.zlib_compression_level)
@@ -313,6 +316,7 @@ class Core:
             socket_timeout=options.socket_timeout,
             api_declaration=server_api_fields(options.server_api) or None,
             on_lost_cursor=background.kill_opened,
+            degrades=options.wait_queue is not None and options.wait_queue.strategy == "degrade",
         )
 
     def _metadata(
@@ -436,4 +440,5 @@ class Core:
             retries=dict(self.executor.reports.retries),
             refusals=dict(self.executor.reports.refusals),
             sessions=len(self.sessions),
+            degraded=self.executor.reports.degraded_count,
         )

@@ -28,4 +28,5 @@ def server_stats(server: Server) -> ServerStats:
         replies_given_up=server.pool.replies_given_up,
         generation=state.generation,
         operations=server.operation_count,
+        queue=None if state.bounded is None else state.bounded.stats(),
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from motorlite._base.error_codes import REAUTHENTICATION_REQUIRED
 from motorlite._base.progress import Progress
+from motorlite._execution import degrading
 from motorlite._execution.attempt import Attempt
 from motorlite._execution.cursors.pinning import PinnedConnection, opens_cursor
 from motorlite._execution.failure import Failure
@@ -19,8 +20,9 @@ from motorlite._execution.retry import Again, Retry
 from motorlite._execution.run import Run
 from motorlite._execution.selecting import select, select_and_publish
 from motorlite._execution.sender import Sender
+from motorlite._pool.requests import Ticket
 from motorlite._sessions.session import Session
-from motorlite.errors import InvalidOperation, OperationFailure, ProtocolError, PyMongoError
+from motorlite.errors import AdmissionError, InvalidOperation, OperationFailure, ProtocolError, PyMongoError
 from motorlite.retry import RetryRefusal
 from motorlite.topology_description import TopologyType
 
@@ -56,8 +58,11 @@ class Executor:
         socket_timeout: float | None,
         api_declaration: Mapping[str, Any] | None,
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
+        degrades: bool = False,
     ) -> None:
         self._deployment = deployment
+        # Whether the fallback of a call answers what the client refuses to send.
+        self._degrades = degrades
         self._sessions = sessions
         self._sender = Sender(
             sessions,
@@ -111,6 +116,14 @@ class Executor:
         try:
             reply = await self._obtain(run)
             return operation.unacknowledged() if reply is None else self._parse(run, operation, reply)
+        except AdmissionError as error:
+            block = degrading.fallback_of(operation, call) if self._degrades else None
+            if block is None:
+                raise
+            self.reports.degraded(run, block, error)
+            instead = degrading.redirected(operation, call, block)
+            result: R = await (degrading.answer(block, error) if instead is None else self.execute(*instead))
+            return result
         finally:
             self._end(run)
 
@@ -128,6 +141,15 @@ class Executor:
                 implicit.server_session, run.server_session = run.server_session, None
             pin, run.pin = run.pin, None
             return Opened(batch, run.source, implicit, pin)
+        except AdmissionError as error:
+            block = degrading.fallback_of(operation, call) if self._degrades else None
+            if block is None:
+                raise
+            self.reports.degraded(run, block, error)
+            instead = degrading.redirected(operation, call, block)
+            if instead is not None:
+                return await self.open(*instead)
+            return await degrading.opened(operation, block, error)
         finally:
             self._end(run)
 
@@ -231,7 +253,8 @@ class Executor:
             if pin is None:
                 connection = server.pool.check_out_now()
                 if connection is None:
-                    connection = await server.pool.check_out(run.call.deadline, self._check_out_limit(run, attempt))
+                    limit = self._check_out_limit(run, attempt)
+                    connection = await server.pool.check_out(run.call.deadline, limit, self._ticket(run, server))
             else:
                 connection = pin.check_out()
             attempt.connection = connection
@@ -250,6 +273,9 @@ class Executor:
                     run.pin = PinnedConnection(server, connection)
                 run.source = server.address
                 return reply
+            except PyMongoError:
+                run.entered = min(run.entered, connection.asked_for_at)  # a retry keeps the age of the operation
+                raise
             finally:
                 if pin is None and run.pin is None:
                     server.pool.check_in(connection)
@@ -263,6 +289,14 @@ class Executor:
         if attempt.selection_until != inf:
             return attempt.selection_until
         return self._now() + self._server_selection_timeout
+
+    def _ticket(self, run: Run, server: Server) -> Ticket | None:
+        """Return what the configured wait queue of `server` goes by; None without one."""
+        if not server.pool.is_bounded:
+            return None
+        run.entered = min(run.entered, self._now())
+        options = run.call.options
+        return Ticket(run.entered, run.operation.size_hint, options.priority, options.assigned_priority)
 
     # --- retries ---
 

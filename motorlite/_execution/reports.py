@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from motorlite._execution.retry import Again
 from motorlite._observe.command_events import CommandEvents
 from motorlite.errors import PyMongoError, detached
-from motorlite.monitoring import RetryEvent
+from motorlite.monitoring import DegradedEvent, RetryEvent
+from motorlite.read_preferences import ServerMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from motorlite._execution.run import Run
     from motorlite._observe.publishing import Publishers
     from motorlite._overload.token_bucket import TokenBucket
+    from motorlite.errors import AdmissionError
     from motorlite.monitoring import CommandEvent, ServerSelectionEvent
+    from motorlite.overload import CallBlock
 
 
 class Reports:
@@ -31,10 +34,12 @@ class Reports:
         # Every command reads these, so they are attributes here.
         self.publish_command: Callable[[CommandEvent], None] | None = publishers.command
         self.publish_selection: Callable[[ServerSelectionEvent], None] | None = publishers.selection
-        self._publish_retry: Callable[[RetryEvent], None] | None = publishers.retry
+        self._publish_retry: Callable[[RetryEvent | DegradedEvent], None] | None = publishers.retry
         # Counts by reason.
         self.retries: dict[str, int] = {}
         self.refusals: dict[str, int] = {}
+        # Operations answered by the fallback of their call.
+        self.degraded_count: int = 0
 
     def command(
         self, run: Run, command: Command, connection: Connection, request_id: int, now: float
@@ -85,6 +90,15 @@ class Reports:
                 deprioritized=decision.deprioritize,
             )
         )
+
+    def degraded(self, run: Run, block: CallBlock, error: AdmissionError) -> None:
+        """Publish and count that the fallback of `block` answers an operation that was refused with `error`."""
+        self.degraded_count += 1
+        block.degraded += 1
+        if self._publish_retry is not None:
+            fallback = block.fallback
+            preference = fallback if isinstance(fallback, ServerMode) else None
+            self._publish_retry(DegradedEvent(run.operation.name, run.operation_id, preference, error))
 
 
 class PublishedCommand:

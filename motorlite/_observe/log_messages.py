@@ -163,6 +163,13 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Retry permitted": (*_RETRY_HEAD, ": retrying in {delayMS} ms", *_RETRY_TAIL),
     "Retry refused": (*_RETRY_HEAD, ": not retried ({refusal})", *_RETRY_TAIL),
+    "Operation degraded": (
+        '"{commandName}" with operation ID {operationId}',
+        " on {server}",
+        " was refused: a fallback answers",
+        " (read preference {readPreference})",
+        ". Error: {error}",
+    ),
 }
 
 
@@ -268,6 +275,17 @@ def _retry(event: events.RetryEvent, limit: int) -> Fields:
         "tokens": round(event.tokens, 1) if isfinite(event.tokens) else None,
         "error": short_error_text(event.error, limit),
         **_server(event.address),
+    }
+
+
+def _degraded(event: events.DegradedEvent, limit: int) -> Fields:
+    preference = event.read_preference
+    return {
+        "commandName": event.command_name,
+        "operationId": event.operation_id,
+        "readPreference": None if preference is None else preference.mongos_mode,
+        "error": short_error_text(event.error, limit),
+        **_server(event.error.address),
     }
 
 
@@ -390,6 +408,7 @@ _DESCRIPTIONS: Final[Mapping[type, tuple[str, Callable[[Any, int], Fields]]]] = 
     events.CommandSucceededEvent: ("Command succeeded", _command_succeeded),
     events.CommandFailedEvent: ("Command failed", _command_failed),
     events.RetryEvent: ("Retry permitted", _retry),
+    events.DegradedEvent: ("Operation degraded", _degraded),
     events.ServerSelectionStartedEvent: ("Server selection started", _selection),
     events.ServerSelectionWaitingEvent: ("Waiting for suitable server to become available", _selection_waiting),
     events.ServerSelectionSucceededEvent: ("Server selection succeeded", _selection_succeeded),

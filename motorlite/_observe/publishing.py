@@ -40,6 +40,7 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
     },
     RETRY: {
         events.RetryEvent: (events.RetryListener, "retry"),
+        events.DegradedEvent: (events.RetryListener, "degraded"),
     },
     SELECTION: {
         events.ServerSelectionStartedEvent: (events.ServerSelectionListener, "selection_started"),
@@ -102,7 +103,7 @@ class Publishers:
     command: Callable[[events.CommandEvent], None] | None = None
     pool: Callable[[events.PoolEvent], None] | None = None
     topology: Callable[[events.TopologyEvent | events.ServerHeartbeatEvent], None] | None = None
-    retry: Callable[[events.RetryEvent], None] | None = None
+    retry: Callable[[events.RetryEvent | events.DegradedEvent], None] | None = None
     selection: Callable[[events.ServerSelectionEvent], None] | None = None
 
 

@@ -37,6 +37,7 @@ from motorlite._options.values import (
     write_concern_w,
 )
 from motorlite.driver_info import as_driver_info
+from motorlite.overload import WaitQueue
 from motorlite.read_preferences import MODES
 from motorlite.retry import OverloadRetry
 from motorlite.server_api import as_server_api
@@ -144,6 +145,13 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             Values(instance_of(OverloadRetry), "a motorlite.retry.OverloadRetry"),
             "The preset, which the three options above change where they are set.",
             _POLICY,
+        ),
+        _keyword(
+            "wait_queue",
+            Values(instance_of(WaitQueue), "a motorlite.overload.WaitQueue"),
+            "What becomes of operations that find all connections taken. By default they wait, however many they are.",
+            None,
+            "wait_queue",
         ),
     ),
     "Time limits": (

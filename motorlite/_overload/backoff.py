@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from motorlite.errors import PyMongoError
     from motorlite.retry import OverloadRetry
+
+# Seconds that an application should wait when neither the server nor its recent operations say more.
+DEFAULT_RETRY_AFTER: Final = 1.0
 
 
 def delay(policy: OverloadRetry, earlier_retries: int, jitter: float, error: PyMongoError) -> float:

@@ -15,6 +15,7 @@ from motorlite._events.commands import (
     CommandSucceededEvent,
 )
 from motorlite._events.operations import (
+    DegradedEvent,
     RetryEvent,
     RetryListener,
     ServerSelectionEvent,
@@ -81,6 +82,7 @@ __all__ = [
     "ConnectionEvent",
     "ConnectionPoolListener",
     "ConnectionReadyEvent",
+    "DegradedEvent",
     "PendingReplyEvent",
     "PendingReplyFailedEvent",
     "PendingReplyStartedEvent",

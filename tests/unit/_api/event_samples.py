@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
-from motorlite.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
+from motorlite.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError, WaitQueueFullError
+from motorlite.read_preferences import ReadPreference
 
 ADDRESS = ("db.example", 27018)
 TOPOLOGY = ObjectId("00000000000000000000000a")
@@ -47,6 +48,12 @@ def retry(**changes: Any) -> events.RetryEvent:
     return events.RetryEvent("find", 8, **settings)
 
 
+def degraded(preference: Any) -> events.DegradedEvent:
+    error = WaitQueueFullError("full")
+    error.address = ADDRESS
+    return events.DegradedEvent("find", 8, preference, error)
+
+
 _TAIL = (
     "using a connection with driver-generated ID 10 and server-generated ID 9 to db.example:27018 "
     "with service ID 00000000000000000000000b. The requestID is 7 and the operation ID is 8."
@@ -79,6 +86,13 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
         (
             'Attempt 1 of "find" with operation ID 8 on db.example:27018 failed (overload): retrying in 120.0 ms. '
             "Tokens left: 999.0. Error: OperationFailure: code 462, RetryableError"
+        ),
+    ),
+    (
+        degraded(ReadPreference.SECONDARY),
+        (
+            '"find" with operation ID 8 on db.example:27018 was refused: a fallback answers (read preference '
+            "secondary). Error: WaitQueueFullError: full (server db.example:27018)"
         ),
     ),
     (
@@ -222,6 +236,10 @@ WITH_LITTLE: tuple[Sample, ...] = (
             'Command "ping" started on database "admin" to /tmp/mongodb.sock. The requestID is 1 and the operation '
             "ID is 2. Command: {}"
         ),
+    ),
+    (
+        events.DegradedEvent("find", 8, None, WaitQueueFullError("full")),
+        '"find" with operation ID 8 was refused: a fallback answers. Error: WaitQueueFullError: full',
     ),
     (
         events.PoolCreatedEvent(_SOCKET, {}),

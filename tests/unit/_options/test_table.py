@@ -19,6 +19,7 @@ from motorlite._options.options import ClientOptions, client_options
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, OPTIONS, default_setting, value_of
 from motorlite.driver_info import DriverInfo
 from motorlite.errors import ConfigurationError
+from motorlite.overload import WaitQueue
 from motorlite.retry import OverloadRetry
 from motorlite.server_api import ServerApi
 from tests.support.options_document import FILE, default_text, document
@@ -53,6 +54,7 @@ NAMES: Final[dict[str, Any]] = {
     "DriverInfo": DriverInfo,
     "OverloadRetry": OverloadRetry,
     "ServerApi": ServerApi,
+    "WaitQueue": WaitQueue,
 }
 TYPES: Final = get_type_hints(ClientOptions, vars(options_module) | NAMES)
 WITH_FIELD: Final = [option for option in OPTIONS if option.field]
