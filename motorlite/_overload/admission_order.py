@@ -7,7 +7,6 @@ length, so moving its items costs a few microseconds at most.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -31,9 +30,12 @@ class Waiting(Protocol):
 T = TypeVar("T", bound=Waiting)
 
 
-def rank_of(request: Waiting) -> tuple[float, int]:
-    """Return the rank, as a sort key."""
+def _rank(request: Waiting) -> tuple[float, int]:
     return request.rank
+
+
+def _age(request: Waiting) -> tuple[float, int]:
+    return request.entered, request.rank[1]
 
 
 class _Sorted(Generic[T]):
@@ -62,12 +64,12 @@ class _Sorted(Generic[T]):
         if not requests or requests[-1].rank < request.rank:
             requests.append(request)
         else:
-            insort(requests, request, key=rank_of)
+            insort(requests, request, key=_rank)
 
     def _remove(self, request: T) -> bool:
         """Remove `request`; return False if it is not here."""
         requests = self._requests
-        position = bisect_left(requests, request.rank, key=rank_of)
+        position = bisect_left(requests, request.rank, key=_rank)
         if position == len(requests) or requests[position] is not request:
             return False
         del requests[position]
@@ -88,16 +90,13 @@ class ByPriority(_Sorted[T]):
     def __init__(self, timeout: float) -> None:
         super().__init__()
         self._priorities_per_second = _RISE / (timeout / 2)
-        # Empty ones are removed: there are at most 101.
-        self._by_priority: dict[int, OrderedDict[T, None]] = {}
+        # The requests of each priority, oldest first. Empty lists are removed: there are at most 101.
+        self._by_priority: dict[int, list[T]] = {}
 
     def push(self, request: T) -> None:
         """Add `request`."""
         self._insert(request, request.entered * self._priorities_per_second - request.priority)
-        same = self._by_priority.setdefault(request.priority, OrderedDict())
-        same[request] = None
-        if request.entered < next(iter(same)).entered:
-            same.move_to_end(request, last=False)
+        insort(self._by_priority.setdefault(request.priority, []), request, key=_age)
 
     def pop(self, now: float) -> T:
         """Remove and return the request that is served next."""
@@ -112,9 +111,9 @@ class ByPriority(_Sorted[T]):
             self._forget(request)
 
     def victim(self, newcomer: T) -> T | None:
-        """Return the request to drop in favor of `newcomer`; None if `newcomer` has the lowest priority of all."""
-        lowest = min(self._by_priority, default=newcomer.priority)
-        return None if newcomer.priority < lowest else next(iter(self._by_priority[lowest]), None)
+        """Return the request to drop in favor of `newcomer`; None if that would be `newcomer` itself."""
+        lowest = min(self._by_priority)
+        return None if newcomer.priority < lowest else self._by_priority[lowest][0]
 
     def overdue(self, now: float) -> Iterable[T]:
         """Return the requests that are not worth waiting for: none."""
@@ -122,7 +121,7 @@ class ByPriority(_Sorted[T]):
 
     def _forget(self, request: T) -> None:
         same = self._by_priority[request.priority]
-        del same[request]
+        del same[bisect_left(same, _age(request), key=_age)]
         if not same:
             del self._by_priority[request.priority]
 
@@ -170,8 +169,8 @@ class Adaptive(_Sorted[T]):
         self._remove(request)
 
     def victim(self, newcomer: T) -> T | None:
-        """Return the request to drop in favor of `newcomer`."""
-        return next(iter(self._requests), None)
+        """Return the request to drop in favor of `newcomer`: the oldest."""
+        return self._requests[0]
 
     def overdue(self, now: float) -> Iterable[T]:
         """Return the requests that are not worth waiting for; call it after each service."""

@@ -125,7 +125,8 @@ class AgedQueue(WaitQueue):
 
     def victim(self, newcomer: Request) -> Request | None:
         """Return the request to drop in favor of `newcomer`: one that stepped aside, else the oldest."""
-        return next(iter(self._aside), None) or next(iter(self), None)
+        parts = (self._aside,) if self._aside else (self._returned, self._in_order)
+        return min((next(iter(part)) for part in parts if part), key=_age)
 
     def overdue(self, now: float) -> list[Request]:
         """Return the requests that are not worth waiting for: none."""

@@ -114,7 +114,7 @@ class PoolState:
         self.bounded: BoundedQueue | None = None
         if options.wait_queue is not None:
             self.bounded = BoundedQueue(options.wait_queue, address, options.max_size, self.pace)
-        self.queue: WaitQueue | BoundedQueue = self.bounded or WaitQueue(self.pace)
+        self.queue: WaitQueue | BoundedQueue = WaitQueue(self.pace) if self.bounded is None else self.bounded
         # Effects for the shell to perform next.
         self.effects: list[Effect] = []
         self._last_id = 0
