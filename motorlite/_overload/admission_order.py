@@ -153,8 +153,6 @@ class Adaptive(_Sorted[T]):
 
     def push(self, request: T) -> None:
         """Add `request`."""
-        if not self.count:
-            self._standing_since, self.is_standing = None, False
         self._insert(request, request.entered)
 
     def pop(self, now: float) -> T:
@@ -162,11 +160,13 @@ class Adaptive(_Sorted[T]):
         self._look(now)
         request = self._requests.pop() if self.is_standing else self._requests.pop(0)
         self.count -= 1
+        self._end_if_empty()
         return request
 
     def discard(self, request: T) -> None:
         """Remove `request` if it is in the queue."""
         self._remove(request)
+        self._end_if_empty()
 
     def victim(self, newcomer: T) -> T | None:
         """Return the request to drop in favor of `newcomer`: the oldest."""
@@ -178,6 +178,10 @@ class Adaptive(_Sorted[T]):
             return ()
         too_many = self.count - self._round_size
         return [request for request in self._requests[: max(too_many, 0)] if now - request.entered > self._interval]
+
+    def _end_if_empty(self) -> None:
+        if not self.count:
+            self._standing_since, self.is_standing = None, False
 
     def _look(self, now: float) -> None:
         if now - self._requests[0].entered < self._target:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict, deque
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from motorlite._base.values import cut
@@ -344,6 +345,7 @@ class PoolState:
         """Add `connection`, the result of `establishment`, which was not abandoned."""
         del self.connecting[establishment]
         if establishment.request is not None:
+            establishment.request.leaves_at = inf  # it has passed the queue
             establishment.request.release()
         connection.idle_since = now
         self.idle.append(connection)

@@ -48,7 +48,7 @@ class WatchedRequest(Request):
     had_its_own = False
 
     def release(self) -> None:
-        self.had_its_own = self.establishment is not None
+        self.had_its_own = self.had_its_own or self.establishment is not None
         super().release()
 
 
@@ -172,6 +172,7 @@ class Run:
             self.model.callers.remove(caller)
         elif isinstance(value, WaitQueueTimeoutError):
             assert caller.request.has_expired(self.now)
+            assert self.now >= caller.request.ends_at or not caller.request.had_its_own
             self.check_turn(caller)
         elif isinstance(value, WaitQueueFullError) and caller is not self.newcomer:
             assert self.newcomer is not None
