@@ -66,8 +66,8 @@ class Admission:
         self._max_size = max_size
         # Estimated bytes of the waiting operations.
         self.memory: int = 0
-        # The mean duration of operations in seconds; None until one has ended.
-        self._mean: float | None = None
+        # The mean duration of operations in seconds; 0.0 until one has ended.
+        self._mean: float = 0.0
         # The server's own wish in seconds, and the loop time until which it counts.
         self._hint = 0.0
         self._hint_until = -inf
@@ -167,7 +167,7 @@ class Admission:
     def worked(self, seconds: float) -> None:
         """Record that an operation had a connection for `seconds`."""
         mean = self._mean
-        self._mean = seconds if mean is None else mean + (seconds - mean) * _WEIGHT
+        self._mean = mean + (seconds - mean) * _WEIGHT if mean else seconds
 
     def hinted(self, seconds: float, now: float) -> None:
         """Record that the server asked for a pause of `seconds` (`baseBackoffMS`)."""
@@ -181,7 +181,7 @@ class Admission:
         """
         if now < self._hint_until:
             return self._hint
-        if self._mean is None:
+        if not self._mean:
             return DEFAULT_RETRY_AFTER
         return self._mean * ceil((waiting + 1) / max(self._max_size, 1))
 

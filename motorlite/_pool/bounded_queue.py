@@ -81,10 +81,7 @@ class BoundedQueue:
         if error is None:
             self.admission.let_in(request.priority, request.size)
             return True
-        try:
-            request.waiter.offer(error)
-        finally:
-            del error, request  # the error's traceback will reference the frame of a caller that keeps the request
+        request.waiter.offer(error)
         return False
 
     def push(self, request: Request) -> None:
