@@ -29,6 +29,7 @@ from motorlite import (
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._client.core import Core
 from motorlite._client.world import REAL
+from motorlite.overload import WaitQueue
 from tests.spec.unified.arguments import converted
 from tests.spec.unified.events import EventRecord
 from tests.spec.unified.logs import EnabledLoggers, LogRecord
@@ -236,6 +237,8 @@ class EntityFactory:
         if "overloadRetry" in fields:
             policy, jitter = _overload_retry(fields["overloadRetry"], options.get("overload_policy"))
             options["overload_policy"] = policy
+        if "waitQueue" in fields:
+            options["wait_queue"] = _wait_queue(fields["waitQueue"])
         events = EventRecord(
             fields.get("observeEvents", ()),
             fields.get("ignoreCommandMonitoringEvents", ()),
@@ -293,6 +296,15 @@ def _overload_retry(fields: Mapping[str, Any], policy: OverloadRetry | None) -> 
     }
     given = {name: value for name, value in numbers.items() if value is not None}
     return replace(policy or OverloadRetry(), **given), fields.get("jitter", JITTER)
+
+
+def _wait_queue(fields: Mapping[str, Any]) -> WaitQueue:
+    """An extension (spec-tests/EXTENSIONS.md): the queue in which operations wait for a connection."""
+    names = {"maxDepth": "max_depth", "memoryLimitBytes": "memory_limit", "overflowStrategy": "overflow_strategy"}
+    given = {names.get(name, name): value for name, value in fields.items() if name != "timeoutMS"}
+    if "timeoutMS" in fields:
+        given["timeout"] = fields["timeoutMS"] / 1000
+    return WaitQueue(**given)
 
 
 def _server_api(fields: Mapping[str, Any]) -> ServerApi:

@@ -103,6 +103,8 @@ def _uses(data: Any) -> Iterator[tuple[str, Any, str | None]]:
     if isinstance(client, Mapping):
         if "overloadRetry" in client:
             yield "overloadRetry", client["overloadRetry"], "overloadRetry"
+        if "waitQueue" in client:
+            yield "waitQueue", client["waitQueue"], "waitQueue"
         if RETRY_EVENT in _list(client.get("observeEvents")):
             yield "retryEvents", RETRY_EVENT, None
     event = data.get("event")
