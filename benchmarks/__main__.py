@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import abandoned, failover, oversubscribed, point_reads
+from benchmarks import abandoned, failover, oversubscribed, point_reads, standing_queue
 
 
 def main() -> int:
@@ -39,6 +39,12 @@ def main() -> int:
     )
     failover.add_arguments(kills)
     kills.set_defaults(run=failover.run)
+    standing = commands.add_parser(
+        "standing-queue",
+        help="simulates more callers than connections in virtual time, for each order of the wait queue",
+    )
+    standing_queue.add_arguments(standing)
+    standing.set_defaults(run=standing_queue.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 
