@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import abandoned, concurrency, failover, oversubscribed, pile_up, point_reads
+from benchmarks import abandoned, concurrency, failover, oversubscribed, pile_up, point_reads, standing_queue
 
 
 def main() -> int:
@@ -51,6 +51,12 @@ def main() -> int:
     )
     concurrency.add_arguments(limits)
     limits.set_defaults(run=concurrency.run)
+    standing = commands.add_parser(
+        "standing-queue",
+        help="simulates more callers than connections in virtual time, for each order of the wait queue",
+    )
+    standing_queue.add_arguments(standing)
+    standing.set_defaults(run=standing_queue.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 

@@ -7,12 +7,15 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from motorlite._base.arguments import check_mapping, instance, wrong
+from motorlite.overload.fallback import CallBlock
+from motorlite.read_preferences import as_read_preference
 from motorlite.retry import RetryStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from motorlite._execution.call import CallOptions
+    from motorlite.overload.fallback import Fallback
 
 # What the enclosing blocks set, by the names of the attributes of CallOptions.
 _block: ContextVar[Mapping[str, Any] | None] = ContextVar("motorlite.call_options", default=None)
@@ -24,7 +27,8 @@ def call_options(
     priority: int | None = None,
     context: Mapping[str, Any] | None = None,
     retry_strategy: RetryStrategy | None = None,
-) -> Iterator[None]:
+    fallback: Fallback | None = None,
+) -> Iterator[CallBlock]:
     """Set options for all calls in a ``with`` block. None changes nothing; an inner block adds to the outer one.
 
     Args:
@@ -32,6 +36,14 @@ def call_options(
         context: Data of the application, for its own retry strategy (`RetryRequest.context`).
         retry_strategy: Decides about retries that the specifications refuse. `SpecificationRetry()` ends the effect of
             a strategy set at an outer level.
+        fallback: For a client with ``WaitQueue(strategy="degrade")``: how find, find_one, aggregate (without $out and
+            $merge), distinct and the counts answer when the client refuses to send them. Either a read preference to
+            use instead, once; or a function, possibly a coroutine function, that takes the `AdmissionError` and returns
+            what the method returns (for a cursor: the list of its documents). The driver does not limit the time
+            that the function takes, and its exceptions leave the method. Other operations raise the error.
+
+    Returns:
+        A `motorlite.overload.CallBlock`: how many calls were answered by the fallback that this block sets.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -45,20 +57,33 @@ def call_options(
         if not 0 <= priority <= 100:
             raise ValueError(wrong("priority", priority, "an integer from 0 to 100"))
         made["priority"] = priority
+        made.setdefault("assigned_priority", priority)
     if retry_strategy is not None:
         instance("retry_strategy", retry_strategy, RetryStrategy)
         made["retry_strategy"] = retry_strategy
     if context is not None:
         check_mapping("context", context)
         made["context"] = {**outer.get("context", {}), **context}
+    block = CallBlock(None if fallback is None else _checked(fallback))
+    if fallback is not None:
+        made["fallback"] = block
     token = _block.set(made)
     try:
-        yield
+        yield block
     finally:
         _block.reset(token)
 
 
 call_options.__module__ = "motorlite"
+
+
+def _checked(fallback: Fallback) -> Fallback:
+    if callable(fallback):
+        return fallback
+    try:
+        return as_read_preference(fallback)
+    except TypeError:
+        raise TypeError(wrong("fallback", fallback, "a read preference or a function")) from None
 
 
 def effective(inherited: CallOptions) -> CallOptions:

@@ -16,7 +16,7 @@ from motorlite._client.background import Background
 from motorlite._client.default_max_time import DefaultMaxTime
 from motorlite._client.limits import Limits
 from motorlite._client.lost_cursors import LostCursors
-from motorlite._client.settings import initial_description, pool_options
+from motorlite._client.settings import initial_description, late_queue_timeout, pool_options
 from motorlite._client.statistics import server_stats
 from motorlite._client.tracing import tracing_listeners
 from motorlite._client.world import REAL, World
@@ -107,6 +107,9 @@ class Core:
             warnings.warn(
                 f"without TLS, anyone on the network path to the server can read {secret}: set tls=true", stacklevel=3
             )
+        late = late_queue_timeout(options)
+        if late is not None:
+            warnings.warn(late, stacklevel=3)
         # Created here, so that an unusable file fails in the constructor call that names it.
         self._tls = make_context(options.tls) if options.tls is not None else None
         self._compressors, missing = make_compressors(options.compressors, options.zlib_compression_level)
@@ -337,6 +340,7 @@ class Core:
             on_lost_cursor=background.kill_opened,
             on_abandoned=background.kill_abandoned,
             admission=self._limits.admission(runtime),
+            degrades=options.wait_queue is not None and options.wait_queue.strategy == "degrade",
         )
 
     def _metadata(
@@ -473,4 +477,5 @@ class Core:
             sessions=len(self.sessions),
             rate_limits=self._limits.rate_stats(now),
             failures=self.executor.reports.failures,
+            degraded=self.executor.reports.degraded_count,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from motorlite._pool.state import PoolOptions
+from motorlite._pool.options import PoolOptions
 from motorlite._topology.topology_description import TopologyDescription
 
 if TYPE_CHECKING:
@@ -37,5 +37,17 @@ def pool_options(options: ClientOptions) -> PoolOptions:
         max_idle_time=options.max_idle_time,
         wait_queue_timeout=options.wait_queue_timeout,
         connect_timeout=options.connect_timeout or 0.0,
+        wait_queue=options.wait_queue,
         given={name: value for name, value in public.items() if name in options.explicit},
+    )
+
+
+def late_queue_timeout(options: ClientOptions) -> str | None:
+    """Return a warning if the timeout of the wait queue has no effect, because timeoutMS passes first; else None."""
+    queue = options.wait_queue
+    if queue is None or queue.strategy != "queue" or not options.timeout or float(queue.timeout) < options.timeout:
+        return None
+    return (
+        f"the timeout of wait_queue ({queue.timeout} s) is not below timeoutMS ({options.timeout} s): operations run "
+        "out of time while they wait, instead of being refused early enough to do something else"
     )

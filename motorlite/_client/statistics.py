@@ -32,4 +32,5 @@ def server_stats(server: Server, now: float) -> ServerStats:
         breaker=breaker_stats(server.gate, now),
         concurrency_limit=None if state.limit is None else state.limit.value,
         attempts=server.attempts,
+        queue=None if state.bounded is None else state.bounded.stats(),
     )

@@ -12,7 +12,8 @@ from motorlite.errors import detached
 
 if TYPE_CHECKING:
     from motorlite._base.values import Address
-    from motorlite.errors import PyMongoError
+    from motorlite.errors import AdmissionError, PyMongoError
+    from motorlite.read_preferences import ServerMode
     from motorlite.topology_description import TopologyDescription
 
 
@@ -145,8 +146,32 @@ class RetryEvent(Event):
         self.deprioritized: bool = deprioritized
 
 
+class DegradedEvent(Event):
+    """The client refused to send an operation, and the fallback of its call answers instead.
+
+    Attributes:
+        command_name: The operation's command.
+        operation_id: As in the command events.
+        read_preference: The read preference that is used instead; None if a function supplies the answer.
+        error: Why the operation was refused; `error.address` is the server, if one was selected.
+    """
+
+    __slots__ = ("command_name", "error", "operation_id", "read_preference")
+
+    def __init__(
+        self, command_name: str, operation_id: int, read_preference: ServerMode | None, error: AdmissionError
+    ) -> None:
+        self.command_name: str = command_name
+        self.operation_id: int = operation_id
+        self.read_preference: ServerMode | None = read_preference
+        self.error: AdmissionError = detached(error)
+
+
 class RetryListener(Public):
     """A listener for retry events. Subclass it and pass it to the client as ``event_listeners=[...]``."""
+
+    def degraded(self, event: DegradedEvent) -> None:
+        """Called when a fallback answers an operation that the client refused to send."""
 
     def retry(self, event: RetryEvent) -> None:
         """Called when a retry is permitted (`event.permitted`) or refused (`event.refusal`)."""

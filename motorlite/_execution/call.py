@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.deadline import Deadline
     from motorlite._sessions.session import Session
+    from motorlite.overload import CallBlock
     from motorlite.retry import RetryStrategy
 
 DEFAULT_PRIORITY: Final = 50
@@ -25,19 +26,25 @@ class CallOptions:
         priority: 0 to 100; operations with higher numbers leave a queue that orders by priority first.
         context: Data of the application, for its own retry strategy.
         retry_strategy: Decides about retries that the specifications refuse.
+        assigned_priority: The priority of the outermost block that sets one; None: no block does.
+        fallback: The block whose fallback answers operations that the client refuses to send, or None.
     """
 
-    __slots__ = ("context", "priority", "retry_strategy")
+    __slots__ = ("assigned_priority", "context", "fallback", "priority", "retry_strategy")
 
     def __init__(
         self,
         priority: int = DEFAULT_PRIORITY,
         context: Mapping[str, Any] = MappingProxyType({}),
         retry_strategy: RetryStrategy = DEFAULT_STRATEGY,
+        assigned_priority: int | None = None,
+        fallback: CallBlock | None = None,
     ) -> None:
         self.priority: int = priority
         self.context: Mapping[str, Any] = context
         self.retry_strategy: RetryStrategy = retry_strategy
+        self.assigned_priority: int | None = assigned_priority
+        self.fallback: CallBlock | None = fallback
 
     def with_options(self, **options: Any) -> CallOptions:
         """Return a copy with some attributes replaced."""

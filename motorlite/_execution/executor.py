@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from motorlite._base.error_codes import REAUTHENTICATION_REQUIRED
 from motorlite._base.progress import Progress
+from motorlite._execution import degrading
 from motorlite._execution.attempt import Attempt
 from motorlite._execution.cursors.pinning import PinnedConnection, opens_cursor
 from motorlite._execution.failure import Failure
@@ -22,8 +23,9 @@ from motorlite._execution.retry import Retry
 from motorlite._execution.run import Run
 from motorlite._execution.selecting import select, select_and_publish
 from motorlite._execution.sender import Sender
+from motorlite._pool.requests import Ticket
 from motorlite._sessions.session import Session
-from motorlite.errors import InvalidOperation, OperationFailure, ProtocolError, PyMongoError
+from motorlite.errors import AdmissionError, InvalidOperation, OperationFailure, ProtocolError, PyMongoError
 from motorlite.retry import RetryRefusal, RetryRule
 from motorlite.topology_description import TopologyType
 
@@ -67,10 +69,13 @@ class Executor:
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
         on_abandoned: Callable[[Address, str], None],
         admission: Admission | None = None,
+        degrades: bool = False,
     ) -> None:
         self._deployment = deployment
         # Rate limits, breakers and concurrency limits; None if none is configured.
         self._admission = admission
+        # Whether the fallback of a call answers what the client refuses to send.
+        self._degrades = degrades
         self._sessions = sessions
         self._sender = Sender(
             sessions,
@@ -127,8 +132,16 @@ class Executor:
         run = Run(operation, call)
         published = self._publish_start(run) if self.reports.publish_operation else None
         try:
-            reply = await self._obtain(run)
-            result = operation.unacknowledged() if reply is None else self._parse(run, operation, reply)
+            try:
+                reply = await self._obtain(run)
+                result = operation.unacknowledged() if reply is None else self._parse(run, operation, reply)
+            except AdmissionError as error:
+                block = degrading.fallback_of(operation, call) if self._degrades else None
+                if block is None:
+                    raise
+                self.reports.degraded(run, block, error)
+                instead = degrading.redirected(operation, call, block)
+                result = await (degrading.answer(block, error) if instead is None else self.execute(*instead))
         except BaseException as error:
             self._failed(published, error)
             raise
@@ -143,16 +156,24 @@ class Executor:
         run = Run(operation, call)
         published = self._publish_start(run) if self.reports.publish_operation else None
         try:
-            reply = await self._obtain(run)
-            assert reply is not None, "operations with cursors are acknowledged"
-            assert run.source is not None
-            batch = self._parse(run, operation, reply)
-            implicit = None
-            if call.session is None and batch.cursor_id and run.server_session is not None:
-                implicit = Session(is_implicit=True)
-                implicit.server_session, run.server_session = run.server_session, None
-            pin, run.pin = run.pin, None
-            opened = Opened(batch, run.source, implicit, pin)
+            try:
+                reply = await self._obtain(run)
+                assert reply is not None, "operations with cursors are acknowledged"
+                assert run.source is not None
+                batch = self._parse(run, operation, reply)
+                implicit = None
+                if call.session is None and batch.cursor_id and run.server_session is not None:
+                    implicit = Session(is_implicit=True)
+                    implicit.server_session, run.server_session = run.server_session, None
+                pin, run.pin = run.pin, None
+                opened = Opened(batch, run.source, implicit, pin)
+            except AdmissionError as error:
+                block = degrading.fallback_of(operation, call) if self._degrades else None
+                if block is None:
+                    raise
+                self.reports.degraded(run, block, error)
+                instead = degrading.redirected(operation, call, block)
+                opened = await (degrading.opened(operation, block, error) if instead is None else self.open(*instead))
         except BaseException as error:
             self._failed(published, error)
             raise
@@ -303,7 +324,8 @@ class Executor:
             if pin is None:
                 connection = server.pool.check_out_now()
                 if connection is None:
-                    connection = await server.pool.check_out(run.call.deadline, self._check_out_limit(run, attempt))
+                    limit = self._check_out_limit(run, attempt)
+                    connection = await server.pool.check_out(run.call.deadline, limit, self._ticket(run, server))
             else:
                 connection = pin.check_out()
             attempt.connection = connection
@@ -322,6 +344,9 @@ class Executor:
                 admission.replied(visit, run, attempt)
             return reply
         except BaseException as error:
+            if attempt.connection is not None and isinstance(error, PyMongoError):
+                # A retry keeps the age of the operation.
+                run.entered = min(run.entered, attempt.connection.asked_for_at)
             if admission is not None:
                 admission.failed(visit, run, attempt, error)
             raise
@@ -345,6 +370,14 @@ class Executor:
         if attempt.selection_until != inf:
             return attempt.selection_until
         return self._now() + self._server_selection_timeout
+
+    def _ticket(self, run: Run, server: Server) -> Ticket | None:
+        """Return what the configured wait queue of `server` goes by; None without one."""
+        if not server.pool.is_bounded:
+            return None
+        run.entered = min(run.entered, self._now())
+        options = run.call.options
+        return Ticket(run.entered, run.operation.size_hint, options.priority, options.assigned_priority)
 
     # --- retries ---
 

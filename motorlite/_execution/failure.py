@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._base.progress import Progress
+from motorlite._overload.backoff import DEFAULT_RETRY_AFTER, server_base_backoff
 
 if TYPE_CHECKING:
     from motorlite._base.values import Address, Document
@@ -77,6 +79,8 @@ class Failure:
         error.reached_server = self.reached_server
         if self.limits is not None and error.timeout:
             error.client_limit, error.server_limit = self.limits
+        if self.has_label(SYSTEM_OVERLOADED) and error.retry_after is None:
+            error.retry_after = server_base_backoff(error) or DEFAULT_RETRY_AFTER
         for label in self.labels:
             error._add_error_label(label)
         return error

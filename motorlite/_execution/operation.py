@@ -6,10 +6,12 @@ An operation declares facts. The executor never branches on the operation's type
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._base.sizes import estimated_size
 from motorlite._base.values import Address, Document, ServerFacts
 from motorlite._topology.selection import WRITABLE, Selector, WritesByPreference
 from motorlite._wire.replies import cursor
@@ -143,6 +145,8 @@ class Operation(Generic[R_co]):
     # A causally consistent session adds readConcern.afterClusterTime (read and write concern specification,
     # "afterClusterTime": reads, and since 2026-05-04 writes).
     supports_after_cluster_time: bool = False
+    # A call's fallback may answer it instead of a server: it returns what the application reads, and writes nothing.
+    is_degradable: ClassVar[bool] = False
     # Reply fields with user documents, decoded with the user's codec options. Given as the nested mapping
     # {"cursor": {"firstBatch": 1}}. None: the whole reply is decoded with default options.
     document_fields: ClassVar[Mapping[str, Any] | None] = None
@@ -172,6 +176,17 @@ class Operation(Generic[R_co]):
         """The collection as "database.collection", or the database of a command without one."""
         name = self.collection_name
         return self.database if name is None else f"{self.database}.{name}"
+
+    def reading_from(self, preference: ServerMode) -> Self:
+        """Return the same operation for the servers of another read preference."""
+        twin = copy(self)
+        twin.selector = twin.read_preference = preference
+        return twin
+
+    def size_hint(self) -> int:
+        """Estimate the size of the command in bytes, without encoding it. Commands of fixed size count nothing."""
+        document = getattr(self, "_document", None)
+        return 0 if document is None else estimated_size(document)
 
     def command(self, facts: ServerFacts) -> Command:
         """Build the command for a server with these facts."""

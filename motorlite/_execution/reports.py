@@ -9,11 +9,13 @@ from motorlite._execution.retries.decisions import Again
 from motorlite._observe.command_events import CommandEvents
 from motorlite.errors import PyMongoError, detached
 from motorlite.monitoring import (
+    DegradedEvent,
     OperationFailedEvent,
     OperationStartedEvent,
     OperationSucceededEvent,
     RetryEvent,
 )
+from motorlite.read_preferences import ServerMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sized
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from motorlite._execution.retry import Retry
     from motorlite._execution.run import Run
     from motorlite._observe.publishing import Publishers
+    from motorlite.errors import AdmissionError
     from motorlite.monitoring import CommandEvent, OperationEvent, ServerSelectionEvent
+    from motorlite.overload import CallBlock
     from motorlite.retry import RetryBudget
 
 
@@ -38,7 +42,7 @@ class Reports:
         self.publish_command: Callable[[CommandEvent], None] | None = publishers.command
         self.publish_operation: Callable[[OperationEvent], None] | None = publishers.operation
         self.publish_selection: Callable[[ServerSelectionEvent], None] | None = publishers.selection
-        self._publish_retry: Callable[[RetryEvent], None] | None = publishers.retry
+        self._publish_retry: Callable[[RetryEvent | DegradedEvent], None] | None = publishers.retry
         # Empty when a logger's level has changed; then `refresh` is due.
         self.levels: Sized = publishers.levels
         self.refresh: Callable[[], None] = publishers.refresh
@@ -47,6 +51,8 @@ class Reports:
         # Counts by reason.
         self.retries: dict[str, int] = {}
         self.refusals: dict[str, int] = {}
+        # Operations answered by the fallback of their call.
+        self.degraded_count: int = 0
 
     def operation(
         self, name: str, database: str, collection: str | None, operation_id: int, now: float
@@ -107,6 +113,15 @@ class Reports:
                 deprioritized=decision.deprioritize,
             )
         )
+
+    def degraded(self, run: Run, block: CallBlock, error: AdmissionError) -> None:
+        """Publish and count that the fallback of `block` answers an operation that was refused with `error`."""
+        self.degraded_count += 1
+        block.degraded += 1
+        if self._publish_retry:
+            fallback = block.fallback
+            preference = fallback if isinstance(fallback, ServerMode) else None
+            self._publish_retry(DegradedEvent(run.operation.name, run.operation_id, preference, error))
 
 
 class PublishedOperation:

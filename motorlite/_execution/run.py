@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Run:
     __slots__ = (
         "call",
         "deprioritized",
+        "entered",
         "is_retry",
         "limits",
         "operation",
@@ -54,6 +56,9 @@ class Run:
         self.is_retry: bool = False
         # The time limits of the newest command, for its error.
         self.limits: TimeLimits | None = None
+        # Loop time at which it first asked for a connection, as far as a wait queue needs it: set when it has to wait
+        # or when an attempt fails.
+        self.entered: float = inf
         # None until an attempt fails.
         self.retry: Retry | None = None
         # The connection pinned to the opened cursor, until the cursor takes it.

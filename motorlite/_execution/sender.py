@@ -192,6 +192,7 @@ class Sender:
             run.server_session.is_dirty = True
         if isinstance(error, PyMongoError):
             server.failed(error, connection.generation, service_id=connection.service_id)
+            server.pool.learn(error)
 
     def _look_at_concern_error(self, attempt: Attempt, server: Server, connection: Connection, reply: Document) -> None:
         """Handle a write concern error, whether or not the write was applied: the server may have stepped down.

@@ -176,6 +176,13 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
     "Circuit breaker closed": ("Circuit breaker of {server} closed after {operations} successful probes",),
     "Retry permitted": (*_RETRY_HEAD, ": retrying in {delayMS} ms", *_RETRY_TAIL),
     "Retry refused": (*_RETRY_HEAD, ": not retried ({refusal})", *_RETRY_TAIL),
+    "Operation degraded": (
+        '"{commandName}" with operation ID {operationId}',
+        " on {server}",
+        " was refused: a fallback answers",
+        " (read preference {readPreference})",
+        ". Error: {error}",
+    ),
 }
 
 
@@ -331,6 +338,17 @@ def _retry(event: events.RetryEvent, limit: int) -> Fields:
     }
 
 
+def _degraded(event: events.DegradedEvent, limit: int) -> Fields:
+    preference = event.read_preference
+    return {
+        "commandName": event.command_name,
+        "operationId": event.operation_id,
+        "readPreference": None if preference is None else preference.mongos_mode,
+        "error": short_error_text(event.error, limit),
+        **_server(event.error.address),
+    }
+
+
 def _pool(event: events.PoolEvent, limit: int) -> Fields:
     return _server(event.address)
 
@@ -456,6 +474,7 @@ _DESCRIPTIONS: Final[Mapping[type, tuple[str, Callable[[Any, int], Fields]]]] = 
     events.OperationSucceededEvent: ("Operation succeeded", _operation_succeeded),
     events.OperationFailedEvent: ("Operation failed", _operation_failed),
     events.RetryEvent: ("Retry permitted", _retry),
+    events.DegradedEvent: ("Operation degraded", _degraded),
     events.ServerSelectionStartedEvent: ("Server selection started", _selection),
     events.ServerSelectionWaitingEvent: ("Waiting for suitable server to become available", _selection_waiting),
     events.ServerSelectionSucceededEvent: ("Server selection succeeded", _selection_succeeded),

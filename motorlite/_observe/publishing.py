@@ -54,6 +54,7 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
     },
     RETRY: {
         events.RetryEvent: (events.RetryListener, "retry"),
+        events.DegradedEvent: (events.RetryListener, "degraded"),
     },
     SELECTION: {
         events.ServerSelectionStartedEvent: (events.ServerSelectionListener, "selection_started"),
@@ -145,7 +146,7 @@ class Publishers:
     operation: Callable[[events.OperationEvent], None] | None = None
     pool: Callable[[events.PoolEvent], None] | None = None
     topology: Callable[[events.TopologyEvent | events.ServerHeartbeatEvent], None] | None = None
-    retry: Callable[[events.RetryEvent], None] | None = None
+    retry: Callable[[events.RetryEvent | events.DegradedEvent], None] | None = None
     selection: Callable[[events.ServerSelectionEvent], None] | None = None
     levels: Sized = ("never stale",)
     _logs: tuple[tuple[Publisher, _Log], ...] = field(default=(), repr=False)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from motorlite.overload.breaker import CircuitBreaker
     from motorlite.overload.concurrency import ConcurrencyLimit
     from motorlite.overload.rate_limit import RateLimit
+    from motorlite.overload.wait_queue import WaitQueue
     from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy
     from motorlite.server_api import ServerApi
 
@@ -147,6 +148,7 @@ class ClientOptions:
         server_selection_timeout: 0.0: use only servers already known.
         tls: None for connections without TLS.
         credentials: None for no authentication.
+        wait_queue: What becomes of operations that find all connections taken; None: they wait in an unbounded queue.
         scram_max_iterations: The maximum number of password hash iterations that a server may require; at least 4096.
         connect: Whether to connect before the first operation; None: not set.
         overload_policy: The preset, with `max_adaptive_retries`, `adaptive_retries` and
@@ -174,6 +176,7 @@ class ClientOptions:
     max_idle_time: float | None
     max_connecting: int
     wait_queue_timeout: float | None
+    wait_queue: WaitQueue | None
     connect_timeout: float | None
     socket_timeout: float | None
     server_selection_timeout: float

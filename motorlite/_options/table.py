@@ -42,6 +42,7 @@ from motorlite.driver_info import as_driver_info
 from motorlite.overload.breaker import CircuitBreaker
 from motorlite.overload.concurrency import ConcurrencyLimit
 from motorlite.overload.rate_limit import as_rate_limits
+from motorlite.overload.wait_queue import WaitQueue
 from motorlite.read_preferences import MODES
 from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy, SpecificationRetry
 from motorlite.server_api import as_server_api
@@ -184,6 +185,13 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "Adapts the number of operations that run on a server at once to its capacity.",
             None,
             "concurrency_limit",
+        ),
+        _keyword(
+            "wait_queue",
+            Values(instance_of(WaitQueue), "a motorlite.overload.WaitQueue"),
+            "What becomes of operations that find all connections taken. By default they wait, however many they are.",
+            None,
+            "wait_queue",
         ),
     ),
     "Time limits": (

@@ -16,9 +16,11 @@ from motorlite._connection.connection import Connection
 from motorlite._connection.establish import EstablishmentError
 from motorlite._connection.purpose import Purpose
 from motorlite._net.runtime import WaitTimeout
+from motorlite._overload.backoff import server_base_backoff
 from motorlite._pool.effects import Abandon, Close, Drain, Establish
-from motorlite._pool.requests import Request
-from motorlite._pool.state import PoolClosedError, PoolState
+from motorlite._pool.refusals import PoolClosedError
+from motorlite._pool.requests import Request, Ticket
+from motorlite._pool.state import PoolState
 from motorlite.errors import AutoReconnect, PoolClearedError, PyMongoError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     from motorlite._connection.establish import Establisher
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
     from motorlite._overload.gate import Gate
+    from motorlite._pool.options import PoolOptions
     from motorlite._pool.requests import Establishment
-    from motorlite._pool.state import PoolOptions
 
 _logger = logging.getLogger("motorlite.client")
 
@@ -97,8 +99,8 @@ class Pool:
             self._publish(events.ConnectionCheckedOutEvent(self.address, connection.id, 0.0))
         return connection
 
-    async def check_out(self, deadline: Deadline, until: float) -> Connection:
-        """Wait for this caller's turn and check out a connection.
+    async def check_out(self, deadline: Deadline, until: float, ticket: Ticket | None = None) -> Connection:
+        """Wait for this caller's turn and check out a connection. `ticket` is for a configured wait queue.
 
         `until` is the loop time at which server selection and check-out together must be done (server selection
         specification). `until` and the deadline bound the whole wait. waitQueueTimeoutMS bounds it only until a
@@ -106,6 +108,7 @@ class Pool:
 
         Raises:
             WaitQueueTimeoutError: no connection in time.
+            AdmissionError: the configured wait queue did not let the caller wait.
             PoolClearedError: the server failed in the meantime.
             PoolClosedError: the pool was closed.
             PyMongoError: establishing the caller's connection failed with this error.
@@ -119,10 +122,13 @@ class Pool:
             until=deadline.earliest(),
             operation_until=deadline.expires_at if deadline.is_set else None,
         )
+        until = min(until, deadline.expires_at)
+        if self.state.bounded is not None:
+            self.state.bounded.fill_in(request, ticket or Ticket(started), until)
         self.state.enqueue(request, started)
         self._perform()
         try:
-            answer = await self._wait(request, started, min(until, deadline.expires_at), deadline)
+            answer = await self._wait(request, started, until, deadline)
         except WaitTimeout:
             raise self._timed_out(request, started) from None
         except BaseException as error:
@@ -145,10 +151,11 @@ class Pool:
         waiter: Any = request.waiter
         # timeoutMS overrides waitQueueTimeoutMS ("Validation and Overrides").
         limit = None if deadline.is_set else self._options.wait_queue_timeout
-        if limit is None or started + limit >= until:
+        leaves_at = min(request.leaves_at, inf if limit is None else started + limit)
+        if leaves_at >= until:
             return await waiter.wait(until)
         try:
-            return await waiter.wait(started + limit)
+            return await waiter.wait(leaves_at)
         except WaitTimeout:
             if request.establishment is None:
                 raise
@@ -171,22 +178,10 @@ class Pool:
         self._perform()
 
     def _timed_out(self, request: Request, started: float) -> WaitQueueTimeoutError:
-        state = self.state
         now = self._runtime.now()
-        phase = "queue" if request.establishment is None else "connecting"
-        self.state.give_up(request, now)
+        error = self.state.expire(request, now)
+        self.state.serve(now)
         self._perform()
-        # The first sentence is quoted from the load balancer specification ("Connection Tracking"), except the numbers.
-        error = WaitQueueTimeoutError(
-            f"Timeout waiting for connection from the connection pool. maxPoolSize: {self._options.max_size}, "
-            f"connections in use by cursors: {state.count(Purpose.CURSOR)}, "
-            f"connections in use by transactions: {state.count(Purpose.TRANSACTION)}, "
-            f"connections in use by other operations: {state.count(Purpose.OTHER)}, idle: {len(state.idle)}, "
-            f"being established: {len(state.connecting)}, more operations waiting: {len(state.queue)}, "
-            f"waited for {format_address(self.address)}: {now - started:.3f} s"
-        )
-        error.phase = phase
-        error.address = self.address
         self._failed_check_out(error, started)
         return error
 
@@ -210,6 +205,18 @@ class Pool:
             self._publish(events.ConnectionCheckedInEvent(self.address, connection.id))
         if state.effects:
             self._perform()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the application configured the wait queue."""
+        return self.state.bounded is not None
+
+    def learn(self, error: PyMongoError) -> None:
+        """Learn from an error of the server for how long it wants to be left alone."""
+        if self.state.bounded is not None:
+            hint = server_base_backoff(error)
+            if hint is not None:
+                self.state.bounded.admission.hinted(hint, self._runtime.now())
 
     def caller_left(self, connection: Connection) -> None:
         """Record that a caller whose limit the driver cannot see cancelled the operation on `connection`."""

@@ -11,6 +11,7 @@ specification.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import OrderedDict
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -83,3 +84,57 @@ class WaitQueue:
             # The cancel scope was extended, or shields its content.
             return now > request.until
         return now - request.since > _PROOF * patience or patience == inf
+
+
+class AgedQueue(WaitQueue):
+    """The same order for a configured queue: retries keep the age of their operation."""
+
+    __slots__ = ("_returned",)
+
+    def __init__(self, pace: Pace) -> None:
+        super().__init__(pace)
+        # Retries by age. They waited in an earlier attempt, so they are few, and mostly older than the others.
+        self._returned: list[Request] = []
+
+    def __iter__(self) -> Iterator[Request]:
+        yield from self._returned
+        yield from super().__iter__()
+
+    def push(self, request: Request) -> None:
+        """Add `request`."""
+        if request.entered < request.since:
+            self.count += 1
+            insort(self._returned, request, key=_age)
+        else:
+            super().push(request)
+
+    def pop(self, now: float) -> Request:
+        """Remove and return the request that is served next."""
+        if self._returned and self._returned[0].entered <= self._oldest_entered():
+            self.count -= 1
+            return self._returned.pop(0)
+        return super().pop(now)
+
+    def discard(self, request: Request) -> None:
+        """Remove `request` if it is in the queue."""
+        if request.entered < request.since and request in self._returned:
+            self._returned.remove(request)
+            self.count -= 1
+        else:
+            super().discard(request)
+
+    def victim(self, newcomer: Request) -> Request | None:
+        """Return the request to drop in favor of `newcomer`: one that stepped aside, else the oldest."""
+        parts = (self._aside,) if self._aside else (self._returned, self._in_order)
+        return min((next(iter(part)) for part in parts if part), key=_age)
+
+    def overdue(self, now: float) -> list[Request]:
+        """Return the requests that are not worth waiting for: none."""
+        return []
+
+    def _oldest_entered(self) -> float:
+        return min((next(iter(part)).entered for part in (self._in_order, self._aside) if part), default=inf)
+
+
+def _age(request: Request) -> float:
+    return request.entered

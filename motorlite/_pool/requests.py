@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from motorlite._pool.pace import haste
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Waiter(Protocol):
@@ -16,10 +19,44 @@ class Waiter(Protocol):
         ...
 
 
+class Ticket:
+    """What a configured wait queue wants to know of an operation."""
+
+    __slots__ = ("assigned_priority", "entered", "priority", "size_hint")
+
+    def __init__(
+        self,
+        entered: float,
+        size_hint: Callable[[], int] = int,
+        priority: int = 50,
+        assigned_priority: int | None = None,
+    ) -> None:
+        # Loop time at which the operation first asked a pool for a connection. Retries keep it.
+        self.entered: float = entered
+        # Estimates the bytes of the command; only called where memory is limited.
+        self.size_hint: Callable[[], int] = size_hint
+        # What the innermost and the outermost block set; None: neither does.
+        self.priority: int = priority
+        self.assigned_priority: int | None = assigned_priority
+
+
 class Request:
     """An operation that waits for a connection."""
 
-    __slots__ = ("establishment", "haste", "operation_until", "since", "until", "waiter")
+    __slots__ = (
+        "ends_at",
+        "entered",
+        "establishment",
+        "haste",
+        "leaves_at",
+        "operation_until",
+        "priority",
+        "rank",
+        "since",
+        "size",
+        "until",
+        "waiter",
+    )
 
     def __init__(
         self, waiter: Waiter, since: float = 0.0, *, until: float = inf, operation_until: float | None = None
@@ -34,6 +71,24 @@ class Request:
         self.operation_until: float | None = operation_until
         # The connection that is being established for this request, or None.
         self.establishment: Establishment | None = None
+        # The rest is for a configured wait queue. See `Ticket`; bytes; set by the queue's order.
+        self.entered: float = since
+        self.priority: int = 50
+        self.size: int = 0
+        self.rank: tuple[float, int] = (0.0, 0)
+        # Loop times at which the queue's timeout and the time limit of the caller end the wait.
+        self.leaves_at: float = inf
+        self.ends_at: float = inf
+
+    def release(self) -> None:
+        """Detach the connection being established from this request, which was served or stopped waiting."""
+        if self.establishment is not None:
+            self.establishment.request = None
+            self.establishment = None
+
+    def has_expired(self, now: float) -> bool:
+        """Whether it must not be served any more. One whose own connection is being opened has passed the queue."""
+        return now >= self.ends_at or (now >= self.leaves_at and self.establishment is None)
 
 
 class Establishment:

@@ -22,21 +22,23 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict, deque
-from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
 
-from motorlite._base.values import cut, format_address
+from motorlite._base.values import cut
 from motorlite._connection.purpose import Purpose
+from motorlite._pool.bounded_queue import BoundedQueue
 from motorlite._pool.effects import Abandon, Close, Drain, Establish, Interrupt
 from motorlite._pool.pace import Pace
 from motorlite._pool.queue import WaitQueue
+from motorlite._pool.refusals import cleared, closed, server_left, timed_out
 from motorlite._pool.requests import Establishment
 from motorlite._pool.services import Services
-from motorlite.errors import InvalidOperation, PoolClearedError
+from motorlite.errors import InvalidOperation
 from motorlite.monitoring import ConnectionClosedReason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from bson.objectid import ObjectId
 
@@ -44,8 +46,9 @@ if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
     from motorlite._overload.concurrency_limit import AdaptiveLimit
     from motorlite._pool.effects import Effect
+    from motorlite._pool.options import PoolOptions
     from motorlite._pool.requests import Request
-    from motorlite.errors import PyMongoError
+    from motorlite.errors import PyMongoError, WaitQueueTimeoutError
 
 # Maximum number of pending replies without a caller; the oldest is given up when another one is added.
 MAX_PENDING: Final = 100
@@ -61,26 +64,6 @@ class Phase(enum.Enum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolOptions:
-    """The settings of a pool; times in seconds."""
-
-    # 0: no limit.
-    max_size: int
-    min_size: int
-    # How many connections may be established at the same time.
-    max_connecting: int
-    # None: idle connections are kept forever.
-    max_idle_time: float | None
-    # None: an operation waits as long as its deadline allows.
-    wait_queue_timeout: float | None
-    # 0: no timeout.
-    connect_timeout: float
-    maintenance_interval: float = 1.0
-    # The settings of the application with their public names and units, for events.
-    given: Mapping[str, int]
-
-
 # Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11, and every operation checks out.
 _READY, _OTHER = Phase.READY, Purpose.OTHER
 
@@ -89,9 +72,10 @@ class PoolState:
     """The state of one pool."""
 
     __slots__ = (
-        "_address",
         "_last_id",
         "_options",
+        "address",
+        "bounded",
         "cleared_because",
         "connecting",
         "effects",
@@ -108,7 +92,7 @@ class PoolState:
     )
 
     def __init__(self, address: Address, options: PoolOptions) -> None:
-        self._address = address
+        self.address: Address = address
         self._options = options
         self.phase: Phase = Phase.PAUSED
         # Incremented by every clear; connections of an older generation are stale.
@@ -131,7 +115,11 @@ class PoolState:
         self.connecting: dict[Establishment, None] = {}
         # How long operations take here, and how long callers wait.
         self.pace: Pace = Pace()
-        self.queue: WaitQueue = WaitQueue(self.pace)
+        # The configured wait queue, or None.
+        self.bounded: BoundedQueue | None = None
+        if options.wait_queue is not None:
+            self.bounded = BoundedQueue(options.wait_queue, address, options.max_size, self.pace)
+        self.queue: WaitQueue | BoundedQueue = WaitQueue(self.pace) if self.bounded is None else self.bounded
         # Effects for the shell to perform next.
         self.effects: list[Effect] = []
         self._last_id = 0
@@ -173,13 +161,25 @@ class PoolState:
         if self.phase is not _READY:
             request.waiter.offer(self._refusal())
             return
+        if self.bounded is not None and not self.bounded.admit(request, len(self.in_use) + len(self.pending), now):
+            return
         self.queue.push(request)
         self.serve(now)
+
+    def expire(self, request: Request, now: float) -> WaitQueueTimeoutError:
+        """Remove `request`, whose time is up; return its error. Call `serve` afterwards."""
+        phase = "queue" if request.establishment is None else "connecting"
+        self.queue.discard(request)
+        request.release()
+        error = timed_out(self.address, phase, now - request.since, self._numbers())
+        if self.bounded is not None:
+            self.bounded.admission.timed_out(error, self.queue.count, now - request.since, now)
+        return error
 
     def give_up(self, request: Request, now: float) -> None:
         """Remove `request`, which stopped waiting; the connection being established for it goes to the next one."""
         self.queue.discard(request)
-        self._release(request)
+        request.release()
         self.serve(now)
 
     def put(self, connection: Connection, now: float) -> None:
@@ -190,6 +190,8 @@ class PoolState:
         is_waited_for = self.queue.count > 0
         if (is_waited_for or self.pending) and connection.owed is None and connection.purpose is _OTHER:
             self.pace.worked(now - connection.in_use_since, now, connection.haste)
+        if self.bounded is not None:
+            self.bounded.worked(connection, now)
         self._keep(connection, now)
         if is_waited_for:
             self.serve(now)
@@ -294,16 +296,23 @@ class PoolState:
             if connection is None:
                 break
             self._hand_out(connection, now)
+        if self.bounded is not None:
+            self.bounded.drop_overdue(now)
         if queue:
             self._establish_for_waiting()
 
     def _hand_out(self, connection: Connection, now: float) -> None:
         while self.queue:
             request = self.queue.pop(now)
-            self._release(request)
+            if request.has_expired(now):  # never without a configured queue
+                request.waiter.offer(self.expire(request, now))
+                continue
+            request.release()
             self.in_use.add(connection)
             connection.asked_for_at, connection.in_use_since, connection.haste = request.since, now, request.haste
             if request.waiter.offer(connection):
+                if self.bounded is not None:
+                    self.bounded.admission.served(now - request.since)
                 return
             self.in_use.discard(connection)
         self.idle.append(connection)
@@ -347,19 +356,14 @@ class PoolState:
         self.effects.append(Establish(establishment))
         return establishment
 
-    def _release(self, request: Request) -> None:
-        """Detach the connection being established from `request`, which was served or gave up."""
-        if request.establishment is not None:
-            request.establishment.request = None
-            request.establishment = None
-
     # --- establishment ---
 
     def established(self, establishment: Establishment, connection: Connection, now: float) -> None:
         """Add `connection`, the result of `establishment`, which was not abandoned."""
         del self.connecting[establishment]
         if establishment.request is not None:
-            self._release(establishment.request)
+            establishment.request.leaves_at = inf  # it has passed the queue
+            establishment.request.release()
         connection.idle_since = now
         self.idle.append(connection)
         self.serve(now)
@@ -374,7 +378,7 @@ class PoolState:
         del self.connecting[establishment]
         request = establishment.request
         if request is not None:
-            self._release(request)
+            request.release()
             self.queue.discard(request)
             request.waiter.offer(error)
 
@@ -453,16 +457,13 @@ class PoolState:
 
     def refuse_waiting(self) -> None:
         """Fail all waiters because the client is being closed; connections in use may still be checked in."""
-        self._refuse_waiting(self._closed_error)
+        self._refuse_waiting(lambda: closed(self.address))
 
     def _refuse_waiting(self, error: Callable[[], PyMongoError]) -> None:
         for request in list(self.queue):
             self.queue.discard(request)
-            self._release(request)
+            request.release()
             request.waiter.offer(error())
-
-    def _closed_error(self) -> PoolClosedError:
-        return PoolClosedError(f"the connection pool of {format_address(self._address)} is closed")
 
     def _give_up_replies(self, reason: str) -> None:
         for connection in self.pending:
@@ -479,14 +480,17 @@ class PoolState:
         self.connecting.clear()
 
     def _refusal(self) -> PyMongoError:
-        where = format_address(self._address)
-        if self.phase is Phase.CLOSED:
-            if self.is_server_gone:
-                return PoolClearedError(f"{where} has left the deployment")
-            return self._closed_error()
-        because = f": {self.cleared_because}" if self.cleared_because else ""
-        return PoolClearedError(f"the connection pool of {where} was cleared{because}")
+        if self.phase is not Phase.CLOSED:
+            return cleared(self.address, self.cleared_because)
+        return server_left(self.address) if self.is_server_gone else closed(self.address)
 
-
-class PoolClosedError(InvalidOperation):
-    """The pool of a server was closed because the client was closed."""
+    def _numbers(self) -> dict[str, int]:
+        return {
+            "maxPoolSize": self._options.max_size,
+            "connections in use by cursors": self.count(Purpose.CURSOR),
+            "connections in use by transactions": self.count(Purpose.TRANSACTION),
+            "connections in use by other operations": self.count(Purpose.OTHER),
+            "idle": len(self.idle),
+            "being established": len(self.connecting),
+            "more operations waiting": len(self.queue),
+        }

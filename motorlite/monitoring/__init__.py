@@ -22,6 +22,7 @@ from motorlite._events.commands import (
     CommandSucceededEvent,
 )
 from motorlite._events.operations import (
+    DegradedEvent,
     OperationEvent,
     OperationFailedEvent,
     OperationListener,
@@ -98,6 +99,7 @@ __all__ = [
     "ConnectionEvent",
     "ConnectionPoolListener",
     "ConnectionReadyEvent",
+    "DegradedEvent",
     "OperationEvent",
     "OperationFailedEvent",
     "OperationListener",

@@ -16,6 +16,7 @@ from motorlite._execution.call import Call
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.reads.find import Find, FindOne
 from motorlite._operations.writes.insert import Insert
+from motorlite.overload import WaitQueue
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, overloaded
 from motorlite.write_concern import WriteConcern
@@ -114,6 +115,24 @@ class QueuedForAConnection(Scenario):
 
     async def release(self, prepared: Any) -> None:
         await anyio.sleep(0.1)
+
+
+class QueuedInOrder(QueuedForAConnection):
+    """The same in a configured queue, whose timer runs too."""
+
+    options = {"maxPoolSize": 1, "wait_queue": WaitQueue("queue")}  # noqa: RUF012
+
+
+class QueuedByPriority(QueuedForAConnection):
+    """The same in a queue that orders by priority."""
+
+    options = {"maxPoolSize": 1, "wait_queue": WaitQueue("queue", ordering="priority")}  # noqa: RUF012
+
+
+class QueuedAdaptively(QueuedForAConnection):
+    """The same in an adaptive queue."""
+
+    options = {"maxPoolSize": 1, "wait_queue": WaitQueue("queue", ordering="adaptive")}  # noqa: RUF012
 
 
 class OverloadedRead(Scenario):
@@ -225,6 +244,9 @@ SCENARIOS = [
     FirstOperation,
     WarmRead,
     QueuedForAConnection,
+    QueuedInOrder,
+    QueuedByPriority,
+    QueuedAdaptively,
     OverloadedRead,
     RetriedAfterALostConnection,
     Write,
@@ -270,6 +292,7 @@ async def check_nothing_is_lost(client: Driver) -> None:
     state = server.pool.state
     assert not state.in_use
     assert not state.queue
+    assert state.bounded is None or state.bounded.admission.memory == 0
     assert not state.connecting
     assert server.operation_count == 0
     ended = {event.request_id for event in recorder.ended_events}

@@ -93,7 +93,12 @@ def valid() -> dict[str, Any]:
     """A file that uses every extension."""
     find = {"name": "find", "object": "collection", "arguments": {"filter": {}}}
     event = {"operationRetryEvent": {"willRetry": True, "tokens": {"$$exists": False}}}
-    client = {"id": "client", "observeEvents": ["operationRetryEvent"], "overloadRetry": {"jitter": 0}}
+    client = {
+        "id": "client",
+        "observeEvents": ["operationRetryEvent"],
+        "overloadRetry": {"jitter": 0},
+        "waitQueue": {"strategy": "queue", "maxDepth": 5},
+    }
     client |= {"retryStrategy": {"delayMS": 5}, "retryBudget": {"capacity": 10}}
     later = {
         "client": "client",
@@ -152,6 +157,9 @@ WRONG: dict[str, Change] = {
     "an unknown number": lambda content: client_of(content)["overloadRetry"].update(tokensCapacity=1),
     "a capacity of nothing": lambda content: client_of(content)["overloadRetry"].update(tokenCapacity=0),
     "a random factor above 1": lambda content: client_of(content)["overloadRetry"].update(jitter=1.5),
+    "an unknown strategy": lambda content: client_of(content)["waitQueue"].update(strategy="hope"),
+    "a queue without a strategy": lambda content: client_of(content)["waitQueue"].pop("strategy"),
+    "a queue that is too deep": lambda content: client_of(content)["waitQueue"].update(maxDepth=10_001),
     "no numbers": lambda content: client_of(content).update(overloadRetry={}),
     "an unknown field of an event": lambda content: event_of(content)["operationRetryEvent"].update(retries=1),
     "an unknown reason": lambda content: event_of(content)["operationRetryEvent"].update(reason="overloaded"),

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from bson.objectid import ObjectId
 
     from motorlite._connection.connection import Connection
+    from motorlite._pool.options import PoolOptions
     from motorlite._pool.requests import Establishment
-    from motorlite._pool.state import PoolOptions
 
 ADDRESS = ("db.example", 27017)
 

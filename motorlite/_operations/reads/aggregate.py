@@ -48,6 +48,7 @@ class AggregateCommand(Operation[R_co]):
     kind = Kind.READ
     is_retryable = True
     is_idempotent = True
+    is_degradable = True
     supports_after_cluster_time = True
     document_fields: ClassVar[Mapping[str, Any] | None] = FIRST_BATCH
 
@@ -135,6 +136,7 @@ class AggregateWrite(Aggregate):
     kind = Kind.WRITE
     is_retryable = False
     is_idempotent = False
+    is_degradable = False
 
     def __init__(
         self,

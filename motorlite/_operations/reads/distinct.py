@@ -34,6 +34,7 @@ class Distinct(Operation[list[Any]]):
     kind = Kind.READ
     is_retryable = True
     is_idempotent = True
+    is_degradable = True
     supports_after_cluster_time = True
     document_fields = VALUES
 

@@ -81,6 +81,7 @@ class FindCommand(Operation[R_co]):
     kind = Kind.READ
     is_retryable = True
     is_idempotent = True
+    is_degradable = True
     supports_after_cluster_time = True
     document_fields = FIRST_BATCH
 

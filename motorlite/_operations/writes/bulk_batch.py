@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._base.sizes import estimated_size
 from motorlite._base.wire_versions import V4_4, V8_0
 from motorlite._execution.operation import Command, DocumentSequence, Kind, Operation
 from motorlite._operations.common import UPSERTED, add_write_concern, check_needs, is_acknowledged
@@ -135,6 +136,19 @@ class BulkBatch(Operation["Document | None"]):
 
     def unacknowledged(self) -> Document | None:
         return None
+
+    def size_hint(self) -> int:
+        run, start = self._run, self._start
+        if self._sequence is not None:
+            return sum(map(len, self._sequence.documents))
+        if run.encoded_from == start and run.encoded:
+            return sum(map(len, run.encoded))
+        size = 0
+        for statement in islice(run.statements, start, start + _MAX_STATEMENTS):
+            size += estimated_size(statement)
+            if size > _MAX_SIZE:
+                break
+        return size
 
     def prepare(self) -> Slices[None]:
         """Encode as many statements as the batch can have. Statements that do not fit go into the next batch.

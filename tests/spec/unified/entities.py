@@ -30,6 +30,7 @@ from motorlite import (
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._client.core import Core
 from motorlite._client.world import REAL
+from motorlite.overload import WaitQueue
 from tests.spec.unified.arguments import converted
 from tests.spec.unified.events import EventRecord
 from tests.spec.unified.limits import limit_options
@@ -258,6 +259,8 @@ class EntityFactory:
             options["retry_strategy"] = retry_strategy(fields["retryStrategy"])
         if "retryBudget" in fields:
             options["retry_budget"] = retry_budget(fields["retryBudget"], self._budgets)
+        if "waitQueue" in fields:
+            options["wait_queue"] = _wait_queue(fields["waitQueue"])
         events = EventRecord(
             fields.get("observeEvents", ()),
             fields.get("ignoreCommandMonitoringEvents", ()),
@@ -317,6 +320,15 @@ def _overload_retry(fields: Mapping[str, Any], policy: OverloadRetry | None) -> 
     }
     given = {name: value for name, value in numbers.items() if value is not None}
     return replace(policy or OverloadRetry(), **given), fields.get("jitter", JITTER)
+
+
+def _wait_queue(fields: Mapping[str, Any]) -> WaitQueue:
+    """An extension (spec-tests/EXTENSIONS.md): the queue in which operations wait for a connection."""
+    names = {"maxDepth": "max_depth", "memoryLimitBytes": "memory_limit", "overflowStrategy": "overflow_strategy"}
+    given = {names.get(name, name): value for name, value in fields.items() if name != "timeoutMS"}
+    if "timeoutMS" in fields:
+        given["timeout"] = fields["timeoutMS"] / 1000
+    return WaitQueue(**given)
 
 
 def _server_api(fields: Mapping[str, Any]) -> ServerApi:

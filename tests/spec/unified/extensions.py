@@ -20,6 +20,8 @@ _CLIENT_FIELDS: Final = {
     "overloadRetry": "overloadRetry",
     "retryStrategy": "retryStrategies",
     "retryBudget": "retryBudgets",
+    "waitQueue": "waitQueue",
+    "limits": "limits",
 }
 # Where nothing but the extensions can be checked.
 _REST: Final = {"operation": {"type": "object", "required": ["name", "object"]}}

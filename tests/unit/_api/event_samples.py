@@ -9,7 +9,8 @@ from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
 from motorlite._topology.server_description import ServerDescription
-from motorlite.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
+from motorlite.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError, WaitQueueFullError
+from motorlite.read_preferences import ReadPreference
 
 ADDRESS = ("db.example", 27018)
 TOPOLOGY = ObjectId("00000000000000000000000a")
@@ -47,6 +48,12 @@ def retry(**changes: Any) -> events.RetryEvent:
         **changes,
     }
     return events.RetryEvent("find", 8, **settings)
+
+
+def degraded(preference: Any) -> events.DegradedEvent:
+    error = WaitQueueFullError("full")
+    error.address = ADDRESS
+    return events.DegradedEvent("find", 8, preference, error)
 
 
 _TAIL = (
@@ -105,6 +112,13 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
         (
             'Attempt 1 of "find" with operation ID 8 on db.example:27018 failed (overload): retrying in 120.0 ms. '
             "Tokens left: 999.0. Error: OperationFailure: code 462, RetryableError"
+        ),
+    ),
+    (
+        degraded(ReadPreference.SECONDARY),
+        (
+            '"find" with operation ID 8 on db.example:27018 was refused: a fallback answers (read preference '
+            "secondary). Error: WaitQueueFullError: full (server db.example:27018)"
         ),
     ),
     (
@@ -252,6 +266,8 @@ WITH_LITTLE: tuple[Sample, ...] = (
     (
         events.OperationStartedEvent("runCommand", "admin", None, 2),
         'Operation "runCommand" with ID 2 on admin started',
+        events.DegradedEvent("find", 8, None, WaitQueueFullError("full")),
+        '"find" with operation ID 8 was refused: a fallback answers. Error: WaitQueueFullError: full',
     ),
     (
         events.PoolCreatedEvent(_SOCKET, {}),

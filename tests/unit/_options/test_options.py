@@ -48,6 +48,7 @@ def test_defaults() -> None:
         max_idle_time=None,
         max_connecting=2,
         wait_queue_timeout=None,
+        wait_queue=None,
         connect_timeout=20.0,
         socket_timeout=None,
         server_selection_timeout=30.0,

@@ -20,7 +20,7 @@ from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, OPTIONS, defa
 from motorlite._options.tracing import TracingOptions
 from motorlite.driver_info import DriverInfo
 from motorlite.errors import ConfigurationError
-from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit
+from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit, WaitQueue
 from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy
 from motorlite.server_api import ServerApi
 from tests.support.options_document import FILE, default_text, document
@@ -62,6 +62,7 @@ NAMES: Final[dict[str, Any]] = {
     "RetryStrategy": RetryStrategy,
     "ServerApi": ServerApi,
     "TracingOptions": TracingOptions,
+    "WaitQueue": WaitQueue,
 }
 TYPES: Final = get_type_hints(ClientOptions, vars(options_module) | NAMES)
 WITH_FIELD: Final = [option for option in OPTIONS if option.field]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from motorlite._pool.effects import Abandon, Close, Interrupt
-from motorlite._pool.state import Phase, PoolClosedError, PoolState
+from motorlite._pool.refusals import PoolClosedError
+from motorlite._pool.state import Phase, PoolState
 from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError
 from tests.support.pool_state import (
     ADDRESS,

@@ -1,0 +1,55 @@
+"""Shell: answers for operations that were refused before anything was sent (`WaitQueue(strategy="degrade")`)."""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from bson.int64 import Int64
+
+from motorlite._execution.operation import CursorReply, Opened
+from motorlite.read_preferences import ServerMode
+
+if TYPE_CHECKING:
+    from motorlite._execution.call import Call
+    from motorlite._execution.operation import Operation
+    from motorlite.errors import AdmissionError
+    from motorlite.overload import CallBlock
+
+
+def fallback_of(operation: Operation[Any], call: Call) -> CallBlock | None:
+    """Return the block whose fallback can answer `operation`, or None."""
+    return call.options.fallback if operation.is_degradable else None
+
+
+def redirected(operation: Operation[Any], call: Call, block: CallBlock) -> tuple[Operation[Any], Call] | None:
+    """Return the operation and call to execute instead; None if a function supplies the answer.
+
+    The fallback is used once: when it is refused too, the operation fails.
+    """
+    if not isinstance(block.fallback, ServerMode):
+        return None
+    instead = type(call)(call.session, call.deadline, call.operation_id, call.options.with_options(fallback=None))
+    return operation.reading_from(block.fallback), instead
+
+
+async def answer(block: CallBlock, error: AdmissionError) -> Any:
+    """Return what the application's function answers."""
+    assert callable(block.fallback)
+    found = block.fallback(error)
+    return await found if isawaitable(found) else found
+
+
+async def opened(operation: Operation[CursorReply], block: CallBlock, error: AdmissionError) -> Opened:
+    """Return an exhausted cursor with the documents that the application's function answers.
+
+    Raises:
+        TypeError: The function did not return a list.
+    """
+    documents = await answer(block, error)
+    if not isinstance(documents, list):
+        raise TypeError(
+            f"the fallback of {operation.name} must return a list of documents, not {type(documents).__name__}"
+        )
+    batch = {"cursor": {"id": Int64(0), "ns": f"{operation.database}.$fallback", "firstBatch": documents}}
+    return Opened(CursorReply(batch, "firstBatch"), error.address or ("", None), None, None)

@@ -1,0 +1,127 @@
+"""Pure: the configuration of the queue in which operations wait for a connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final, Literal
+
+from motorlite._base.arguments import check_boolean, wrong
+from motorlite._base.quantities import duration, size
+
+__all__ = ["WaitQueue"]
+
+MAX_DEPTH: Final = 10_000
+# Seconds.
+MAX_TIMEOUT: Final = 60.0
+MAX_MEMORY: Final = 2**30
+LOWEST_PRIORITY: Final = 0
+HIGHEST_PRIORITY: Final = 100
+
+_WORDS: Final = {
+    "strategy": ("reject", "queue", "degrade"),
+    "ordering": ("fifo", "priority", "adaptive"),
+    "overflow_strategy": ("drop_newest", "drop_oldest", "reject"),
+}
+# What only one ordering reads.
+_NEEDS_ORDERING: Final = {
+    "adaptive_target": "adaptive",
+    "adaptive_interval": "adaptive",
+    "default_priority": "priority",
+    "max_priority": "priority",
+    "allow_priority_override": "priority",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WaitQueue:
+    """What becomes of operations that find all connections of a pool taken (the client option `wait_queue`).
+
+    A pool is full when operations hold, or are about to get, all of its `maxPoolSize` connections, or replies without
+    a caller occupy them. Connections that are yet to be opened are free: a cold pool takes as many operations as a warm
+    one. Each server has its own pool and its own queue.
+
+    Durations are seconds or a text such as ``"5s"`` or ``"500ms"``; sizes are bytes or a text such as ``"10MB"`` (in
+    powers of 1024). Both are numbers once the object is made.
+
+    Attributes:
+        strategy: ``"reject"``: refuse the operation at once with a ConcurrencyLimitError. ``"queue"``: let it wait.
+            ``"degrade"``: refuse it at once, and answer with the call's fallback instead of raising
+            (`motorlite.call_options(fallback=...)`); a call without one raises.
+        max_depth: How many operations may wait, 1 to 10,000.
+        timeout: How long an operation may wait, at most 60 s; the operation's own time limit applies too.
+        ordering: Who gets the next free connection. ``"fifo"``: the operation that waits longest, as without this
+            option. ``"priority"``: the highest `motorlite.call_options(priority=...)`; waiting raises the rank.
+            ``"adaptive"``: first in, first out while the queue drains; once it has stood for too long, newest first.
+        memory_limit: How many bytes all waiting operations may need together, at most 1 GB: the size of the command
+            and 200 bytes for each. None: they are not counted.
+        overflow_strategy: What happens to an operation when `max_depth` others wait: ``"drop_newest"`` and
+            ``"reject"`` refuse it; ``"drop_oldest"`` refuses the one that waits longest, and with priorities the one
+            that waits longest among those with the lowest priority.
+        default_priority: The priority of calls that set none.
+        max_priority: Higher priorities count as this one.
+        allow_priority_override: False: a priority that a `motorlite.call_options` block sets cannot be changed by the
+            blocks inside of it. So the code that authenticates the user decides, and not the code that it calls.
+        adaptive_target: A queue whose oldest operation waits for less than this is never a standing queue; at most 1 s.
+        adaptive_interval: A queue that has not been below the target for this long is one; at most 10 s.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: A value is out of range, or has no effect with this strategy or ordering.
+    """
+
+    strategy: Literal["reject", "queue", "degrade"] = "reject"
+    max_depth: int = 100
+    timeout: float | str = 5.0
+    ordering: Literal["fifo", "priority", "adaptive"] = "fifo"
+    memory_limit: int | str | None = 100 * 2**20
+    overflow_strategy: Literal["drop_newest", "drop_oldest", "reject"] = "drop_newest"
+    default_priority: int = 50
+    max_priority: int = HIGHEST_PRIORITY
+    allow_priority_override: bool = True
+    adaptive_target: float | str = 0.005
+    adaptive_interval: float | str = 0.1
+
+    def __post_init__(self) -> None:
+        for name, words in _WORDS.items():
+            value = getattr(self, name)
+            allowed = "one of " + ", ".join(map(repr, words))
+            if not isinstance(value, str):
+                raise TypeError(wrong(name, value, allowed))
+            if value not in words:
+                raise ValueError(wrong(name, value, allowed))
+        _check_integer("max_depth", self.max_depth, 1, MAX_DEPTH)
+        _check_integer("max_priority", self.max_priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+        _check_integer("default_priority", self.default_priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+        check_boolean("allow_priority_override", self.allow_priority_override)
+        self._normalize("timeout", duration("timeout", self.timeout, MAX_TIMEOUT))
+        self._normalize("adaptive_target", duration("adaptive_target", self.adaptive_target, 1.0))
+        self._normalize("adaptive_interval", duration("adaptive_interval", self.adaptive_interval, 10.0))
+        if self.memory_limit is not None:
+            self._normalize("memory_limit", size("memory_limit", self.memory_limit, MAX_MEMORY))
+        self._check_that_all_count()
+
+    def _normalize(self, name: str, value: float) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check_that_all_count(self) -> None:
+        if self.default_priority > self.max_priority:
+            raise ValueError(
+                wrong("default_priority", self.default_priority, f"at most max_priority={self.max_priority}")
+            )
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "strategy" or value == field.default:
+                continue
+            if self.strategy != "queue":
+                raise ValueError(f"{field.name}={value!r} has no effect without strategy='queue'")
+            ordering = _NEEDS_ORDERING.get(field.name, self.ordering)
+            if ordering != self.ordering:
+                raise ValueError(f"{field.name}={value!r} has no effect without ordering={ordering!r}")
+
+
+def _check_integer(name: str, value: object, least: int, most: int) -> None:
+    allowed = f"an integer from {least} to {most}"
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(wrong(name, value, allowed))
+    if not least <= value <= most:
+        raise ValueError(wrong(name, value, allowed))

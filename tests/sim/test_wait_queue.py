@@ -1,0 +1,532 @@
+"""A configured wait queue, from the methods of a client to its servers."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+import motorlite
+from motorlite import ReadPreference
+from motorlite.errors import (
+    AdmissionError,
+    ConcurrencyLimitError,
+    OperationFailure,
+    WaitQueueFullError,
+    WaitQueueMemoryError,
+    WaitQueueTimeoutError,
+)
+from motorlite.monitoring import DegradedEvent, PoolEvent, RetryEvent
+from motorlite.overload import WaitQueue
+from motorlite.testing.scripted import Reply, overloaded
+from tests.support.clients import scripted_client
+from tests.support.core import FOUND, A, replica_set
+from tests.support.events import Recorder
+from tests.support.kept_errors import garbage, without_collector
+from tests.support.pools import settle
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+    from motorlite.overload import CallBlock, Fallback
+    from motorlite.stats import QueueStats
+    from motorlite.testing.scripted import ScriptedDeployment
+    from tests.support.clients import Client
+
+pytestmark = pytest.mark.anyio
+
+LARGE = {"text": "x" * 50_000}
+OTHER = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": "from b"}]}}
+
+
+class Subject:
+    """A client with one connection to each server, which a slow find of collection `slow` can hold."""
+
+    def __init__(self, client: Client, deployment: ScriptedDeployment, recorder: Recorder) -> None:
+        self.client = client
+        self.coll = client.db.coll
+        self.deployment = deployment
+        self.recorder = recorder
+
+    @asynccontextmanager
+    async def full(self, seconds: float = 1.0, calls: int = 1) -> AsyncIterator[None]:
+        """All connections to the primary are in use, and `calls` - 1 operations wait."""
+        self.deployment["a:1"].on("find", *[Reply(FOUND, seconds)] * calls)
+        async with anyio.create_task_group() as group:
+            for _ in range(calls):
+                group.start_soon(self.client.db.slow.find_one)
+            await settle()
+            yield
+
+    @property
+    def queue(self) -> QueueStats:
+        queue = self.client.stats().servers[A].queue
+        assert queue is not None
+        return queue
+
+
+@asynccontextmanager
+async def client_with(queue: WaitQueue | None, *, servers: int = 1, **options: Any) -> AsyncIterator[Subject]:
+    deployment = replica_set(servers=servers)
+    for server in deployment.servers.values():
+        server.on("find", FOUND)
+    recorder = Recorder()
+    async with scripted_client(
+        deployment, maxPoolSize=1, wait_queue=queue, event_listeners=[recorder], **options
+    ) as client:
+        await client.db.coll.find_one()
+        await anyio.sleep(1)
+        for server in deployment.servers.values():
+            server.received.clear()
+        recorder.clear()
+        yield Subject(client, deployment, recorder)
+
+
+async def refused(call: Callable[[], Awaitable[Any]]) -> AdmissionError:
+    with pytest.raises(AdmissionError) as caught:
+        await call()
+    return caught.value
+
+
+# --- errors ---
+
+
+async def test_a_refused_operation_costs_nothing() -> None:
+    async with client_with(WaitQueue()) as subject, subject.full():
+        before = subject.client.stats()
+        began = anyio.current_time()
+        error = await refused(subject.coll.find_one)
+        assert anyio.current_time() == began
+        assert type(error) is ConcurrencyLimitError
+        assert (error.depth, error.limit, error.address) == (1, 1, A)
+        assert (error.attempts, error.retry_reasons, error.retry_refusal) == (1, (), None)
+        assert not error.error_labels
+        # It never reached the server: the application can tell the driver's refusals by their class.
+        assert not error.reached_server
+        after = subject.client.stats()
+        assert (after.tokens, after.retries, after.refusals) == (before.tokens, {}, {})
+        assert after.servers[A].server_type == "RSPrimary"
+        assert after.servers[A].generation == before.servers[A].generation
+        assert len(subject.deployment["a:1"].commands("find")) == 1
+        assert "check-out failed connectionError" in subject.recorder.words("failed")
+        assert subject.recorder.words("retry|server changed|cleared") == []
+        assert subject.queue.rejected == {"concurrency_limit": 1}
+
+
+async def test_a_full_queue_and_a_timeout() -> None:
+    options = WaitQueue("queue", 1, "300ms")
+    async with client_with(options) as subject, subject.full(), anyio.create_task_group() as group:
+        errors: list[AdmissionError] = []
+
+        async def late() -> None:
+            errors.append(await refused(subject.coll.find_one))
+
+        group.start_soon(late)
+        await settle()
+        assert subject.client.stats().servers[A].waiting == subject.queue.depth == 1
+        full = await refused(subject.coll.find_one)
+        assert type(full) is WaitQueueFullError
+        assert (full.depth, full.limit, full.retry_after) == (1, 1, 1.0)
+        await anyio.sleep(0.5)
+        (timeout,) = errors
+        assert type(timeout) is WaitQueueTimeoutError
+        assert timeout.wait_time == pytest.approx(0.3)
+        assert (timeout.phase, timeout.attempts) == ("queue", 1)
+        assert (subject.queue.rejected, subject.queue.timeouts) == ({"queue_full": 1, "timeout": 1}, 1)
+
+
+async def test_memory_counts_the_documents() -> None:
+    async with client_with(WaitQueue("queue", memory_limit="50KB")) as subject:
+        subject.deployment["a:1"].on("insert", {"n": 1})
+        async with subject.full(), anyio.create_task_group() as group:
+            group.start_soon(subject.coll.insert_one, {"text": "x" * 1000})
+            await settle()
+            assert 1200 < subject.queue.memory < 1500
+            error = await refused(lambda: subject.coll.insert_one(dict(LARGE)))
+            assert type(error) is WaitQueueMemoryError
+            assert (error.limit, error.depth) == (51200, subject.queue.memory)
+            error = await refused(lambda: subject.coll.insert_many([dict(LARGE), dict(LARGE)]))
+            assert type(error) is WaitQueueMemoryError
+            # Nothing but metadata.
+            group.start_soon(subject.client.db.slow.find_one)
+        assert subject.queue.memory == 0
+
+
+async def test_a_refused_retry_raises_the_error_of_the_server() -> None:
+    async with client_with(WaitQueue()) as subject:
+        subject.deployment["a:1"].on("find", overloaded(baseBackoffMS=300), Reply(FOUND, 5))
+        errors: list[OperationFailure] = []
+
+        async def overload() -> None:
+            with pytest.raises(OperationFailure) as caught:
+                await subject.coll.find_one()
+            errors.append(caught.value)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(overload)
+            await anyio.sleep(0.1)
+            group.start_soon(subject.coll.find_one)
+            await anyio.sleep(0.1)
+            # The server's own hint comes first.
+            assert (await refused(subject.coll.find_one)).retry_after == 0.3
+            await anyio.sleep(2)
+            (error,) = errors
+            assert (error.code, error.attempts, error.retry_after) == (462, 2, 0.3)
+            assert isinstance(error.__cause__, ConcurrencyLimitError)
+
+
+async def test_an_overload_error_says_when_to_try_again() -> None:
+    async with client_with(None, maxAdaptiveRetries=0) as subject:
+        subject.deployment["a:1"].on("find", overloaded())
+        with pytest.raises(OperationFailure) as caught:
+            await subject.coll.find_one()
+        assert caught.value.retry_after == 1.0
+
+
+async def test_retry_after_is_measured() -> None:
+    async with client_with(WaitQueue()) as subject:
+        for _ in range(3):
+            subject.deployment["a:1"].on("find", *[Reply(FOUND, 0.2)] * 200)
+        for _ in range(200):
+            await subject.coll.find_one()
+        async with subject.full():
+            assert (await refused(subject.coll.find_one)).retry_after == pytest.approx(0.2, rel=0.05)
+
+
+async def test_a_retry_keeps_its_place() -> None:
+    async with client_with(WaitQueue("queue")) as subject:
+        ended: list[str] = []
+
+        async def one(name: str) -> None:
+            await subject.coll.find_one()
+            ended.append(name)
+
+        subject.deployment["a:1"].on("find", overloaded(baseBackoffMS=100), *[Reply(FOUND, 0.15)] * 6)
+        async with anyio.create_task_group() as group:
+            for name in ("retried", "a", "b", "c"):
+                group.start_soon(one, name)
+                await settle()
+        # It comes back after 100 ms, while a runs and b and c wait.
+        assert ended == ["a", "retried", "b", "c"]
+
+
+# --- priority ---
+
+
+async def order_of(subject: Subject, calls: Iterable[tuple[str, Callable[[], Any]]]) -> list[str]:
+    """The order in which calls are served that begin one after another while the pool is full."""
+    ended: list[str] = []
+
+    async def one(name: str, block: Callable[[], Any]) -> None:
+        with block():
+            await subject.coll.find_one()
+            ended.append(name)
+
+    async with subject.full(), anyio.create_task_group() as group:
+        for name, block in calls:
+            group.start_soon(one, name, block)
+            await settle()
+    return ended
+
+
+def priority(number: int) -> Callable[[], Any]:
+    return lambda: motorlite.call_options(priority=number)
+
+
+async def test_priorities() -> None:
+    async with client_with(WaitQueue("queue", ordering="priority")) as subject:
+        calls = [("low", priority(0)), ("none", motorlite.call_options), ("high", priority(100)), ("60", priority(60))]
+        assert await order_of(subject, calls) == ["high", "60", "none", "low"]
+        assert subject.queue.priorities == {50: 2, 0: 1, 100: 1, 60: 1}
+
+
+async def test_priorities_count_for_nothing_in_other_orders() -> None:
+    async with client_with(WaitQueue("queue")) as subject:
+        assert await order_of(subject, [("low", priority(0)), ("high", priority(100))]) == ["low", "high"]
+
+
+@pytest.mark.parametrize(("allow", "first"), [(True, "greedy"), (False, "gold")])
+async def test_who_may_set_the_priority(allow: bool, first: str) -> None:
+    """The code that knows the user sets it for what it calls; without override, that cannot raise it."""
+    options = WaitQueue("queue", ordering="priority", allow_priority_override=allow)
+    async with client_with(options) as subject:
+        ended: list[str] = []
+
+        async def request(name: str, assigned: int, wanted: int) -> None:
+            with motorlite.call_options(priority=assigned), motorlite.call_options(priority=wanted):
+                await subject.coll.find_one()
+                ended.append(name)
+
+        async with subject.full(), anyio.create_task_group() as group:
+            group.start_soon(request, "greedy", 10, 100)
+            await settle()
+            group.start_soon(request, "gold", 80, 80)
+            await settle()
+        assert ended[0] == first
+
+
+# --- degrade ---
+
+DEGRADE = WaitQueue("degrade")
+
+
+def count(recorder: Recorder, kind: type) -> int:
+    return sum(isinstance(event, kind) for event in recorder.events)
+
+
+async def test_a_read_preference_instead() -> None:
+    async with client_with(DEGRADE, servers=2) as subject, subject.full():
+        subject.deployment["b:1"].on("find", OTHER)
+        with motorlite.call_options(fallback=ReadPreference.SECONDARY) as block:
+            assert await subject.coll.find_one() == {"_id": "from b"}
+            assert (block.degraded, block.is_degraded) == (1, True)
+            assert await subject.coll.find().to_list() == [{"_id": "from b"}]
+        assert block.degraded == subject.client.stats().degraded == 2
+        event = next(event for event in subject.recorder.events if isinstance(event, DegradedEvent))
+        assert (event.command_name, event.read_preference) == ("find", ReadPreference.SECONDARY)
+        assert isinstance(event.error, ConcurrencyLimitError)
+        assert event.error.address == A
+        (sent, _) = subject.deployment["b:1"].commands("find")
+        assert sent["$readPreference"]["mode"] == "secondary"
+        assert count(subject.recorder, RetryEvent) == 0
+
+
+async def test_nothing_is_degraded_while_there_is_room() -> None:
+    async with client_with(DEGRADE, servers=2) as subject:
+        with motorlite.call_options(fallback=ReadPreference.SECONDARY) as block:
+            assert await subject.coll.find_one() == {"_id": 1}
+        assert not block.is_degraded
+        assert subject.deployment["b:1"].commands("find") == []
+
+
+async def test_the_read_preference_is_used_once() -> None:
+    async with client_with(DEGRADE) as subject, subject.full():
+        with motorlite.call_options(fallback=ReadPreference.PRIMARY_PREFERRED) as block:
+            error = await refused(subject.coll.find_one)
+        assert type(error) is ConcurrencyLimitError
+        assert block.degraded == 1
+
+
+CACHED: list[dict[str, Any]] = [{"_id": "cached"}]
+
+
+def answers(value: Any) -> list[Fallback]:
+    async def later(error: AdmissionError) -> Any:
+        await anyio.sleep(0.01)
+        assert isinstance(error, ConcurrencyLimitError)
+        return value
+
+    def at_once(error: AdmissionError) -> Any:
+        assert isinstance(error, ConcurrencyLimitError)
+        return value
+
+    return [at_once, later]
+
+
+READS: list[tuple[Any, Callable[[Subject], Awaitable[Any]]]] = [
+    (CACHED[0], lambda subject: subject.coll.find_one()),
+    (None, lambda subject: subject.coll.find_one()),
+    (CACHED, lambda subject: subject.coll.find().to_list()),
+    (CACHED, lambda subject: subject.coll.aggregate([]).to_list()),
+    (["a"], lambda subject: subject.coll.distinct("x")),
+    (7, lambda subject: subject.coll.count_documents({})),
+    (7, lambda subject: subject.coll.estimated_document_count()),
+]
+
+
+@pytest.mark.parametrize(("value", "read"), READS)
+async def test_a_function_supplies_the_answer(value: Any, read: Callable[[Subject], Awaitable[Any]]) -> None:
+    async with client_with(DEGRADE) as subject, subject.full():
+        for fallback in answers(value):
+            with motorlite.call_options(fallback=fallback) as block:
+                assert await read(subject) == value
+            assert block.degraded == 1
+        assert count(subject.recorder, DegradedEvent) == 2
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda coll: coll.insert_one({}),
+        lambda coll: coll.update_many({}, {"$set": {"x": 1}}),
+        lambda coll: coll.find_one_and_delete({}),
+        lambda coll: coll.aggregate([{"$out": "x"}]).to_list(),
+        lambda coll: coll.database.command("ping"),
+        lambda coll: coll.bulk_write([motorlite.InsertOne({})]),
+    ],
+)
+async def test_a_write_has_no_other_answer(write: Callable[[Any], Awaitable[Any]]) -> None:
+    async with client_with(DEGRADE, servers=2) as subject, subject.full():
+        for fallback in (ReadPreference.SECONDARY, *answers({})):
+            with motorlite.call_options(fallback=fallback) as block:
+                await refused(lambda: write(subject.coll))
+            assert not block.is_degraded
+
+
+async def test_without_a_fallback_the_error_is_raised() -> None:
+    async with client_with(DEGRADE) as subject, subject.full():
+        await refused(subject.coll.find_one)
+        await refused(lambda: subject.coll.find().to_list())
+
+
+@pytest.mark.parametrize("options", [WaitQueue(), WaitQueue("queue", 1, memory_limit=1)])
+async def test_other_strategies_use_no_fallback(options: WaitQueue) -> None:
+    async with client_with(options) as subject, subject.full():
+        for fallback in answers(CACHED[0]):
+            with motorlite.call_options(fallback=fallback) as block:
+                await refused(subject.coll.find_one)
+            assert not block.is_degraded
+
+
+async def test_what_the_function_raises_leaves_the_method() -> None:
+    def fail(error: AdmissionError) -> Any:
+        raise LookupError("not cached") from error
+
+    async with client_with(DEGRADE) as subject, subject.full():
+        with motorlite.call_options(fallback=fail):
+            with pytest.raises(LookupError) as caught:
+                await subject.coll.find_one()
+            assert isinstance(caught.value.__cause__, ConcurrencyLimitError)
+            with pytest.raises(LookupError):
+                await subject.coll.find().to_list()
+
+
+async def test_a_cursor_needs_a_list() -> None:
+    async with client_with(DEGRADE) as subject, subject.full():
+        with (
+            motorlite.call_options(fallback=lambda error: None),
+            pytest.raises(TypeError, match="the fallback of find must return a list of documents, not NoneType"),
+        ):
+            await subject.coll.find().to_list()
+
+
+async def test_a_function_that_hangs_can_be_cancelled() -> None:
+    async def hang(error: AdmissionError) -> Any:
+        await anyio.sleep_forever()
+
+    async with client_with(DEGRADE) as subject:
+        async with subject.full():
+            with motorlite.call_options(fallback=hang), anyio.move_on_after(0.1) as scope:
+                await subject.coll.find_one()
+            assert scope.cancelled_caught
+        assert await subject.coll.find_one() == {"_id": 1}
+
+
+async def test_an_inner_block_replaces_the_fallback() -> None:
+    async with client_with(DEGRADE) as subject, subject.full():
+        outer: CallBlock
+        with motorlite.call_options(fallback=answers({"_id": 1})[0]) as outer:
+            with motorlite.call_options(fallback=answers({"_id": 2})[0]) as inner:
+                assert await subject.coll.find_one() == {"_id": 2}
+            with motorlite.call_options(priority=1) as other:
+                assert await subject.coll.find_one() == {"_id": 1}
+        assert (outer.degraded, inner.degraded, other.degraded) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("fallback", ["secondary", 7, [], {}])
+def test_what_is_no_fallback(fallback: Any) -> None:
+    with (
+        pytest.raises(TypeError, match="fallback must be a read preference or a function"),
+        motorlite.call_options(fallback=fallback),
+    ):
+        raise AssertionError("not reached")
+
+
+# --- configuration ---
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "queue", "warns"),
+    [
+        (5000, WaitQueue("queue"), True),
+        (4999, WaitQueue("queue"), True),
+        (5001, WaitQueue("queue"), False),
+        (None, WaitQueue("queue"), False),
+        (0, WaitQueue("queue"), False),
+        (100, WaitQueue(), False),
+        (100, None, False),
+    ],
+)
+def test_a_queue_timeout_that_has_no_effect_warns_once(timeout_ms: Any, queue: Any, warns: bool) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        motorlite.AsyncMongoClient(timeoutMS=timeout_ms, wait_queue=queue)
+    assert [str(each.message).partition(":")[0] for each in caught] == (
+        [f"the timeout of wait_queue (5.0 s) is not below timeoutMS ({timeout_ms / 1000} s)"] if warns else []
+    )
+    assert all(each.filename == __file__ for each in caught)
+
+
+def test_only_a_wait_queue_is_one() -> None:
+    with pytest.raises(TypeError, match=r"wait_queue must be a motorlite\.overload\.WaitQueue"):
+        motorlite.AsyncMongoClient(wait_queue={"max_depth": 5})
+
+
+async def test_without_the_option_there_are_no_figures_of_a_queue() -> None:
+    async with client_with(None) as subject:
+        assert subject.client.stats().servers[A].queue is None
+        assert subject.client.options.wait_queue is None
+
+
+async def test_pool_events_carry_the_error() -> None:
+    async with client_with(WaitQueue()) as subject, subject.full():
+        await refused(subject.coll.find_one)
+        (event,) = (
+            event for event in subject.recorder.events if isinstance(event, PoolEvent) and hasattr(event, "error")
+        )
+        assert (event.error.depth, event.error.limit, event.error.retry_after) == (1, 1, 1.0)
+
+
+# --- what errors keep alive ---
+
+
+@pytest.mark.parametrize(
+    ("options", "calls"),
+    [(WaitQueue(), 1), (WaitQueue("queue", 1), 2), (WaitQueue("queue", 1, 0.1), 1), (WaitQueue("degrade"), 1)],
+)
+async def test_refusals_form_no_cycles(options: WaitQueue, calls: int) -> None:
+    """Only reference counts free what a refused operation leaves behind."""
+
+    def fail(error: AdmissionError) -> Any:
+        raise LookupError("not cached")
+
+    async with client_with(options) as subject, subject.full(1.0, calls):
+        with without_collector():
+            for fallback in (None, ReadPreference.PRIMARY_PREFERRED, fail):
+                for call in (subject.coll.find_one, lambda: subject.coll.find().to_list()):
+                    with motorlite.call_options(fallback=fallback), suppress(AdmissionError, LookupError):
+                        await call()
+            assert garbage() == []
+
+
+@pytest.mark.parametrize("at", range(1, 5))
+@pytest.mark.parametrize("options", [WaitQueue("queue"), DEGRADE])
+async def test_cancelled_at_any_moment(options: WaitQueue, at: int) -> None:
+    """A caller is cancelled after some turns of the event loop: nothing of it stays in the queue or in use."""
+
+    async def slowly(error: AdmissionError) -> Any:
+        for _ in range(3):
+            await anyio.sleep(0.01)
+        return None
+
+    async with client_with(options) as subject:
+        async with subject.full(0.02), anyio.create_task_group() as group:
+
+            async def one(scope: anyio.CancelScope) -> None:
+                with scope, motorlite.call_options(fallback=slowly):
+                    await subject.coll.find_one()
+
+            scopes = [anyio.CancelScope() for _ in range(4)]
+            for scope in scopes:
+                group.start_soon(one, scope)
+            for scope in scopes:
+                for _ in range(at):
+                    await anyio.sleep(0.005)
+                scope.cancel()
+        await anyio.sleep(2)
+        server = subject.client.stats().servers[A]
+        assert (server.in_use, server.waiting, server.idle, subject.queue.memory) == (0, 0, 1, 0)
+        assert await subject.coll.find_one() == {"_id": 1}

@@ -1,0 +1,387 @@
+"""The state of a pool with a configured wait queue."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from motorlite._overload.admission import OVERHEAD
+from motorlite._pool.requests import Request, Ticket
+from motorlite.errors import (
+    AutoReconnect,
+    ConcurrencyLimitError,
+    PoolClearedError,
+    WaitQueueFullError,
+    WaitQueueMemoryError,
+    WaitQueueTimeoutError,
+)
+from motorlite.overload import WaitQueue
+from tests.support.pool_state import FakeWaiter, StateDriver, answer, give_up
+
+if TYPE_CHECKING:
+    from motorlite.stats import QueueStats
+
+INF = float("inf")
+
+
+class QueueDriver(StateDriver):
+    """A pool state with a configured queue."""
+
+    def __init__(self, strategy: Any = "queue", *, max_size: int = 2, max_connecting: int = 2, **options: Any) -> None:
+        queue = WaitQueue(strategy, **options)
+        super().__init__(max_size=max_size, max_connecting=max_connecting, wait_queue=queue)
+
+    def ask(
+        self, *, priority: int | None = None, entered: float | None = None, size: int = 0, ends_at: float = INF
+    ) -> Request:
+        request = Request(FakeWaiter(), self.now)
+        ticket = Ticket(
+            self.now if entered is None else entered, lambda: size, 50 if priority is None else priority, priority
+        )
+        assert self.state.bounded is not None
+        self.state.bounded.fill_in(request, ticket, ends_at)
+        self.state.enqueue(request, self.now)
+        return request
+
+    def full(self) -> list[Any]:
+        """All connections, in use."""
+        return self.checked_out(2)
+
+    @property
+    def stats(self) -> QueueStats:
+        assert self.state.bounded is not None
+        return self.state.bounded.stats()
+
+
+def served(subject: QueueDriver, connections: list[Any], requests: list[Request]) -> str:
+    """The order in which `requests` get the connections, by their letters."""
+    found, spare = "", connections[0]
+    while any(answer(request) is None for request in requests):
+        subject.state.put(spare, subject.now)
+        (request,) = (each for each in requests if answer(each) is spare)
+        found += "abcdefghij"[requests.index(request)]
+        request.waiter.answer = "served"  # type: ignore[attr-defined]
+    return found
+
+
+# --- who may wait ---
+
+
+@pytest.mark.parametrize("strategy", ["reject", "degrade"])
+def test_a_full_pool_rejects_at_once(strategy: str) -> None:
+    subject = QueueDriver(strategy)
+    connections = subject.full()
+    error = answer(subject.ask())
+    assert isinstance(error, ConcurrencyLimitError)
+    assert (error.depth, error.limit, error.address) == (2, 2, subject.state.address)
+    assert not subject.state.queue
+    subject.state.put(connections[0], subject.now)
+    assert subject.state.take(subject.now) is connections[0]
+
+
+@pytest.mark.parametrize("strategy", ["reject", "degrade", "queue"])
+def test_a_cold_pool_rejects_no_more_than_a_warm_one(strategy: str) -> None:
+    subject = QueueDriver(strategy, max_size=5, max_connecting=1)
+    requests = [subject.ask() for _ in range(5)]
+    assert [answer(request) for request in requests] == [None] * 5
+    while pending := subject.started():
+        for establishment in pending:
+            subject.finish(establishment)
+    assert len({answer(request) for request in requests}) == 5
+    assert subject.stats.rejected == {}
+
+
+def test_a_cold_pool_counts_the_connections_that_others_are_about_to_get() -> None:
+    subject = QueueDriver("reject", max_size=5, max_connecting=1)
+    requests = [subject.ask() for _ in range(6)]
+    assert [type(answer(request)) for request in requests] == [type(None)] * 5 + [ConcurrencyLimitError]
+
+
+def test_pending_replies_take_up_connections() -> None:
+    subject = QueueDriver("reject")
+    first, second = subject.full()
+    first.owed, first.owed_until = 1, 1.0
+    subject.state.put(first, subject.now)
+    assert isinstance(answer(subject.ask()), ConcurrencyLimitError)
+    first.owed = None
+    subject.state.drained(first, subject.now)
+    assert subject.state.take(subject.now) is first
+    subject.state.put(second, subject.now)
+
+
+def test_the_depth_counts_those_beyond_the_connections() -> None:
+    subject = QueueDriver(max_depth=3)
+    connections = subject.full()
+    waiting = [subject.ask() for _ in range(3)]
+    refused = answer(subject.ask())
+    assert isinstance(refused, WaitQueueFullError)
+    assert (refused.depth, refused.limit) == (3, 3)
+    assert served(subject, connections, waiting) == "abc"
+
+
+def test_a_connection_that_breaks_makes_room() -> None:
+    subject = QueueDriver(max_depth=1)
+    connection, _ = subject.full()
+    connection.stream.is_closed = True
+    subject.state.put(connection, subject.now)
+    requests = [subject.ask() for _ in range(3)]
+    assert [answer(request) is None for request in requests] == [True, True, False]
+
+
+def test_memory() -> None:
+    subject = QueueDriver(memory_limit=1000)
+    connections = subject.full()
+    first, second = subject.ask(size=300), subject.ask(size=300 - OVERHEAD)
+    assert subject.stats.memory == 300 + OVERHEAD + 300
+    refused = answer(subject.ask(size=1))
+    assert isinstance(refused, WaitQueueMemoryError)
+    assert (refused.depth, refused.limit) == (800, 1000)
+    assert answer(subject.ask()) is None
+    assert subject.stats.memory == 1000
+    give_up(subject, second)
+    assert subject.stats.memory == 700
+    subject.state.put(connections[0], subject.now)
+    assert answer(first) is connections[0]
+    assert subject.stats.memory == 200
+    subject.state.clear(None)
+    assert subject.stats.memory == 0
+
+
+def test_one_too_large_to_wait_may_run_at_once() -> None:
+    subject = QueueDriver(memory_limit=1000)
+    request = subject.ask(size=10**9)
+    for establishment in subject.started():
+        subject.finish(establishment)
+    assert answer(request) in subject.state.in_use
+
+
+# --- overflow ---
+
+
+def test_drop_oldest() -> None:
+    subject = QueueDriver(max_depth=2, overflow_strategy="drop_oldest")
+    connections = subject.full()
+    first, second = subject.ask(), subject.ask()
+    subject.now = 0.5
+    third = subject.ask()
+    error = answer(first)
+    assert isinstance(error, WaitQueueFullError)
+    assert (error.depth, error.limit, error.wait_time) == (2, 2, 0.5)
+    assert served(subject, connections, [second, third]) == "ab"
+    assert subject.stats.rejected == {"queue_full": 1}
+
+
+def test_what_was_being_opened_for_the_dropped_one_goes_to_the_next() -> None:
+    subject = QueueDriver(max_size=2, max_depth=1, overflow_strategy="drop_oldest")
+    connection = subject.checked_out()[0]
+    first = subject.ask()
+    (establishment,) = subject.started()
+    assert establishment.request is first
+    second, third = subject.ask(), subject.ask()
+    assert isinstance(answer(first), WaitQueueFullError)
+    assert establishment.request is second
+    assert subject.started() == []
+    made = subject.finish(establishment)
+    assert answer(second) is made
+    subject.state.put(connection, subject.now)
+    assert answer(third) is connection
+
+
+def test_with_priorities_the_oldest_of_the_lowest_is_dropped() -> None:
+    subject = QueueDriver(max_depth=3, ordering="priority", overflow_strategy="drop_oldest")
+    connections = subject.full()
+    requests = [subject.ask(priority=priority) for priority in (60, 10, 10)]
+    newcomer = subject.ask(priority=30)
+    assert isinstance(answer(requests[1]), WaitQueueFullError)
+    lowest = subject.ask(priority=5)
+    assert isinstance(answer(lowest), WaitQueueFullError)
+    assert served(subject, connections, [requests[0], requests[2], newcomer]) == "acb"
+    # Two more waited for the connections to be opened.
+    assert subject.stats.priorities == {50: 2, 60: 1, 10: 2, 30: 1}
+
+
+def test_one_dropped_at_the_moment_in_which_it_gives_up_is_not_missed() -> None:
+    subject = QueueDriver(max_depth=1, overflow_strategy="drop_oldest")
+    connections = subject.full()
+    first = subject.ask()
+    first.waiter.waits = False  # type: ignore[attr-defined]  # its timer has fired, and its task has not run yet
+    second = subject.ask()
+    give_up(subject, first)
+    assert served(subject, connections, [second]) == "a"
+    assert subject.stats.depth == 0
+
+
+# --- order ---
+
+
+def test_first_in_first_out() -> None:
+    subject = QueueDriver()
+    connections = subject.full()
+    requests = [subject.ask() for _ in range(10)]
+    assert served(subject, connections, requests) == "abcdefghij"
+
+
+def test_by_priority() -> None:
+    subject = QueueDriver(ordering="priority")
+    connections = subject.full()
+    requests = [subject.ask(priority=priority) for priority in (50, 0, 100, 51, 50)]
+    assert served(subject, connections, requests) == "cdaeb"
+
+
+@pytest.mark.parametrize("ordering", ["fifo", "priority", "adaptive"])
+def test_a_retry_keeps_the_age_of_its_operation(ordering: str) -> None:
+    subject = QueueDriver(ordering=ordering)
+    connections = subject.full()
+    clock = count(1)
+    requests = []
+    for entered in (None, None, 0.5, 0.2, 2.5):
+        subject.now = next(clock) / 100 + 1.0
+        requests.append(subject.ask(entered=None if entered is None else entered - 1.5 if entered == 2.5 else entered))
+    # Those that entered at 0.2, 0.5 and 1.0 before those of 1.01 and 1.02.
+    assert served(subject, connections, requests) == "dceab"
+
+
+def test_retries_leave_too() -> None:
+    subject = QueueDriver()
+    connections = subject.full()
+    subject.now = 1.0
+    first, retry = subject.ask(), subject.ask(entered=0.5)
+    assert list(subject.state.queue) == [retry, first]
+    give_up(subject, retry)
+    give_up(subject, retry)
+    assert subject.stats.depth == 1
+    assert served(subject, connections, [first]) == "a"
+
+
+def test_the_oldest_retry_is_dropped_first() -> None:
+    subject = QueueDriver(max_depth=2, overflow_strategy="drop_oldest")
+    subject.full()
+    subject.now = 1.0
+    subject.ask()
+    retry = subject.ask(entered=0.5)
+    subject.ask()
+    assert isinstance(answer(retry), WaitQueueFullError)
+
+
+def test_one_that_stepped_aside_is_dropped_first() -> None:
+    subject = QueueDriver(max_depth=2, overflow_strategy="drop_oldest")
+    connection, _ = subject.full()
+    patient = Request(FakeWaiter(), 0.0)
+    hasty = Request(FakeWaiter(), 0.0, until=0.3)
+    for _ in range(8):
+        subject.state.pace.drained(1.0, 0.0, hasty.haste)
+    subject.state.enqueue(hasty, 0.0)
+    subject.state.enqueue(patient, 0.0)
+    subject.now = 0.1
+    subject.state.put(connection, subject.now)
+    assert answer(patient) is connection
+    assert answer(hasty) is None
+    later = [subject.ask(), subject.ask()]
+    assert isinstance(answer(hasty), WaitQueueFullError)
+    assert [answer(request) for request in later] == [None, None]
+
+
+def test_an_adaptive_queue_drops_those_that_stand_for_too_long() -> None:
+    subject = QueueDriver(ordering="adaptive")
+    connection, _ = subject.full()
+    old = [subject.ask() for _ in range(50)]
+    while not subject.stats.is_standing:
+        subject.now += 0.02
+        subject.state.put(connection, subject.now)
+    dropped = [answer(request) for request in old if isinstance(answer(request), WaitQueueTimeoutError)]
+    # All but two, as many as there are connections.
+    assert len(subject.state.queue) == 2
+    assert subject.stats.rejected == {"standing_queue": len(dropped)}
+    error = dropped[0]
+    assert (error.phase, error.limit, error.timeout) == ("queue", 100, True)
+    assert error.wait_time == pytest.approx(subject.now)
+    assert "does not drain" in str(error)
+
+
+# --- time ---
+
+
+def test_one_whose_time_is_up_gets_no_connection() -> None:
+    subject = QueueDriver(timeout=0.5)
+    connection, _ = subject.full()
+    late, limited, other = subject.ask(), subject.ask(ends_at=0.2), None
+    subject.now = 0.3
+    other = subject.ask()
+    subject.now = 0.5
+    # Its timer is late: the event loop was busy.
+    subject.state.put(connection, subject.now)
+    for request, waited in ((late, 0.5), (limited, 0.5)):
+        error = answer(request)
+        assert isinstance(error, WaitQueueTimeoutError)
+        assert (error.phase, error.wait_time, error.limit) == ("queue", waited, 100)
+    assert answer(other) is connection
+    assert subject.stats.timeouts == 2
+
+
+def test_if_all_have_timed_out_the_connection_is_idle() -> None:
+    subject = QueueDriver(timeout=0.5)
+    connection, _ = subject.full()
+    subject.ask()
+    subject.now = 1.0
+    subject.state.put(connection, subject.now)
+    assert list(subject.state.idle) == [connection]
+    assert subject.state.take(subject.now) is connection
+
+
+def test_one_whose_own_connection_is_being_opened_has_passed_the_queue() -> None:
+    subject = QueueDriver(timeout=0.5)
+    request = subject.ask()
+    limited = subject.ask(ends_at=0.7)
+    first, second = subject.started()
+    subject.now = 0.6
+    assert answer(request) is None
+    subject.now = 0.7
+    made = subject.finish(first)
+    assert answer(request) is made
+    subject.finish(second)
+    error = answer(limited)
+    assert isinstance(error, WaitQueueTimeoutError)
+
+
+def test_without_a_queue_there_is_no_timeout_of_the_queue() -> None:
+    subject = QueueDriver("reject")
+    request = subject.ask()
+    assert request.leaves_at == INF
+
+
+# --- the rest of a pool's life ---
+
+
+def test_a_paused_pool_refuses_as_ever() -> None:
+    subject = QueueDriver("reject")
+    subject.full()
+    subject.state.clear(AutoReconnect("gone"))
+    assert isinstance(answer(subject.ask()), PoolClearedError)
+    assert subject.stats.rejected == {}
+
+
+def test_a_failed_connection_fails_its_own_request_only() -> None:
+    subject = QueueDriver(memory_limit=10_000)
+    first, second = subject.ask(size=10), subject.ask(size=10)
+    establishment = subject.started()[0]
+    error = AutoReconnect("refused")
+    subject.fail(establishment, error)
+    assert answer(first) is error
+    assert answer(second) is None
+    assert subject.stats.memory == 10 + OVERHEAD
+
+
+def test_the_duration_of_operations_is_learned_and_waits_are_counted() -> None:
+    subject = QueueDriver("queue", max_depth=1)
+    connections = subject.full()
+    subject.now = 0.4
+    for connection in connections:
+        subject.state.put(connection, subject.now)
+    connections = subject.full()
+    waiting, subject.now = subject.ask(), 0.5
+    assert answer(subject.ask()).retry_after == pytest.approx(0.4)
+    subject.state.put(connections[0], subject.now)
+    assert answer(waiting) is connections[0]
+    assert subject.stats.waits.total == pytest.approx(0.1)

@@ -1,0 +1,281 @@
+"""A pool with a configured wait queue: its callers, its timers and its events."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from itertools import count
+from typing import Any
+
+import anyio
+import pytest
+
+from motorlite._base.deadline import Deadline
+from motorlite._pool.requests import Ticket
+from motorlite.errors import (
+    ConcurrencyLimitError,
+    OperationFailure,
+    WaitQueueFullError,
+    WaitQueueTimeoutError,
+)
+from motorlite.overload import WaitQueue
+from motorlite.testing.scripted import ScriptedDeployment
+from tests.support.pools import PoolDriver, pool_on, settle, slow, start
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+@pytest.fixture
+def deployment() -> ScriptedDeployment:
+    return ScriptedDeployment(["a:1"])
+
+
+def queue(strategy: Any = "queue", *arguments: Any, **options: Any) -> WaitQueue:
+    return WaitQueue(strategy, *arguments, **options)
+
+
+async def test_reject_answers_at_once(deployment: ScriptedDeployment) -> None:
+    async with pool_on(deployment, max_size=2, wait_queue=queue("reject")) as subject:
+        connections = await subject.check_outs(2)
+        began = subject.now
+        with pytest.raises(ConcurrencyLimitError, match=r"taken \(2/2\)") as caught:
+            await subject.check_out()
+        assert subject.now == began
+        assert caught.value.address == ("a", 1)
+        assert caught.value.retry_after == 1.0
+        assert subject.words("failed") == ["check-out failed connectionError"]
+        assert not subject.pool.state.effects
+        for connection in connections:
+            subject.pool.check_in(connection)
+        subject.pool.check_in(await subject.check_out())
+
+
+async def test_a_permit_in_time_lets_the_caller_run(deployment: ScriptedDeployment) -> None:
+    async with (
+        pool_on(deployment, max_size=1, wait_queue=queue(timeout=1.0)) as subject,
+        anyio.create_task_group() as group,
+    ):
+        connection = await subject.check_out()
+        waiting = await start(subject, group)
+        await anyio.sleep(0.9)
+        subject.pool.check_in(connection)
+        await settle()
+        assert waiting.connection is connection
+        subject.pool.check_in(connection)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_set", "ends_after"),
+    [(None, False, 0.5), (0.2, True, 0.2), (0.2, False, 0.2), (2.0, True, 0.5), (2.0, False, 0.5)],
+)
+async def test_a_waiter_leaves_at_the_earlier_limit(
+    deployment: ScriptedDeployment, seconds: float | None, is_set: bool, ends_after: float
+) -> None:
+    """Its own time limit or that of the queue, which counts with timeoutMS too."""
+    async with (
+        pool_on(deployment, max_size=1, wait_queue_timeout=None, wait_queue=queue(timeout=0.5)) as subject,
+        anyio.create_task_group() as group,
+    ):
+        connection = await subject.check_out()
+        began = subject.now
+        deadline = Deadline() if seconds is None else Deadline(began + seconds, is_set=is_set)
+        waiting = await start(subject, group, deadline=deadline)
+        await anyio.sleep(3)
+        assert waiting.ended_at == began + ends_after
+        error = waiting.error
+        assert isinstance(error, WaitQueueTimeoutError)
+        assert (error.phase, error.limit, error.depth) == ("queue", 100, 0)
+        assert error.wait_time == pytest.approx(ends_after)
+        assert error.retry_after == 1.0
+        assert subject.words("failed") == ["check-out failed timeout"]
+        assert subject.pool.state.queue.count == 0
+        subject.pool.check_in(connection)
+
+
+async def test_wait_queue_timeout_ms_still_counts(deployment: ScriptedDeployment) -> None:
+    async with (
+        pool_on(deployment, max_size=1, wait_queue_timeout=0.3, wait_queue=queue(timeout=0.5)) as subject,
+        anyio.create_task_group() as group,
+    ):
+        connection = await subject.check_out()
+        began = subject.now
+        waiting = await start(subject, group)
+        await anyio.sleep(3)
+        assert waiting.ended_at == began + 0.3
+        subject.pool.check_in(connection)
+
+
+async def test_the_timeout_of_the_queue_does_not_limit_ones_own_connection(deployment: ScriptedDeployment) -> None:
+    slow(deployment, 3.0)
+    async with (
+        pool_on(deployment, max_connecting=1, wait_queue=queue(timeout=0.5)) as subject,
+        anyio.create_task_group() as group,
+    ):
+        began = subject.now
+        waiting, other = await start(subject, group), await start(subject, group)
+        await anyio.sleep(5)
+        assert waiting.ended_at == began + 3.0
+        assert waiting.connection is not None
+        # The other one has no connection under way: only one may be opened at a time.
+        assert other.ended_at == began + 0.5
+        assert isinstance(other.error, WaitQueueTimeoutError)
+        subject.pool.check_in(waiting.connection)
+
+
+async def test_the_dropped_one_gets_its_error_at_once(deployment: ScriptedDeployment) -> None:
+    async with (
+        pool_on(deployment, max_size=1, wait_queue=queue("queue", 1, overflow_strategy="drop_oldest")) as subject,
+        anyio.create_task_group() as group,
+    ):
+        connection = await subject.check_out()
+        first = await start(subject, group)
+        await anyio.sleep(0.5)
+        second = await start(subject, group)
+        assert isinstance(first.error, WaitQueueFullError)
+        assert first.error.wait_time == 0.5
+        assert subject.words("failed") == ["check-out failed connectionError"]
+        subject.pool.check_in(connection)
+        await settle()
+        assert second.connection is connection
+        subject.pool.check_in(connection)
+
+
+async def test_the_hint_of_the_server_is_passed_on(deployment: ScriptedDeployment) -> None:
+    async with pool_on(deployment, max_size=1, wait_queue=queue("reject")) as subject:
+        connection = await subject.check_out()
+        subject.pool.learn(OperationFailure("busy", 462, {"baseBackoffMS": 300}))
+        subject.pool.learn(OperationFailure("busy", 462, {}))
+        with pytest.raises(ConcurrencyLimitError) as caught:
+            await subject.check_out()
+        assert caught.value.retry_after == 0.3
+        subject.pool.check_in(connection)
+    async with pool_on(deployment) as subject:
+        subject.pool.learn(OperationFailure("busy", 462, {"baseBackoffMS": 300}))
+        assert subject.pool.state.bounded is None
+
+
+# --- cancellation ---
+
+
+@pytest.mark.parametrize("ordering", ["fifo", "priority", "adaptive"])
+async def test_a_caller_that_is_cancelled_leaves(deployment: ScriptedDeployment, ordering: str) -> None:
+    async with (
+        pool_on(deployment, max_size=1, wait_queue=queue(ordering=ordering)) as subject,
+        anyio.create_task_group() as group,
+    ):
+        connection = await subject.check_out()
+        first, second = await start(subject, group), await start(subject, group)
+        first.scope.cancel()
+        await settle()
+        assert subject.pool.state.queue.count == 1
+        subject.pool.check_in(connection)
+        await settle()
+        assert second.connection is connection
+        subject.pool.check_in(connection)
+        bounded = subject.pool.state.bounded
+        assert bounded is not None
+        assert bounded.admission.memory == 0
+
+
+@pytest.mark.parametrize("moment", ["check in, cancel", "cancel, check in", "drop, cancel", "cancel, drop"])
+async def test_cancelled_at_the_moment_of_the_answer(deployment: ScriptedDeployment, moment: str) -> None:
+    options = queue("queue", 1, overflow_strategy="drop_oldest")
+    async with pool_on(deployment, max_size=1, wait_queue=options) as subject, anyio.create_task_group() as group:
+        connection = await subject.check_out()
+        waiting = await start(subject, group)
+        later = []
+        for action in moment.split(", "):
+            if action == "cancel":
+                waiting.scope.cancel()
+            elif action == "check in":
+                subject.pool.check_in(connection)
+            else:
+                later.append(await start(subject, group))
+        await settle()
+        if later:
+            subject.pool.check_in(connection)
+            await settle()
+            assert later[0].connection is connection
+        if waiting.connection is not None:  # trio delivers what a task has accepted
+            subject.pool.check_in(waiting.connection)
+        elif later:
+            subject.pool.check_in(connection)
+        assert list(subject.pool.state.idle) == [connection]
+        assert not subject.pool.state.in_use
+        assert subject.pool.state.queue.count == 0
+
+
+# --- many ---
+
+
+async def crowd(subject: PoolDriver, group: anyio.abc.TaskGroup, priorities: list[int]) -> list[int]:
+    """Start a caller for each priority; return the numbers of those that are served, a list that grows."""
+    served: list[int] = []
+    arrived = count()
+
+    async def one() -> None:
+        # trio starts the tasks of one moment in any order.
+        number = next(arrived)
+        ticket = Ticket(subject.now, int, priorities[number], priorities[number])
+        connection = await subject.pool.check_out(Deadline(), float("inf"), ticket)
+        served.append(number)
+        await anyio.sleep(0.001)
+        subject.pool.check_in(connection)
+
+    for number in range(len(priorities)):
+        group.start_soon(one)
+        if number % 100 == 99:
+            await settle()
+    await settle()
+    return served
+
+
+def in_tens(numbers: list[int]) -> list[list[int]]:
+    return [sorted(numbers[at : at + 10]) for at in range(0, len(numbers), 10)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ordering", ["fifo", "priority"])
+async def test_ten_thousand_callers_on_ten_connections(deployment: ScriptedDeployment, ordering: str) -> None:
+    options = queue("queue", 10_000, 60.0, ordering)
+    # All come at the same moment, so age makes no difference.
+    priorities = [number * 37 % 101 for number in range(10_000)]
+    async with pool_on(deployment, max_size=10, wait_queue=options, listen=False) as subject:
+        connections = await subject.check_outs(10)
+        async with anyio.create_task_group() as group:
+            served = await crowd(subject, group, priorities)
+            assert subject.pool.state.queue.count == 10_000
+            with pytest.raises(WaitQueueFullError):
+                await subject.check_out()
+            for connection in connections:
+                subject.pool.check_in(connection)
+        expected = list(range(10_000))
+        if ordering == "priority":
+            expected.sort(key=lambda number: -priorities[number])
+        if subject.runtime.name == "trio":
+            # Ten tasks are woken at a time, and run in any order.
+            assert in_tens(served) == in_tens(expected)
+        else:
+            assert served == expected
+
+
+@pytest.mark.slow
+async def test_what_a_waiter_costs(deployment: ScriptedDeployment) -> None:
+    options = queue("queue", 10_000, 60.0)
+    async with pool_on(deployment, max_size=10, wait_queue=options, listen=False) as subject:
+        connections = await subject.check_outs(10)
+        async with anyio.create_task_group() as group:
+            gc.collect()
+            tracemalloc.start()
+            try:
+                served = await crowd(subject, group, [50] * 10_000)
+                per_waiter = tracemalloc.get_traced_memory()[0] / 10_000
+            finally:
+                tracemalloc.stop()
+            print(f"{per_waiter:.0f} bytes for each waiter and its task on {subject.runtime.name}")
+            for connection in connections:
+                subject.pool.check_in(connection)
+        # Most of it is the task; a waiter must not cost several times that.
+        assert 500 < per_waiter < 10_000
+        assert len(served) == 10_000
+        assert list(subject.pool.state.queue) == []
