@@ -39,6 +39,10 @@ class Validate(UserCommand["tuple[Document, Mapping[str, Any] | None]"]):
             command["comment"] = comment
         super().__init__(database, command)
 
+    @property
+    def namespace(self) -> str:
+        return f"{self.database}.{self._document['validate']}"
+
     def parse(self, reply: Document) -> tuple[Document, Mapping[str, Any] | None]:
         parts: list[Mapping[str, Any]] = [reply]
         if reply.get("raw") is not None:
