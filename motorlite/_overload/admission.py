@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from motorlite._base.values import Address
+    from motorlite._overload.concurrency_limit import AdaptiveLimit
     from motorlite.overload.wait_queue import WaitQueue
 
 # Bytes of the bookkeeping for each waiting operation.
@@ -44,7 +45,11 @@ ErrorT = TypeVar("ErrorT", bound=AdmissionError)
 
 
 class Admission:
-    """The admission of operations to one pool of `max_size` connections (0: no limit, so nothing is ever refused)."""
+    """The admission of operations to one pool of `max_size` connections (0: no limit).
+
+    Attributes:
+        limit: The adaptive limit of operations that run at once, if the server has one.
+    """
 
     __slots__ = (
         "_address",
@@ -55,6 +60,7 @@ class Admission:
         "_rejected",
         "_retry_after",
         "_waits",
+        "limit",
         "memory",
         "options",
         "priorities",
@@ -64,6 +70,7 @@ class Admission:
         self.options: WaitQueue = options
         self._address = address
         self._max_size = max_size
+        self.limit: AdaptiveLimit | None = None
         # Estimated bytes of the waiting operations.
         self.memory: int = 0
         # The mean duration of operations in seconds; 0.0 until one has ended.
@@ -77,6 +84,13 @@ class Admission:
         # How long operations waited that got a connection; after how long refused ones may try again.
         self._waits = DurationCounter()
         self._retry_after = DurationCounter()
+
+    @property
+    def _capacity(self) -> int:
+        """How many operations may run at once; 0: any number, so nothing is ever refused."""
+        if self.limit is None:
+            return self._max_size
+        return min(self._max_size, self.limit.value) if self._max_size else self.limit.value
 
     # --- what an operation brings ---
 
@@ -98,13 +112,13 @@ class Admission:
 
         `occupied`: the connections in use and pending, and the operations that wait before this one.
         """
-        depth, options = occupied - self._max_size, self.options
-        if not self._max_size or depth < 0:
+        capacity, options = self._capacity, self.options
+        depth = occupied - capacity
+        if not capacity or depth < 0:
             return None
         if options.strategy != "queue":
-            most = self._max_size
-            text = f"all connections of the pool are taken ({most}/{most}), try again later"
-            return self._refused(ConcurrencyLimitError(text), CONCURRENCY_LIMIT, most, most, 0, now)
+            text = f"all connections of the pool are taken ({capacity}/{capacity}), try again later"
+            return self._refused(ConcurrencyLimitError(text), CONCURRENCY_LIMIT, capacity, capacity, 0, now)
         limit = options.memory_limit
         if limit is not None and self.memory + size > int(limit):
             text = (
@@ -118,7 +132,8 @@ class Admission:
 
     def must_drop(self, occupied: int) -> bool:
         """Whether a waiting operation has to make room for a new one that is let in."""
-        return bool(self._max_size) and occupied - self._max_size >= self.options.max_depth and self.drops_oldest
+        capacity = self._capacity
+        return bool(capacity) and occupied - capacity >= self.options.max_depth and self.drops_oldest
 
     @property
     def drops_oldest(self) -> bool:
@@ -183,7 +198,7 @@ class Admission:
             return self._hint
         if not self._mean:
             return DEFAULT_RETRY_AFTER
-        return self._mean * ceil((waiting + 1) / max(self._max_size, 1))
+        return self._mean * ceil((waiting + 1) / max(self._capacity, 1))
 
     def stats(self, depth: int, *, is_standing: bool) -> QueueStats:
         """Return the statistics."""

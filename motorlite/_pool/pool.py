@@ -61,6 +61,8 @@ class Pool:
         self.gate: Gate | None = gate
         if gate is not None:
             self.state.limit = gate.limit
+            if self.state.bounded is not None:
+                self.state.bounded.admission.limit = gate.limit
         self._options = options
         self._runtime = runtime
         self._host = host

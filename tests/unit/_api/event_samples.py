@@ -266,6 +266,8 @@ WITH_LITTLE: tuple[Sample, ...] = (
     (
         events.OperationStartedEvent("runCommand", "admin", None, 2),
         'Operation "runCommand" with ID 2 on admin started',
+    ),
+    (
         events.DegradedEvent("find", 8, None, WaitQueueFullError("full")),
         '"find" with operation ID 8 was refused: a fallback answers. Error: WaitQueueFullError: full',
     ),

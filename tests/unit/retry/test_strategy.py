@@ -117,6 +117,8 @@ def test_the_backoff_doubles_from_1_to_500_ms() -> None:
 def test_best_effort_backs_off(attempts: int) -> None:
     expected = RetryAction.with_duration(exponential_backoff(attempts))
     assert ask(BestEffort(), retry_attempts=attempts) == expected
+    # The server's own numbers are for the overload policy: a strategy has its own.
+    assert ask(BestEffort(), retry_attempts=attempts, server_hint=5.0) == expected
 
 
 @pytest.mark.parametrize("reason", RetryReason)
