@@ -311,10 +311,8 @@ class Executor:
                 server = await select(self._deployment, run, attempt, now + self._server_selection_timeout)
         else:
             attempt.waited_from = now = self._now()
-            until = now + self._server_selection_timeout
-            server = await select_and_publish(
-                lambda: self._deployment, run, attempt, until, self.reports.publish_selection
-            )
+            until, publish = now + self._server_selection_timeout, self.reports.publish_selection
+            server = await select_and_publish(lambda: self._deployment, run, attempt, until, publish)
         attempt.server = server
         attempt.description = server.description
         server.attempts += 1

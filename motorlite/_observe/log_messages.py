@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from motorlite import monitoring as events
 from motorlite._base.values import format_address
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH, error_text, extended_json, short_error_text
+from motorlite._observe.log_reasons import CHECK_OUT_FAILED_REASONS, CLOSED_REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,21 +29,6 @@ Fields: TypeAlias = dict[str, Any]
 # Monitoring connections belong to no pool; the ids of pooled connections start at 1.
 _MONITOR_CONNECTION_ID: Final = 0
 
-_CLOSED_REASONS: Final = {
-    events.ConnectionClosedReason.STALE: "Connection became stale because the pool was cleared",
-    events.ConnectionClosedReason.IDLE: (
-        "Connection has been available but unused for longer than the configured max idle time"
-    ),
-    events.ConnectionClosedReason.ERROR: "An error occurred while using the connection",
-    events.ConnectionClosedReason.POOL_CLOSED: "Connection pool was closed",
-}
-_CHECK_OUT_FAILED_REASONS: Final = {
-    events.ConnectionCheckOutFailedReason.TIMEOUT: (
-        "Wait queue timeout elapsed without a connection becoming available"
-    ),
-    events.ConnectionCheckOutFailedReason.CONN_ERROR: ("An error occurred while trying to establish a new connection"),
-    events.ConnectionCheckOutFailedReason.POOL_CLOSED: "Connection pool was closed",
-}
 _POOL_OPTIONS: Final = ("maxIdleTimeMS", "minPoolSize", "maxPoolSize", "maxConnecting", "waitQueueTimeoutMS")
 
 _COMMAND_TAIL: Final = (
@@ -372,7 +358,7 @@ def _connection_timed(event: events.ConnectionReadyEvent | events.ConnectionChec
 def _connection_closed(event: events.ConnectionClosedEvent, limit: int) -> Fields:
     return {
         **_connection(event, limit),
-        "reason": _CLOSED_REASONS.get(event.reason, event.reason),
+        "reason": CLOSED_REASONS.get(event.reason, event.reason),
         "error": None if event.error is None else error_text(event.error, limit),
     }
 
@@ -396,7 +382,7 @@ def _pending_reply_failed(event: events.PendingReplyFailedEvent, limit: int) -> 
 def _check_out_failed(event: events.ConnectionCheckOutFailedEvent, limit: int) -> Fields:
     return {
         **_server(event.address),
-        "reason": _CHECK_OUT_FAILED_REASONS.get(event.reason, event.reason),
+        "reason": CHECK_OUT_FAILED_REASONS.get(event.reason, event.reason),
         "error": None if event.error is None else error_text(event.error, limit),
         "durationMS": _milliseconds(event.duration),
     }

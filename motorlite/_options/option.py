@@ -92,3 +92,10 @@ class Option:
     def _problem(self, value: object) -> str:
         shown = "the given value (not shown)" if self.is_secret else repr(value)
         return f"{self.name} must be {self.values.allowed}, not {shown}"
+
+
+def keyword_option(
+    name: str, values: Values, meaning: str, default: object = None, field: str = "", *, is_secret: bool = False
+) -> Option:
+    """Return an option that connection strings cannot have."""
+    return Option(name, values, meaning, default, field, "", "default", is_in_uri=False, is_secret=is_secret)

@@ -11,7 +11,8 @@ from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 
 from motorlite import monitoring
-from motorlite._options.option import Option, Values
+from motorlite._options.option import Option, Values, keyword_option
+from motorlite._options.overload import OVERLOAD
 from motorlite._options.tracing import tracing_options
 from motorlite._options.values import (
     COMPRESSORS,
@@ -39,12 +40,7 @@ from motorlite._options.values import (
     write_concern_w,
 )
 from motorlite.driver_info import as_driver_info
-from motorlite.overload.breaker import CircuitBreaker
-from motorlite.overload.concurrency import ConcurrencyLimit
-from motorlite.overload.rate_limit import as_rate_limits
-from motorlite.overload.wait_queue import WaitQueue
 from motorlite.read_preferences import MODES
-from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy, SpecificationRetry
 from motorlite.server_api import as_server_api
 
 if TYPE_CHECKING:
@@ -112,88 +108,8 @@ def _limit(name: str, meaning: str, default: int | None, field: str) -> Option:
     return Option(name, _LIMIT, meaning, default, field, "ms", "no limit")
 
 
-def _keyword(
-    name: str, values: Values, meaning: str, default: object = None, field: str = "", *, is_secret: bool = False
-) -> Option:
-    """Return an option that connection strings cannot have."""
-    return Option(name, values, meaning, default, field, "", "default", is_in_uri=False, is_secret=is_secret)
-
-
-# The class has the defaults of the options that change the policy.
-_POLICY = OverloadRetry()
-
 SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
-    "Overload": (
-        Option(
-            "maxAdaptiveRetries",
-            _NUMBER,
-            "Retries of one operation after an overload error. 0 also disables the retry after a refused connection.",
-            _POLICY.max_retries,
-            aliases=("max_adaptive_retries",),
-        ),
-        Option(
-            "adaptiveRetries",
-            _BOOLEAN,
-            "Whether retries that a label permits take tokens from the client's budget.",
-            _POLICY.is_budgeted,
-            aliases=("adaptive_retries",),
-        ),
-        Option(
-            "enableOverloadRetargeting",
-            _BOOLEAN,
-            "Whether a retry avoids the overloaded server. With primaryPreferred it may then read from a secondary.",
-            _POLICY.retargets,
-            aliases=("enable_overload_retargeting",),
-        ),
-        _keyword(
-            "overload_policy",
-            Values(instance_of(OverloadRetry), "a motorlite.retry.OverloadRetry"),
-            "The preset, which the three options above change where they are set.",
-            _POLICY,
-        ),
-        _keyword(
-            "retry_strategy",
-            Values(instance_of(RetryStrategy), "a motorlite.retry.RetryStrategy"),
-            "Decides about retries that the specifications refuse.",
-            SpecificationRetry(),
-            "retry_strategy",
-        ),
-        _keyword(
-            "retry_budget",
-            Values(instance_of(RetryBudget), "a motorlite.retry.RetryBudget"),
-            "Replaces the client's own budget: with another capacity, with limits for each server, or shared.",
-            None,
-            "retry_budget",
-        ),
-        _keyword(
-            "circuit_breaker",
-            Values(instance_of(CircuitBreaker), "a motorlite.overload.CircuitBreaker"),
-            "Stops retries, or all operations, on a server that keeps failing (docs/limits.md).",
-            None,
-            "circuit_breaker",
-        ),
-        _keyword(
-            "rate_limit",
-            Values(as_rate_limits, "a motorlite.overload.RateLimit, or a mapping from namespaces to RateLimits"),
-            "How many operations may start per second, in all or by database and collection.",
-            None,
-            "rate_limit",
-        ),
-        _keyword(
-            "concurrency_limit",
-            Values(instance_of(ConcurrencyLimit), "a motorlite.overload.ConcurrencyLimit"),
-            "Adapts the number of operations that run on a server at once to its capacity.",
-            None,
-            "concurrency_limit",
-        ),
-        _keyword(
-            "wait_queue",
-            Values(instance_of(WaitQueue), "a motorlite.overload.WaitQueue"),
-            "What becomes of operations that find all connections taken. By default they wait, however many they are.",
-            None,
-            "wait_queue",
-        ),
-    ),
+    "Overload": OVERLOAD,
     "Time limits": (
         Option("timeoutMS", _LIMIT, "For an operation with all its retries.", None, "timeout", "ms", if_none="default"),
         _limit("connectTimeoutMS", "For establishing a connection.", 20_000, "connect_timeout"),
@@ -287,7 +203,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "local_threshold",
             "ms",
         ),
-        _keyword(
+        keyword_option(
             "server_selector",
             Values(function, "a function of a list of server descriptions"),
             "Takes the servers that are suitable for an operation, and returns those that it may use.",
@@ -344,8 +260,8 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         Option("fsync", _BOOLEAN, "Whether writes wait for the data files on disk.", if_none="default"),
     ),
     "Authentication": (
-        _keyword("username", _TEXT, "In a connection string, it precedes the hosts."),
-        _keyword(
+        keyword_option("username", _TEXT, "In a connection string, it precedes the hosts."),
+        keyword_option(
             "password", Values(any_text, "a string"), "In a connection string, it precedes the hosts.", is_secret=True
         ),
         Option("authMechanism", _choice(*MECHANISMS), "By default, client and server agree on a SCRAM mechanism."),
@@ -415,14 +331,14 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "app_name",
             if_none="default",
         ),
-        _keyword(
+        keyword_option(
             "driver",
             Values(as_driver_info, "a DriverInfo"),
             "The library on top of the driver, for the server's log.",
             None,
             "driver_info",
         ),
-        _keyword(
+        keyword_option(
             "server_api",
             Values(as_server_api, "a ServerApi"),
             "The Stable API that commands ask for.",
@@ -444,9 +360,11 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         ),
     ),
     "Documents": (
-        _keyword("document_class", Values(lambda value: value, "a class"), "The class of decoded documents.", dict),
+        keyword_option(
+            "document_class", Values(lambda value: value, "a class"), "The class of decoded documents.", dict
+        ),
         Option("tz_aware", _BOOLEAN, "Whether decoded times have a time zone.", False, if_none="default"),
-        _keyword(
+        keyword_option(
             "tzinfo",
             Values(lambda value: value, "a datetime.tzinfo"),
             "The time zone of decoded times; needs tz_aware. By default UTC.",
@@ -473,7 +391,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "DATETIME",
             if_none="default",
         ),
-        _keyword(
+        keyword_option(
             "type_registry",
             Values(instance_of(TypeRegistry), "a bson.codec_options.TypeRegistry"),
             "Encoders and decoders of custom types.",
@@ -481,7 +399,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
     ),
     "The client": (
         Option("connect", _BOOLEAN, "Without effect: see aconnect().", None, "connect", if_none="default"),
-        _keyword(
+        keyword_option(
             "event_listeners",
             Values(
                 event_listeners(_LISTENERS),
@@ -491,7 +409,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             (),
             "event_listeners",
         ),
-        _keyword(
+        keyword_option(
             "tracing",
             Values(
                 tracing_options,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from motorlite._base.arguments import check_boolean
-from motorlite._base.numbers import check_above, check_whole
+from motorlite._base.quantities import check_above, check_whole
 
 __all__ = ["BreakerState", "CircuitBreaker"]
 

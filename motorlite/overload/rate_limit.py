@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from motorlite._base.arguments import wrong
-from motorlite._base.numbers import check_above, check_whole
+from motorlite._base.quantities import check_above, check_whole
 
 __all__ = ["RateLimit"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._base.numbers import check_above, check_whole
+from motorlite._base.quantities import check_above, check_whole
 
 
 @pytest.mark.parametrize("value", [1, 2, 5])

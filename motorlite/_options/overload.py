@@ -1,0 +1,90 @@
+"""Pure: the rows of the options about overload: retries, budgets, breakers, limits and the wait queue."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from motorlite._options.option import Option, Values, keyword_option
+from motorlite._options.values import boolean, instance_of, integer
+from motorlite.overload.breaker import CircuitBreaker
+from motorlite.overload.concurrency import ConcurrencyLimit
+from motorlite.overload.rate_limit import as_rate_limits
+from motorlite.overload.wait_queue import WaitQueue
+from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy, SpecificationRetry
+
+_BOOLEAN = Values(boolean, "True or False")
+_NUMBER = Values(integer(0), "a non-negative integer")
+# The class has the defaults of the options that change the policy.
+_POLICY = OverloadRetry()
+
+OVERLOAD: Final[tuple[Option, ...]] = (
+    Option(
+        "maxAdaptiveRetries",
+        _NUMBER,
+        "Retries of one operation after an overload error. 0 also disables the retry after a refused connection.",
+        _POLICY.max_retries,
+        aliases=("max_adaptive_retries",),
+    ),
+    Option(
+        "adaptiveRetries",
+        _BOOLEAN,
+        "Whether retries that a label permits take tokens from the client's budget.",
+        _POLICY.is_budgeted,
+        aliases=("adaptive_retries",),
+    ),
+    Option(
+        "enableOverloadRetargeting",
+        _BOOLEAN,
+        "Whether a retry avoids the overloaded server. With primaryPreferred it may then read from a secondary.",
+        _POLICY.retargets,
+        aliases=("enable_overload_retargeting",),
+    ),
+    keyword_option(
+        "overload_policy",
+        Values(instance_of(OverloadRetry), "a motorlite.retry.OverloadRetry"),
+        "The preset, which the three options above change where they are set.",
+        _POLICY,
+    ),
+    keyword_option(
+        "retry_strategy",
+        Values(instance_of(RetryStrategy), "a motorlite.retry.RetryStrategy"),
+        "Decides about retries that the specifications refuse.",
+        SpecificationRetry(),
+        "retry_strategy",
+    ),
+    keyword_option(
+        "retry_budget",
+        Values(instance_of(RetryBudget), "a motorlite.retry.RetryBudget"),
+        "Replaces the client's own budget: with another capacity, with limits for each server, or shared.",
+        None,
+        "retry_budget",
+    ),
+    keyword_option(
+        "circuit_breaker",
+        Values(instance_of(CircuitBreaker), "a motorlite.overload.CircuitBreaker"),
+        "Stops retries, or all operations, on a server that keeps failing (docs/limits.md).",
+        None,
+        "circuit_breaker",
+    ),
+    keyword_option(
+        "rate_limit",
+        Values(as_rate_limits, "a motorlite.overload.RateLimit, or a mapping from namespaces to RateLimits"),
+        "How many operations may start per second, in all or by database and collection.",
+        None,
+        "rate_limit",
+    ),
+    keyword_option(
+        "concurrency_limit",
+        Values(instance_of(ConcurrencyLimit), "a motorlite.overload.ConcurrencyLimit"),
+        "Adapts the number of operations that run on a server at once to its capacity.",
+        None,
+        "concurrency_limit",
+    ),
+    keyword_option(
+        "wait_queue",
+        Values(instance_of(WaitQueue), "a motorlite.overload.WaitQueue"),
+        "What becomes of operations that find all connections taken. By default they wait, however many they are.",
+        None,
+        "wait_queue",
+    ),
+)
