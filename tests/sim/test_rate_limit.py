@@ -369,10 +369,10 @@ async def test_refused_operations_keep_nothing_alive() -> None:
             assert not garbage()
 
 
-async def test_ten_thousand_wait_in_order() -> None:
+async def test_a_thousand_wait_in_order() -> None:
     limit = RateLimit(rate=1000, burst=1, strategy="wait", timeout=60)
     async with driver(replica_set(), rate_limit=limit) as client:
         await rested(client)
-        ended = await waiting(client, 10_000)
-        assert [number for number, _ in ended] == list(range(10_000))
-        assert ended[-1][1] == pytest.approx(9.999, abs=0.01)
+        ended = await waiting(client, 1000)
+        assert [number for number, _ in ended] == list(range(1000))
+        assert ended[-1][1] == pytest.approx(0.999, abs=0.01)
