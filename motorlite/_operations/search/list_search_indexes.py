@@ -21,6 +21,8 @@ class ListSearchIndexes(Aggregate):
 
     __slots__ = ()
 
+    # What an application caches are its documents.
+    is_degradable = False
     supports_after_cluster_time = False
 
     def command(self, facts: ServerFacts) -> Command:
