@@ -111,8 +111,9 @@ def to_raise(failures: Sequence[Failure], operation: Operation[Any]) -> Failure:
 
     Reads: the newest failure that reached a server. Writes and runCommand: the newest one that reached a server and
     lacks the label NoWritesPerformed. Otherwise the first: a failure before anything was sent never replaces an earlier
-    error.
+    error. A server's request to authenticate again, which was followed, is only raised if nothing else went wrong.
     """
+    failures = [failure for failure in failures if failure.reauthenticated is None] or failures
     for failure in reversed(failures):
         if failure.reached_server and (operation.kind is Kind.READ or not failure.has_label(NO_WRITES_PERFORMED)):
             return failure

@@ -92,10 +92,12 @@ def test_a_client_of_a_module_binds_at_its_first_operation(deployment: LocalServ
 
 # --- in a process of its own: nothing may be said at its end ---
 
+# Log messages have tests of their own.
 PRELUDE = """
-import asyncio, gc, os, sys, threading
+import asyncio, gc, logging, os, sys, threading
 import anyio, trio
 from motorlite import AsyncMongoClient
+logging.getLogger("motorlite").setLevel(logging.ERROR)
 uri, name = sys.argv[1:]
 
 async def use(client):

@@ -48,6 +48,7 @@ RUNS: Final = {
     "insert_many": ("", "{'_id': 3, 'name': 'part 3', 'stock': 23}"),
     "motorlite.timeout(2)": (USE_THE_DEADLINE, "1000.0 of 1000 retry tokens left"),
     "class Watch": (WATCH_A_RETRY, "find failed (overload), next in 0.100 s"),
+    "WaitQueue(": ("", " operations waited for a connection"),
     "failpoints.overload": ("", "mongodb://127.0.0.1:"),
     "proxy.black_hole": ("", "mongodb://127.0.0.1:"),
 }

@@ -60,7 +60,11 @@ class Operations:
 
 
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno >= logging.WARNING and record.module == "abandoned_operations"
+    ]
 
 
 async def cancelled(client: Client, **options: Any) -> None:

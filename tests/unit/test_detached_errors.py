@@ -13,7 +13,7 @@ from motorlite.errors import BulkWriteError, NotPrimaryError, OperationFailure, 
 KINDS = [
     kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, PyMongoError) and kind is not BulkWriteError
+    if isinstance(kind, type) and issubclass(kind, PyMongoError) and not issubclass(kind, BulkWriteError)
 ]
 REPLY = {"ok": 0, "code": 91, "errmsg": "going down", "errorLabels": ["One"]}
 

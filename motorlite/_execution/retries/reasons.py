@@ -60,6 +60,8 @@ _TABLE: Final = (
     _Row(_NOT_SENT, RetryReason.CONNECTION_NOT_AVAILABLE, AutoReconnect, is_connected=True),  # SOCKET_NOT_AVAILABLE
     _Row(_NOT_SENT, RetryReason.SERVER_NOT_AVAILABLE, AutoReconnect),  # NODE_NOT_AVAILABLE
     # What a server answered to hello or to the authentication.
+    _Row(_NOT_SENT, RetryReason.OVERLOAD, label=SYSTEM_OVERLOADED),  # SERVICE_NOT_AVAILABLE
+    _Row(_NOT_SENT, RetryReason.RETRYABLE_ERROR, label=RETRYABLE),  # SERVICE_NOT_AVAILABLE
     _Row(_NOT_SENT, RetryReason.SERVER_NOT_AVAILABLE, codes=RETRYABLE_READ_CODES),  # NODE_NOT_AVAILABLE
     _Row(_IN_FLIGHT, RetryReason.CONNECTION_LOST_IN_FLIGHT, AutoReconnect),  # SOCKET_CLOSED_WHILE_IN_FLIGHT
     # KV_NOT_MY_VBUCKET, KV_COLLECTION_OUTDATED, VIEWS_NO_ACTIVE_PARTITION: never shown to the application

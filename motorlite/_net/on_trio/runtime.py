@@ -147,7 +147,8 @@ class TrioRuntime:
 
     def __init__(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        self.now: Callable[[], float] = trio.current_time
+        # Of the clock itself, not `trio.current_time`: statistics are also read from other threads.
+        self.now: Callable[[], float] = trio.lowlevel.current_clock().current_time
 
     def is_current(self) -> bool:
         # In guest mode the host loop's own tasks also run in the thread of a trio run.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from motorlite._execution.operation import named_collection
 from motorlite._operations.run_command import UserCommand
 from motorlite._wire.replies import document
 
@@ -44,7 +43,12 @@ class Validate(UserCommand["tuple[Document, Mapping[str, Any] | None]"]):
 
     @property
     def collection_name(self) -> str | None:
-        return named_collection(self._document)
+        name = self._document["validate"]
+        return name if isinstance(name, str) else None
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.database}.{self._document['validate']}"
 
     def parse(self, reply: Document) -> tuple[Document, Mapping[str, Any] | None]:
         parts: list[Mapping[str, Any]] = [reply]

@@ -21,6 +21,7 @@ from motorlite.errors import (
     NameResolutionError,
     NetworkTimeout,
     NotPrimaryError,
+    OperationFailure,
     PoolClearedError,
     ProtocolError,
     ProxyError,
@@ -105,9 +106,17 @@ def test_reasons_are_words() -> None:
 )
 def test_before_the_command_was_sent(error: PyMongoError, expected: RetryReason) -> None:
     assert reason(error, NOT_SENT) is expected
-    # The labels of an error that was made on the way do not count.
-    for label in (OVERLOADED, RETRYABLE, WRITE):
-        assert reason(error, NOT_SENT, labels=frozenset({label})) is expected
+    if expected is not RetryReason.UNKNOWN and not isinstance(error, OperationFailure):
+        # The labels of an error that was made on the way do not count.
+        for label in (OVERLOADED, RETRYABLE, WRITE):
+            assert reason(error, NOT_SENT, labels=frozenset({label})) is expected
+
+
+@pytest.mark.parametrize("code", [18, 91, 462])
+def test_labels_in_the_reply_to_a_handshake(code: int) -> None:
+    assert reason(server_error(code), NOT_SENT, labels=frozenset({OVERLOADED})) is RetryReason.OVERLOAD
+    assert reason(server_error(code), NOT_SENT, labels=frozenset({OVERLOADED, RETRYABLE})) is RetryReason.OVERLOAD
+    assert reason(server_error(code), NOT_SENT, labels=frozenset({RETRYABLE})) is RetryReason.RETRYABLE_ERROR
 
 
 def test_a_connection_that_was_lost_before_the_command_was_written() -> None:
