@@ -218,7 +218,7 @@ def _describe_server(server: ServerDescription) -> str:
 
 def _in_brief(error: PyMongoError) -> str:
     """Shorten an error: there may be a hundred servers, and each may reject a handshake with a megabyte of text."""
-    if isinstance(error, OperationFailure) and error.args:
+    if isinstance(error, OperationFailure):
         # Not `str(error)`, which contains the whole reply.
         code = "" if error.code is None else f" (code {error.code})"
         return cut(str(error.args[0]), MAX_SHOWN) + code

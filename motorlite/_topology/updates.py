@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from motorlite._base import wire_versions
-from motorlite._base.values import cut
+from motorlite._base.values import cut, format_address
 from motorlite._topology.server_description import MAX_SHOWN, ServerDescription
 from motorlite.errors import ConfigurationError, NotPrimaryError
 from motorlite.topology_description import ServerType, TopologyType
@@ -65,7 +65,7 @@ def update(draft: Draft, server: ServerDescription) -> None:
     if draft.kind is TopologyType.Single:
         _verify_set_name(draft, server)
     elif draft.kind is not TopologyType.LoadBalanced:
-        action = _TABLE[draft.kind][server.server_type]
+        action = _TABLE[draft.kind].get(server.server_type)
         if action is not None:
             action(draft, server)
 
@@ -166,8 +166,8 @@ def _record_election(draft: Draft, server: ServerDescription) -> bool:
         return True
     if version is not None and election is not None:
         newest = (_nullable(draft.max_set_version), _nullable(draft.max_election_id))
-        is_known = draft.max_set_version is not None and draft.max_election_id is not None
-        if is_known and newest > (_nullable(version), _nullable(election)):
+        # The specification wants both to be known. An unknown set version is never the greater one.
+        if draft.max_election_id is not None and newest > (_nullable(version), _nullable(election)):
             return False
         draft.max_election_id = election
     if version is not None and (draft.max_set_version is None or version > draft.max_set_version):
@@ -188,13 +188,9 @@ def _depose(draft: Draft, server: ServerDescription, error: NotPrimaryError) -> 
 
 def _add_members(draft: Draft, server: ServerDescription) -> None:
     # Sorted, so that the order of monitors and events does not depend on hashes.
-    for address in sorted(server.all_hosts, key=_address_key):
+    for address in sorted(server.all_hosts, key=format_address):
         if address not in draft.servers:
             draft.servers[address] = ServerDescription.unknown(address)
-
-
-def _address_key(address: Address) -> tuple[str, int]:
-    return (address[0], address[1] or 0)
 
 
 def _is_alias(server: ServerDescription) -> bool:
@@ -202,52 +198,34 @@ def _is_alias(server: ServerDescription) -> bool:
     return server.me is not None and server.me != server.address
 
 
-_KEEP: Final = None
-_Action: TypeAlias = "Callable[[Draft, ServerDescription], None] | None"
-
-
-def _row(
-    unknown: _Action, standalone: _Action, mongos: _Action, primary: _Action, member: _Action, ghost: _Action
-) -> dict[ServerType, _Action]:
-    return {
-        ServerType.Unknown: unknown,
-        ServerType.Standalone: standalone,
-        ServerType.Mongos: mongos,
-        ServerType.RSPrimary: primary,
-        ServerType.RSSecondary: member,
-        ServerType.RSArbiter: member,
-        ServerType.RSOther: member,
-        ServerType.RSGhost: ghost,
-    }
-
-
-# Specification, "TopologyType table": the action for news of a server of the column's type.
+_Action: TypeAlias = "Callable[[Draft, ServerDescription], None]"
+_MEMBERS: Final = (ServerType.RSSecondary, ServerType.RSArbiter, ServerType.RSOther)
+# Specification, "TopologyType table": the actions for news of servers of these types. Other news is kept as it is.
 _TABLE: Final[dict[TopologyType, dict[ServerType, _Action]]] = {
-    TopologyType.Unknown: _row(
-        unknown=_KEEP,
-        standalone=_update_unknown_with_standalone,
-        mongos=_set_sharded,
-        primary=_update_rs_from_primary,
-        member=_found_member,
-        ghost=_KEEP,
-    ),
-    TopologyType.Sharded: _row(
-        unknown=_KEEP, standalone=_remove, mongos=_KEEP, primary=_remove, member=_remove, ghost=_remove
-    ),
-    TopologyType.ReplicaSetNoPrimary: _row(
-        unknown=_KEEP,
-        standalone=_remove,
-        mongos=_remove,
-        primary=_update_rs_from_primary,
-        member=_update_rs_without_primary,
-        ghost=_KEEP,
-    ),
-    TopologyType.ReplicaSetWithPrimary: _row(
-        unknown=_check_if_has_primary,
-        standalone=_remove_and_check_if_has_primary,
-        mongos=_remove_and_check_if_has_primary,
-        primary=_update_rs_from_primary,
-        member=_update_rs_with_primary_from_member,
-        ghost=_check_if_has_primary,
-    ),
+    TopologyType.Unknown: {
+        ServerType.Standalone: _update_unknown_with_standalone,
+        ServerType.Mongos: _set_sharded,
+        ServerType.RSPrimary: _update_rs_from_primary,
+        **dict.fromkeys(_MEMBERS, _found_member),
+    },
+    TopologyType.Sharded: {
+        ServerType.Standalone: _remove,
+        ServerType.RSPrimary: _remove,
+        **dict.fromkeys(_MEMBERS, _remove),
+        ServerType.RSGhost: _remove,
+    },
+    TopologyType.ReplicaSetNoPrimary: {
+        ServerType.Standalone: _remove,
+        ServerType.Mongos: _remove,
+        ServerType.RSPrimary: _update_rs_from_primary,
+        **dict.fromkeys(_MEMBERS, _update_rs_without_primary),
+    },
+    TopologyType.ReplicaSetWithPrimary: {
+        ServerType.Unknown: _check_if_has_primary,
+        ServerType.Standalone: _remove_and_check_if_has_primary,
+        ServerType.Mongos: _remove_and_check_if_has_primary,
+        ServerType.RSPrimary: _update_rs_from_primary,
+        **dict.fromkeys(_MEMBERS, _update_rs_with_primary_from_member),
+        ServerType.RSGhost: _check_if_has_primary,
+    },
 }

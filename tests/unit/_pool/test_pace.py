@@ -21,6 +21,13 @@ def test_quantiles_are_those_of_the_last_observations() -> None:
     assert times.quantile(0.99, 0.0) == pytest.approx(99, abs=4)
 
 
+def test_31_observations_are_kept() -> None:
+    times = RecentTimes()
+    for seconds in range(32):
+        times.add(float(seconds), 0.0)
+    assert times.quantile(0.0, 0.0) == 1.0
+
+
 def test_old_observations_say_nothing() -> None:
     times = RecentTimes()
     for _ in range(8):

@@ -102,6 +102,14 @@ def test_exactly_enough_time_left_keeps_its_turn() -> None:
     assert subject.pops(0.0) == "ab"
 
 
+def test_a_usual_patience_that_is_exactly_enough_keeps_its_turn() -> None:
+    subject = Subject(takes=0.03, patience=1.1 * 0.03)
+    assert subject.pace.patience(0.0) == subject.pace.needed(0.0, None)
+    subject.push("a")
+    subject.push("b", until=1.0)
+    assert subject.pops(0.0) == "ab"
+
+
 def test_nothing_steps_aside_before_a_duration_is_known() -> None:
     queue = WaitQueue(Pace())
     requests = [Request(FakeWaiter(), 0.0, until=0.001), Request(FakeWaiter(), 0.0)]

@@ -395,10 +395,16 @@ def test_clear() -> None:
     refusal = answer(subject.ask())
     assert isinstance(refusal, PoolClearedError)
     assert str(refusal) == "the connection pool of db.example:27017 was cleared: it is gone"
-    subject.state.clear(AutoReconnect("x" * 1_000_000))
-    assert len(str(answer(subject.ask()))) < 1200
     subject.state.put(in_use, 0.0)
     assert subject.effects() == [Close(in_use, "stale")]
+
+
+def test_a_refusal_repeats_little_of_the_reason_for_a_clear() -> None:
+    long = "x" * 1000
+    for because, text in ((None, ""), (AutoReconnect(long), f": {long}"), (AutoReconnect(f"{long}y"), f": {long}...")):
+        subject = StateDriver()
+        subject.state.clear(because)
+        assert str(answer(subject.ask())) == f"the connection pool of db.example:27017 was cleared{text}"
 
 
 def test_clear_refuses_those_who_wait_each_with_an_error_of_its_own() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from motorlite._connection.purpose import Purpose
 from motorlite._pool.effects import Close, Drain, Interrupt
-from motorlite._pool.state import MAX_PENDING
+from motorlite._pool.pace import haste
 from motorlite.errors import AutoReconnect
 from motorlite.monitoring import ConnectionClosedReason
 from tests.support.pool_state import StateDriver, answer
@@ -86,6 +86,16 @@ def test_it_is_closed_when_the_reply_does_not_come() -> None:
     assert subject.state.total == 0
 
 
+def test_a_connection_replaces_one_whose_reply_does_not_come() -> None:
+    subject = StateDriver(max_size=1)
+    (connection,) = pending(subject)
+    request = subject.ask()
+    subject.state.drain_failed(connection, 1.0)
+    close, establish = subject.effects()
+    assert close == Close(connection, ConnectionClosedReason.ERROR)
+    assert establish.establishment.request is request
+
+
 def test_what_is_not_worth_waiting_for_is_closed_at_once() -> None:
     subject = StateDriver()
     (connection,) = subject.checked_out()
@@ -147,6 +157,40 @@ def test_a_reply_is_overdue_by_the_pace_of_the_server() -> None:
     assert subject.effects() == [Drain(connection, 1.0)], "twice the half second, counted from its check-out"
 
 
+def test_the_pace_is_learned_from_late_replies_too() -> None:
+    subject = StateDriver(max_size=1)
+    subject.now = 10.0
+    (connection,) = subject.checked_out()
+    abandon(subject, connection)
+    subject.now = 10.5
+    arrive(subject, connection)
+    assert subject.state.pace.overdue_after(subject.now) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_the_pace_is_learned_from_operations_while_a_reply_is_pending(purpose: Purpose) -> None:
+    subject = StateDriver(max_size=2)
+    owing, connection = subject.checked_out(2)
+    connection.purpose = purpose
+    abandon(subject, owing)
+    subject.now = 0.5
+    subject.state.put(connection, subject.now)
+    learned = subject.state.pace.overdue_after(subject.now)
+    assert learned == (1.0 if purpose is Purpose.OTHER else 0.1), "a cursor keeps its connection between its batches"
+
+
+def test_an_operation_that_need_not_wait_has_no_limit() -> None:
+    subject = StateDriver(max_size=1)
+    (connection,) = subject.checked_out()
+    connection.haste = haste(0.5)
+    subject.state.put(connection, 0.0)
+    assert subject.state.take(0.0) is connection
+    subject.ask()
+    subject.state.put(connection, 0.1)
+    assert subject.state.pace.needed(0.1, None) == pytest.approx(0.11)
+    assert subject.state.pace.needed(0.1, haste(0.5)) == 0.0
+
+
 def test_a_reply_is_never_overdue_later_than_it_is_given_up() -> None:
     subject = StateDriver(max_size=2)
     (connection,) = subject.checked_out()
@@ -194,9 +238,11 @@ def test_an_idle_connection_is_taken_rather_than_a_pending_one_evicted() -> None
     assert list(subject.state.pending) == [owing]
 
 
-def test_min_pool_size_evicts_nothing() -> None:
-    subject = StateDriver(max_size=1, min_size=1)
+@pytest.mark.parametrize("min_size", [1, 2])
+def test_min_pool_size_evicts_nothing(min_size: int) -> None:
+    subject = StateDriver(max_size=1, min_size=min_size)
     (connection,) = pending(subject)
+    subject.state.overdue(connection, 0.2)
     subject.state.populate()
     assert subject.effects() == []
     assert list(subject.state.pending) == [connection]
@@ -204,7 +250,7 @@ def test_min_pool_size_evicts_nothing() -> None:
 
 def test_there_is_a_bound() -> None:
     subject = StateDriver(max_size=0)
-    oldest, *others = pending(subject, MAX_PENDING)
+    oldest, *others = pending(subject, 100)
     (newest,) = subject.checked_out()
     abandon(subject, newest)
     assert subject.effects() == [Close(oldest, ConnectionClosedReason.ERROR), Drain(newest, 0.1)]

@@ -125,6 +125,17 @@ def test_every_end_of_a_connection_is_counted(end: str) -> None:
     assert len(subject.state.services) == 0
 
 
+def test_a_paused_pool_hands_out_nothing_even_if_a_connection_came_back() -> None:
+    subject = StateDriver()
+    connection = subject.reach(ONE)
+    subject.state.clear(None)
+    put(subject, connection)
+    assert list(subject.state.idle) == [connection], "a clear of all others does not concern its service"
+    assert subject.state.take(0.0) is None
+    subject.state.ready()
+    assert subject.state.take(0.0) is connection
+
+
 def test_closing_the_pool_forgets_all_services() -> None:
     subject = StateDriver()
     one, other = subject.reach(ONE), subject.reach(OTHER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+import bson
 import pytest
 from bson.binary import Binary
 from bson.int64 import Int64
@@ -193,3 +194,37 @@ def test_a_cluster_time_that_no_command_could_carry_is_not_gossiped(signature: A
     usual = {"clusterTime": Timestamp(2, 1), "signature": {"hash": b"x" * 20, "keyId": Int64(7)}}
     assert newest_cluster_time(known, usual) is usual
     assert newest_cluster_time(known, {**usual, "more": "x" * 2000}) is known
+
+
+def test_a_cluster_time_may_have_1024_bytes() -> None:
+    for length, is_accepted in ((1024, True), (1025, False)):
+        news = {"clusterTime": Timestamp(2, 1), "more": ""}
+        news["more"] = "x" * (length - len(bson.encode(news)))
+        assert len(bson.encode(news)) == length
+        assert newest_cluster_time(None, news) is (news if is_accepted else None)
+
+
+@pytest.mark.parametrize("key", [Int64(7), Int64(2**63 - 1), Int64(1 - 2**63)])
+def test_a_cluster_time_of_the_usual_shape_is_not_encoded(key: Int64, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Almost every reply has one."""
+    monkeypatch.delattr(bson, "encode")
+    usual = {"clusterTime": Timestamp(2, 1), "signature": {"hash": b"x" * 20, "keyId": key}}
+    assert newest_cluster_time(None, usual) is usual
+    assert newest_cluster_time(None, {**usual, "more": 1}) is None, "another one would be encoded"
+
+
+@pytest.mark.parametrize(
+    ("signature", "is_accepted"),
+    [
+        (None, True),
+        (5, True),
+        ({}, True),
+        ({"hash": 5, "keyId": 1}, True),
+        ({"hash": b"x" * 20, "keyId": "one"}, True),
+        ({"hash": b"x" * 20, "keyId": None}, True),
+        ({"hash": ["x" * 100] * 20, "keyId": 1}, False),
+    ],
+)
+def test_a_small_cluster_time_of_another_shape_is_gossiped(signature: Any, is_accepted: bool) -> None:
+    news = {"clusterTime": Timestamp(2, 1), "signature": signature}
+    assert newest_cluster_time(None, news) is (news if is_accepted else None)

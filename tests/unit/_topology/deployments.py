@@ -12,7 +12,7 @@ ALL = ["a:1", "b:1", "c:1"]
 
 
 def hello(
-    address: tuple[str, int], *, round_trip_time: float = 0.01, now: float = 0.0, **fields: Any
+    address: tuple[str, int], *, round_trip_time: float | None = 0.01, now: float = 0.0, **fields: Any
 ) -> ServerDescription:
     reply = {"ok": 1, "maxWireVersion": 21, **fields}
     return ServerDescription.from_hello(

@@ -74,6 +74,25 @@ def test_latency_window() -> None:
     assert found(topology, Preference(NEAREST), local_threshold=1.0) == "abc"
 
 
+def test_latency_window_of_two_servers() -> None:
+    topology = replica_set(primary(A, round_trip_time=0.020), secondary(B, round_trip_time=0.001))
+    assert found(topology, Preference(NEAREST)) == "b"
+
+
+@pytest.mark.parametrize("round_trip_time", [0.0, None])
+def test_a_server_that_is_as_near_as_can_be_or_was_not_measured(round_trip_time: float | None) -> None:
+    near, far = primary(A, round_trip_time=round_trip_time), secondary(B, round_trip_time=0.5)
+    assert found(replica_set(near, far), Preference(NEAREST)) == "a"
+    assert found(replica_set(near, secondary(B)), Preference(NEAREST)) == "ab"
+
+
+def test_no_filter_is_the_default() -> None:
+    topology = replica_set(primary(A), secondary(B))
+    assert [
+        server.address for server in suitable_servers(topology, WRITABLE, local_threshold=0.0, heartbeat_frequency=10.0)
+    ] == [A]
+
+
 def test_deprioritized_server_is_the_last_resort() -> None:
     topology = replica_set(primary(A), secondary(B))
     assert found(topology, Preference(NEAREST), A) == "b"
@@ -193,11 +212,11 @@ def test_failure_repeats_little_of_what_a_server_says(error: PyMongoError) -> No
     assert len(repr(topology)) < 1500
 
 
-def test_failure_repeats_the_code() -> None:
-    topology = replica_set().apply(
-        ServerDescription.unknown(A, error=OperationFailure("no", 18, {"ok": 0, "errmsg": "no", "code": 18}))
-    )
-    assert "a:1 is Unknown: OperationFailure: no (code 18); " in describe_failure(topology, WRITABLE)
+@pytest.mark.parametrize(("code", "expected"), [(18, "no (code 18); "), (0, "no (code 0); "), (None, "no; ")])
+def test_failure_repeats_the_code_if_there_is_one(code: int | None, expected: str) -> None:
+    error = OperationFailure("no", code, {"ok": 0, "errmsg": "no"})
+    topology = replica_set().apply(ServerDescription.unknown(A, error=error))
+    assert f"a:1 is Unknown: OperationFailure: {expected}" in describe_failure(topology, WRITABLE)
 
 
 @pytest.mark.parametrize("tags", [{"a": HUGE}, {HUGE: "a"}, {str(number): "a" for number in range(100_000)}])
@@ -207,6 +226,13 @@ def test_failure_repeats_few_tags_and_no_long_name(tags: dict[str, str]) -> None
     text = describe_failure(topology, WRITABLE)
     assert "a:1 is RSSecondary with tags {" in text
     assert len(text) < 6000
+
+
+def test_failure_repeats_twenty_tags() -> None:
+    tags = {f"{number:02d}": "" for number in range(30)}
+    text = describe_failure(replica_set(secondary(A, tags=tags)), WRITABLE)
+    assert "'19': ''}" in text
+    assert "'20'" not in text
 
 
 def test_failure_repeats_little_of_another_sets_name() -> None:

@@ -5,6 +5,7 @@ from bson.objectid import ObjectId
 
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.updates import Draft, update
+from motorlite.errors import AutoReconnect
 from motorlite.topology_description import ServerType, TopologyType
 from tests.unit._topology.deployments import A, B, hello, primary, secondary
 
@@ -54,14 +55,15 @@ TABLE = {
 }
 
 
-def draft(kind: TopologyType) -> Draft:
+def draft(kind: TopologyType, newest: tuple[int | None, int | None] = (None, None)) -> Draft:
+    """A draft of this type with the servers a and b, and the newest (set version, election id)."""
     before = primary(A) if kind is WITH_PRIMARY else ServerDescription.unknown(A)
     return Draft(
         kind,
         {A: before, B: ServerDescription.unknown(B)},
         set_name="rs" if kind in (NO_PRIMARY, WITH_PRIMARY) else None,
-        max_set_version=None,
-        max_election_id=None,
+        max_set_version=newest[0],
+        max_election_id=election_id(newest[1]),
         has_one_seed=False,
     )
 
@@ -133,7 +135,8 @@ def test_set_name_is_learned() -> None:
 def test_before_6_0_a_set_version_decides_before_an_election_id(
     known: tuple[int | None, int | None], news: tuple[int | None, int | None], is_stale: bool
 ) -> None:
-    assert is_stale_primary(known, news, 16) is is_stale
+    changed = after_news_of_a_primary(known, news, 16)
+    assert changed.servers[A].is_server_type_known is not is_stale
 
 
 @pytest.mark.parametrize(
@@ -153,15 +156,39 @@ def test_before_6_0_a_set_version_decides_before_an_election_id(
 def test_since_6_0_an_election_id_decides_before_a_set_version(
     known: tuple[int | None, int | None], news: tuple[int | None, int | None], is_stale: bool
 ) -> None:
-    assert is_stale_primary(known, news, 17) is is_stale
+    changed = after_news_of_a_primary(known, news, 17)
+    assert changed.servers[A].is_server_type_known is not is_stale
+    assert recorded(changed) == (known if is_stale else news)
 
 
-def is_stale_primary(
+@pytest.mark.parametrize(
+    ("known", "news", "newest"),
+    [
+        ((None, None), (None, None), (None, None)),
+        ((None, None), (1, 1), (1, 1)),
+        ((None, None), (1, None), (1, None)),
+        ((None, None), (None, 1), (None, None)),
+        ((None, 2), (1, 1), (1, 1)),
+        ((2, None), (1, 1), (2, 1)),
+        ((2, 2), (2, 3), (2, 3)),
+        ((2, 2), (3, 1), (3, 1)),
+        ((2, 2), (3, None), (3, 2)),
+        ((2, 2), (1, None), (2, 2)),
+        ((2, 2), (None, 3), (2, 2)),
+        ((2, 2), (1, 3), (2, 2)),
+    ],
+)
+def test_before_6_0_a_set_version_is_recorded_without_an_election_id_too(
+    known: tuple[int | None, int | None], news: tuple[int | None, int | None], newest: tuple[int | None, int | None]
+) -> None:
+    assert recorded(after_news_of_a_primary(known, news, 16)) == newest
+
+
+def after_news_of_a_primary(
     known: tuple[int | None, int | None], news: tuple[int | None, int | None], max_wire_version: int
-) -> bool:
-    """Whether a primary with (set version, election id) `news` is stale when `known` is the newest."""
-    changed = draft(NO_PRIMARY)
-    changed.max_set_version, changed.max_election_id = known[0], election_id(known[1])
+) -> Draft:
+    """The draft after news of a primary with (set version, election id) `news` when `known` was the newest."""
+    changed = draft(NO_PRIMARY, known)
     server = hello(
         A,
         setName="rs",
@@ -172,8 +199,46 @@ def is_stale_primary(
         maxWireVersion=max_wire_version,
     )
     update(changed, server)
-    return not changed.servers[A].is_server_type_known
+    return changed
+
+
+def recorded(changed: Draft) -> tuple[int | None, int | None]:
+    newest = changed.max_election_id
+    return changed.max_set_version, None if newest is None else int(str(newest))
 
 
 def election_id(number: int | None) -> ObjectId | None:
     return None if number is None else ObjectId(f"{number:024d}")
+
+
+def test_new_members_are_added_in_the_order_of_their_names() -> None:
+    changed = draft(NO_PRIMARY)
+    names = [f"{host}:{port}" for host in "ba" for port in range(1020, 1010, -1)]
+    update(changed, primary(A, hosts=["a:1", "b:1", *names]))
+    assert [f"{host}:{port}" for host, port in changed.servers] == ["a:1", "b:1", *sorted(names)]
+
+
+def single() -> Draft:
+    """A direct connection to a, which must be a member of the set rs."""
+    changed = draft(TopologyType.Single)
+    changed.servers = {A: ServerDescription.unknown(A)}
+    changed.set_name = "rs"
+    return changed
+
+
+def test_a_direct_connection_names_what_the_server_belongs_to_instead() -> None:
+    for server, belongs in (
+        (hello(A), "is not a member of a replica set"),
+        (secondary(A, setName="another"), "is a member of 'another'"),
+    ):
+        changed = single()
+        update(changed, server)
+        assert str(changed.servers[A].error).startswith(
+            f"the client asks for the replica set 'rs', but this server {belongs}"
+        )
+
+
+def test_a_direct_connection_that_fails_keeps_its_error() -> None:
+    changed = single()
+    update(changed, ServerDescription.unknown(A, error=AutoReconnect("refused")))
+    assert isinstance(changed.servers[A].error, AutoReconnect)
