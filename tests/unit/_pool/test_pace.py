@@ -74,6 +74,15 @@ def test_a_reply_is_overdue_after_twice_the_usual_time_and_a_handshake() -> None
     assert pace.overdue_after(0.0) == pytest.approx(0.08)
 
 
+def test_the_mean_of_recent_durations() -> None:
+    pace = Pace()
+    assert pace.mean(0.0) == 0.0
+    for seconds in (1.0, 2.0, 3.0):
+        pace.worked(seconds, 10.0, None)
+    assert pace.mean(15.0) == 2.0
+    assert pace.mean(15.1) == 0.0
+
+
 def test_patience_is_known_only_while_many_callers_give_up() -> None:
     pace = Pace()
     pace.left(0.05, 0.0)
