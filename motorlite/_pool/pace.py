@@ -70,6 +70,10 @@ class RecentTimes:
             return None
         return ordered[int(len(ordered) * part)]
 
+    def mean(self, now: float) -> float:
+        """Return the mean of the durations; 0.0 without recent observations."""
+        return sum(self._times) / len(self._times) if self._times and now - self._latest <= _RECENT else 0.0
+
 
 class Pace:
     """The pace of one server and the patience of its callers."""
@@ -124,6 +128,10 @@ class Pace:
         if self._part_left < _MANY:
             return inf
         return self._patience.quantile(0.25, now) or inf
+
+    def mean(self, now: float) -> float:
+        """Return the mean duration of recent operations; 0.0 if unknown."""
+        return self._durations.mean(now)
 
     def overdue_after(self, now: float) -> float:
         """Return the seconds after check-out from which a pending reply is no longer expected soon.

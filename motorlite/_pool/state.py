@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from motorlite._base.values import cut
 from motorlite._connection.purpose import Purpose
+from motorlite._overload.backoff import DEFAULT_RETRY_AFTER
 from motorlite._pool.bounded_queue import BoundedQueue
 from motorlite._pool.effects import Abandon, Close, Drain, Establish, Interrupt
 from motorlite._pool.pace import Pace
@@ -172,7 +173,10 @@ class PoolState:
         self.queue.discard(request)
         request.release()
         error = timed_out(self.address, phase, now - request.since, self._numbers())
-        if self.bounded is not None:
+        error.depth = self.queue.count
+        if self.bounded is None:
+            error.retry_after = self.pace.mean(now) or DEFAULT_RETRY_AFTER
+        else:
             self.bounded.admission.timed_out(error, self.queue.count, now - request.since, now)
         return error
 

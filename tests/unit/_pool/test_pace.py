@@ -130,6 +130,15 @@ def test_callers_who_gave_up_are_forgotten_soon_however_many_there_were() -> Non
     assert pace.patience(0.0) == inf
 
 
+def test_the_mean_of_recent_durations() -> None:
+    pace = Pace()
+    assert pace.mean(0.0) == 0.0
+    for seconds in (1.0, 2.0, 3.0):
+        pace.worked(seconds, 10.0, None)
+    assert pace.mean(15.0) == 2.0
+    assert pace.mean(15.1) == 0.0
+
+
 def test_patience_is_known_only_while_many_callers_give_up() -> None:
     pace = Pace()
     pace.left(0.05, 0.0)

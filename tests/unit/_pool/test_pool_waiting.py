@@ -94,6 +94,7 @@ async def test_wait_queue_timeout(deployment: ScriptedDeployment) -> None:
             for others in (0, 1)
         ]
         assert error.phase == "queue"
+        assert (error.wait_time, error.limit, error.retry_after) == (0.5, None, 1.0)
         assert error.address == ("a", 1)
         assert error.timeout
         assert subject.words("failed") == ["check-out failed timeout"] * 2
