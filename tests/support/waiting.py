@@ -14,10 +14,10 @@ async def until(condition: Callable[[], object], seconds: float = 30.0, *, inter
     """Wait until `condition` holds.
 
     Args:
-        condition: What is looked at.
+        condition: Returns a true value once the wait is over.
         seconds: The longest wait.
-        interval: Seconds between two looks. In virtual time nobody waits for them, but every look costs a round of the
-            event loop: a test that skips many seconds looks less often.
+        interval: Seconds between two checks. Virtual time makes the pauses free, but each check takes a round of the
+            event loop, so a test that skips many seconds checks less often.
 
     Raises:
         TimeoutError: It did not within `seconds`.
