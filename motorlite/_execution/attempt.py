@@ -43,18 +43,18 @@ class Attempt:
         self.description: ServerDescription | None = None
         self.connection: Connection | None = None
         # Loop time by which selection and checkout must finish; set when either has to wait.
-        self.selection_until = inf
+        self.selection_until: float = inf
         # Loop times: when it began to wait for a server or a connection, and when it was about to send; if it did.
         self.waited_from: float | None = None
         self.sent_at: float | None = None
         # How far the attempt got; set when it fails.
-        self.progress = _NOT_SENT
+        self.progress: Progress = _NOT_SENT
         # The phase to report if time ran out on the connection.
         self.phase: str | None = None
         # The reply with ok: 1 whose write concern error ended the attempt.
         self.reply: Document | None = None
         # The server required authentication, and the connection was authenticated again.
-        self.is_reauthenticated = False
+        self.is_reauthenticated: bool = False
 
     def started_at(self, now: float) -> float:
         """When the attempt began. One that neither waited nor sent anything began just now."""

@@ -64,6 +64,7 @@ async def load(client: Driver, seconds: float, callers: int = 60) -> int:
     return ended
 
 
+@pytest.mark.slow
 async def test_it_finds_the_capacity_and_follows_it() -> None:
     deployment = replica_set()
     machine = Machine(deployment, 10)
