@@ -363,10 +363,7 @@ class _Judge:
         gc.freeze()
         forks = Forks(self.jobs, self.names)
         for number, mutant in enumerate(self.found):
-            if not mutant.function:
-                continue
-            if number in self.presumed:
-                forks.verdicts[number] = SURVIVED
+            if not mutant.function or number in self.presumed:
                 continue
             tests = measured.reaching(mutant)
             if not tests:
@@ -399,10 +396,7 @@ class _Judge:
             raise SystemExit("the tests fail with modules that are imported unchanged")
         forks = Forks(self.jobs, self.names)
         for number, mutant in enumerate(self.found):
-            if mutant.function:
-                continue
-            if number in self.presumed:
-                forks.verdicts[number] = SURVIVED
+            if mutant.function or number in self.presumed:
                 continue
             tests = measured.reaching(mutant)
             if not tests:
@@ -448,5 +442,5 @@ def judge(
     if _one(lambda: min(_pytest(list(tests), Plugin(judge.judge_functions, tests)), _EXIT_KILLED)) != SURVIVED:
         raise SystemExit("the tests could not be run without a mutant")
     verdicts = {int(number): verdict for number, verdict in json.loads(judge.verdicts_file.read_text()).items()}
-    verdicts |= judge.judge_imports()
+    verdicts |= judge.judge_imports() | dict.fromkeys(presumed, SURVIVED)
     return [verdicts[number] for number in range(len(found))]
