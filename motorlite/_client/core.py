@@ -366,6 +366,11 @@ class Core:
         until = self.now() + self.options.server_selection_timeout
         await self.topology.select(wanted, deadline, (), until)
 
+    def is_known(self, address: Address) -> bool:
+        """Whether this server is available, as far as the client knows."""
+        server = self.topology.description.server_descriptions().get(address)
+        return server is not None and server.is_server_type_known
+
     async def checkpoint(self) -> None:
         """Yield to the event loop once."""
         assert self._runtime is not None

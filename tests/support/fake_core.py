@@ -149,6 +149,8 @@ class FakeCore(Core):
         # The argument of `close`.
         self.grace: float | None = None
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
+        # The servers that are not available.
+        self.lost: set[Address] = set()
         # The deadlines of `connect`.
         self.connected: list[Deadline] = []
         # The topology after `connect`.
@@ -165,6 +167,9 @@ class FakeCore(Core):
         self.connected.append(deadline)
         if self.discovered is not None:
             self.topology_description = self.discovered
+
+    def is_known(self, address: Address) -> bool:
+        return address not in self.lost
 
     async def checkpoint(self) -> None:
         self.checkpoints += 1
