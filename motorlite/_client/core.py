@@ -371,6 +371,14 @@ class Core:
         server = self.topology.description.server_descriptions().get(address)
         return server is not None and server.is_server_type_known
 
+    def backoff(self, retries: int) -> float:
+        """Return the seconds to wait before another try, after so many retries, as after overload errors."""
+        return self.policy.backoff(retries, self._world.jitter())
+
+    async def pause(self, until: float) -> None:
+        """Wait until a loop time, or until the client closes."""
+        await self.topology.pause(until)
+
     async def checkpoint(self) -> None:
         """Yield to the event loop once."""
         assert self._runtime is not None

@@ -149,6 +149,8 @@ class FakeCore(Core):
         # The argument of `close`.
         self.grace: float | None = None
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
+        # Seconds.
+        self.paused: list[float] = []
         # The servers that are not available.
         self.lost: set[Address] = set()
         # The deadlines of `connect`.
@@ -170,6 +172,13 @@ class FakeCore(Core):
 
     def is_known(self, address: Address) -> bool:
         return address not in self.lost
+
+    def backoff(self, retries: int) -> float:
+        return 0.1 * 2.0**retries
+
+    async def pause(self, until: float) -> None:
+        self.paused.append(until - self.time)
+        self.time = until
 
     async def checkpoint(self) -> None:
         self.checkpoints += 1

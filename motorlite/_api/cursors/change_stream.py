@@ -103,14 +103,22 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         """Fetch a batch. If that fails, resume; the new cursor may bring a batch."""
         if not cursor.cursor_id:  # the server has ended the stream
             return
-        if not cursor.is_reachable:
-            await self._resume(cursor, deadline)
-            return
-        try:
-            await cursor.fetch(deadline)
-        except PyMongoError:
-            if not (cursor.is_lost and cursor.may_resume) or self._core.now() >= deadline.expires_at:
-                raise
+        core = self._core
+        if cursor.is_reachable:
+            try:
+                await cursor.fetch(deadline)
+            except PyMongoError:
+                if not cursor.may_resume:
+                    raise
+                # The first time at once. If opening succeeds and reading fails again and again, slowly.
+                until = core.now() + (core.backoff(cursor.resumes - 1) if cursor.resumes else 0)
+                if until >= deadline.expires_at:
+                    raise
+                if cursor.resumes:
+                    await core.pause(until)
+            else:
+                return
+        if cursor.is_open:  # another task may have closed it during the pause
             await self._resume(cursor, deadline)
 
     async def _resume(self, cursor: ChangeStreamCursor[DocumentT], deadline: Deadline) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class ChangeStreamCursor(ServerCursor[DocumentT]):
     """The open cursor of a change stream. Its implicit session stays when another cursor takes its place."""
 
-    __slots__ = ("_position", "_wire_version", "is_lost", "may_resume")
+    __slots__ = ("_position", "_wire_version", "is_lost", "may_resume", "resumes")
 
     _more: ClassVar[type[GetMore]] = WatchMore
 
@@ -36,35 +36,44 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
         self.is_lost: bool = False
         # After the newest failure, the stream resumes by itself. Otherwise it resumes at the application's next step.
         self.may_resume: bool = False
+        # How often the stream has resumed since it last got on.
+        self.resumes: int = 0
         position.opened(opened.reply)
         super().__init__(core, opened, *settings)
 
     @property
     def is_open(self) -> bool:
-        return (self.is_lost or self.cursor_id != 0) and self._failure is None
+        return (self.is_lost or self.cursor_id != 0) and self._failure is None and not self._is_closed
 
     @property
     def is_reachable(self) -> bool:
         """Whether its server is known. Otherwise a getMore would wait for that very server to return."""
         return self._core.is_known(self.address)
 
+    async def fetch(self, deadline: Deadline) -> None:
+        self.may_resume = False
+        await super().fetch(deadline)
+        self.resumes = 0
+
     def _learn(self, reply: CursorReply) -> None:
         super()._learn(reply)
         self._position.received(reply)
 
     def _learn_failure(self, error: BaseException) -> None:
-        if not isinstance(error, PyMongoError):
-            if isinstance(error, Exception):  # the codec options refuse a change, and would refuse it again
-                super()._learn_failure(error)
-            else:  # cancelled
-                self.is_lost = True
-            return
-        self.may_resume = is_resumable(error, self._wire_version)
-        if self.may_resume or error.timeout or isinstance(error, AutoReconnect):
-            self.is_lost = True
+        self.may_resume = False
+        if isinstance(error, PyMongoError):
+            self.may_resume = is_resumable(error, self._wire_version)
+            can_continue = self.may_resume or error.timeout or isinstance(error, AutoReconnect)
             if error_code(error) == CURSOR_NOT_FOUND:
                 self.cursor_id = 0
-        elif not was_not_executed(error):
+                self._unpin()
+            if not can_continue and was_not_executed(error):
+                return  # nothing has changed
+        else:
+            # Cancelled. Not an exception of `bson`: the codec options would refuse the same change again.
+            can_continue = not isinstance(error, Exception)
+        self.is_lost = can_continue
+        if not can_continue:
             super()._learn_failure(error)
 
     async def resume(self, watch: Watch, deadline: Deadline) -> None:
@@ -79,6 +88,7 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
         core.enter()
         session = self._implicit_session or state_of(self._explicit_session, core)
         self._is_reading = self.is_lost = True
+        self.resumes += 1
         try:
             if self.cursor_id:
                 # In the background, because its server may be down. The session is not lost with it.
@@ -105,6 +115,8 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
         self.is_lost = False
         self._position.opened(opened.reply)
         self._learn(opened.reply)
+        if opened.reply.documents:
+            self.resumes = 0
 
     def abandon(self) -> None:
         """Close the stream; the server's cursor in the background."""

@@ -156,6 +156,9 @@ class ServerCursor(Generic[DocumentT]):
         session, self._implicit_session = self._implicit_session, None
         if session is not None:
             self._core.executor.release(session)
+        self._unpin()
+
+    def _unpin(self) -> None:
         pin, self._pin = self._pin, None
         if pin is not None:
             pin.release()
