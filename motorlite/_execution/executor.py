@@ -271,7 +271,7 @@ class Executor:
         pin = operation.pin
         visit, admission = None, self._admission
         if admission is not None:
-            await admission.admit(run)
+            await admission.admit(run, attempt)
         server: Server | None
         if pin is not None:
             assert isinstance(pin, PinnedConnection)
