@@ -6,16 +6,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from motorlite._base.arguments import check_mapping, instance, wrong
+from motorlite._base.arguments import check_mapping, wrong
 from motorlite.overload.fallback import CallBlock
 from motorlite.read_preferences import as_read_preference
-from motorlite.retry import RetryStrategy
+from motorlite.retry.strategy import as_retry_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from motorlite._execution.call import CallOptions
     from motorlite.overload.fallback import Fallback
+    from motorlite.retry import RetryStrategy
 
 # What the enclosing blocks set, by the names of the attributes of CallOptions.
 _block: ContextVar[Mapping[str, Any] | None] = ContextVar("motorlite.call_options", default=None)
@@ -47,7 +48,7 @@ def call_options(
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: `priority` is out of range.
+        ValueError: `priority` is out of range, or the budget of `retry_strategy` is an unknown word.
     """
     outer = _block.get() or {}
     made = dict(outer)
@@ -59,8 +60,7 @@ def call_options(
         made["priority"] = priority
         made.setdefault("assigned_priority", priority)
     if retry_strategy is not None:
-        instance("retry_strategy", retry_strategy, RetryStrategy)
-        made["retry_strategy"] = retry_strategy
+        made["retry_strategy"] = as_retry_strategy(retry_strategy)
     if context is not None:
         check_mapping("context", context)
         made["context"] = {**outer.get("context", {}), **context}
