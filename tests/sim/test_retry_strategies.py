@@ -576,13 +576,14 @@ async def test_the_client_closes_before_an_operation_expires() -> None:
     assert isinstance(errors[0].__cause__, OperationFailure)
 
 
-@pytest.mark.parametrize("answer", [LookupError("x"), NO_RETRY, None])
+@pytest.mark.parametrize("answer", [LookupError("x"), NO_RETRY, None, 60.0])
 async def test_no_error_forms_a_cycle(answer: Any) -> None:
     class Probe:
         """Lives as long as the frame that it is in."""
 
-    deployment = deployment_of(HOST_UNREACHABLE)
-    async with scripted_client(deployment, retry_strategy=Strategy(answer)) as client:
+    deployment = deployment_of(OVERLOADED)
+    options: dict[str, Any] = {"maxAdaptiveRetries": 0, "timeoutMS": 1000}
+    async with scripted_client(deployment, retry_strategy=Strategy(answer), **options) as client:
         await error_of(client.db.coll.find_one)
         gc.collect()
         gc.disable()
