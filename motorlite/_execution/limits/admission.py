@@ -153,13 +153,17 @@ class Admission:
     # --- at the selected server ---
 
     def enter(self, run: Run, server: Server) -> Visit | None:
-        """Ask the server's breaker for an attempt.
+        """Ask the server's breaker for an attempt. `replied` or `failed` ends the visit.
 
         Raises:
             CircuitBreakerOpenError: The breaker is open, or enough probes are under way.
         """
         gate = server.gate
-        if gate is None or gate.breaker is None or run.operation.is_housekeeping:
+        if gate is None:
+            return None
+        if gate.limit is not None and run.operation.is_await_data:
+            gate.limit.awaits_data(run)
+        if gate.breaker is None or run.operation.is_housekeeping:
             return None
         breaker, now = gate.breaker, self._now()
         visit = gate.enter(breaker, now, is_retry=run.is_retry)
@@ -185,7 +189,9 @@ class Admission:
         if gate is None:
             return
         now, operation = self._now(), run.operation
-        if gate.limit is not None and operation.is_acknowledged and not operation.is_await_data:
+        if gate.limit is not None and operation.is_await_data:
+            gate.limit.awaits_no_longer(run)
+        elif gate.limit is not None and operation.is_acknowledged:
             gate.limit.succeeded(now - connection.in_use_since, server.pool.state.running, now)
         if visit is not None:
             gate.leave(visit, Outcome.SUCCESS if operation.is_acknowledged else Outcome.NEUTRAL, now)
@@ -198,7 +204,9 @@ class Admission:
         if gate is None:
             return
         now, outcome = self._now(), outcome_of(error, attempt.progress)
-        if gate.limit is not None and connection is not None and not run.operation.is_await_data:
+        if gate.limit is not None and run.operation.is_await_data:
+            gate.limit.awaits_no_longer(run)
+        elif gate.limit is not None and connection is not None:
             seconds = now - connection.in_use_since
             if outcome is Outcome.FAILURE:
                 gate.limit.failed(seconds, now)
