@@ -111,6 +111,16 @@ class PoolContents:
         """The number of operations that the server seems to work on: not those whose pending reply is overdue."""
         return len(self.in_use) + len(self.pending) - sum(self.pending.values())
 
+    @property
+    def room(self) -> int | None:
+        """How many more operations may have a connection, whether it is open yet or not; None: any number."""
+        size, limit = self._options.max_size, self.limit
+        room = size - len(self.in_use) - len(self.pending) if size else None
+        if limit is None:
+            return room
+        permitted = limit.value - self.running
+        return permitted if room is None else min(room, permitted)
+
     def may_use(self) -> bool:
         """Whether the concurrency limit, if there is one, permits another operation."""
         return self.limit is None or self.running < self.limit.value

@@ -73,7 +73,7 @@ class PoolState(PoolContents):
         if self.phase is not _READY:
             request.waiter.offer(self._refusal())
             return
-        if self.bounded is not None and not self.bounded.admit(request, len(self.in_use) + len(self.pending), now):
+        if self.bounded is not None and not self.bounded.admit(request, self.room, len(self.connecting), now):
             return
         self.queue.push(request)
         self.serve(now)

@@ -138,6 +138,21 @@ async def test_a_full_queue_and_a_timeout() -> None:
         assert (subject.queue.rejected, subject.queue.timeouts) == ({"queue_full": 1, "timeout": 1}, 1)
 
 
+@pytest.mark.parametrize("strategy", ["reject", "queue", "degrade"])
+async def test_a_cold_pool_rejects_nobody(strategy: Any) -> None:
+    """More operations at once than there may be connections; two connections are opened at a time."""
+    deployment = replica_set(servers=1)
+    deployment["a:1"].on("find", FOUND)
+    async with scripted_client(deployment, maxPoolSize=5, wait_queue=WaitQueue(strategy)) as client:
+        async with anyio.create_task_group() as group:
+            for _ in range(50):
+                group.start_soon(client.db.coll.find_one)
+        queue = client.stats().servers[A].queue
+        assert queue is not None
+        assert queue.rejected == {}
+        assert len(deployment["a:1"].commands("find")) == 50
+
+
 async def test_memory_counts_the_documents() -> None:
     async with client_with(WaitQueue("queue", memory_limit="50KB")) as subject:
         subject.deployment["a:1"].on("insert", {"n": 1})

@@ -121,12 +121,12 @@ class Model:
             same = [caller for caller in self.callers if caller.request.priority == lowest]
         return min(same, key=lambda caller: (caller.request.entered, self.key(caller)))
 
-    def verdict(self, request: Request, taken: int) -> type[Exception] | None:
+    def verdict(self, request: Request, in_use: int, connecting: int) -> type[Exception] | None:
         """The error of a request that must not wait."""
-        options, depth = self.options, taken + len(self.callers) - SIZE
+        options, depth = self.options, in_use + len(self.callers) - SIZE
         if depth < 0:
             return None
-        if options.strategy != "queue":
+        if options.strategy != "queue" and in_use + connecting == SIZE:
             return ConcurrencyLimitError
         if options.memory_limit is not None and self.memory + request.size > int(options.memory_limit):
             return WaitQueueMemoryError
@@ -225,7 +225,7 @@ class Run:
         bounded = self.state.bounded
         assert bounded is not None
         bounded.fill_in(request, Ticket(entered, lambda: size, self.random.choice((0, 30, 50, 100)), 0), until)
-        expected = self.model.verdict(request, len(self.in_use))
+        expected = self.model.verdict(request, len(self.in_use), len(self.under_way))
         if expected is WaitQueueFullError and self.options.overflow_strategy == "drop_oldest":
             expected = WaitQueueFullError if self.model.victim(caller) is None else None
         self.joins = expected is None

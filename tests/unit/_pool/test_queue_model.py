@@ -16,7 +16,8 @@ from tests.support.queue_model import CONFIGURATIONS, check
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_no_wake_up_is_lost_and_nobody_overtakes(name: str) -> None:
-    outcomes = check(name, 50_000)
+    # Together, the configurations make a million steps.
+    outcomes = check(name, 150_000)
     assert outcomes["FakeConnection"] > 500
     assert outcomes["AutoReconnect"] > 5
     waited = ["WaitQueueFullError", "WaitQueueTimeoutError", "timer"]
