@@ -103,7 +103,7 @@ def test_a_cold_pool_rejects_nobody(strategy: str) -> None:
 def test_a_pool_is_full_when_its_last_connections_are_being_established(strategy: str) -> None:
     """In use plus pending plus being established equals maxPoolSize, with nothing idle."""
     subject = QueueDriver(strategy, max_size=4, max_connecting=2)
-    used, owing, *_ = subject.checked_out(2)
+    used, owing = list[Any](subject.checked_out(2))
     owing.owed, owing.owed_until = 1, 9.0
     subject.state.put(owing, subject.now)
     waiting = [subject.ask(), subject.ask()]
