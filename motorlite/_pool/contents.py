@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from motorlite._connection.purpose import Purpose
+from motorlite._overload.backoff import DEFAULT_RETRY_AFTER
 from motorlite._pool.bounded_queue import BoundedQueue
 from motorlite._pool.pace import Pace
 from motorlite._pool.queue import WaitQueue
@@ -124,6 +125,12 @@ class PoolContents:
     def may_use(self) -> bool:
         """Whether the concurrency limit, if there is one, permits another operation."""
         return self.limit is None or self.running < self.limit.value
+
+    def retry_after(self, now: float) -> float:
+        """Return after how many seconds an operation may be tried again: a mean duration, unless it knows better."""
+        if self.bounded is not None:
+            return self.bounded.admission.retry_after(self.queue.count, now)
+        return self.pace.mean(now) or DEFAULT_RETRY_AFTER
 
     def count(self, purpose: Purpose) -> int:
         """Return the number of connections in use for `purpose`."""

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Final
 
 from motorlite._base.values import cut
 from motorlite._connection.purpose import Purpose
-from motorlite._overload.backoff import DEFAULT_RETRY_AFTER
 from motorlite._pool.contents import Phase, PoolContents
 from motorlite._pool.effects import Abandon, Close, Drain, Establish, Interrupt
 from motorlite._pool.refusals import cleared, closed, server_left, timed_out
@@ -86,7 +85,7 @@ class PoolState(PoolContents):
         error = timed_out(self.address, phase, now - request.since, self.numbers())
         error.depth = self.queue.count
         if self.bounded is None:
-            error.retry_after = self.pace.mean(now) or DEFAULT_RETRY_AFTER
+            error.retry_after = self.retry_after(now)
         else:
             self.bounded.admission.timed_out(error, self.queue.count, now - request.since, now)
         return error
