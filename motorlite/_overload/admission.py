@@ -102,7 +102,8 @@ class Admission:
         options = self.options
         if assigned is None:
             return options.default_priority
-        return min(options.max_priority, priority if options.allow_priority_override else assigned)
+        highest = options.max_priority if options.allow_priority_override else min(options.max_priority, assigned)
+        return min(highest, priority)
 
     def size_of(self, hint: Callable[[], int]) -> int:
         """Return the estimated bytes of a waiting operation; 0 without a memory limit, and then without asking."""

@@ -60,8 +60,8 @@ class WaitQueue:
             that waits longest among those with the lowest priority.
         default_priority: The priority of calls that set none.
         max_priority: Higher priorities count as this one.
-        allow_priority_override: False: a priority that a `motorlite.call_options` block sets cannot be changed by the
-            blocks inside of it. So the code that authenticates the user decides, and not the code that it calls.
+        allow_priority_override: Whether a `motorlite.call_options` block may raise the priority that an outer block
+            sets. By default it may not: the code that authenticates the user decides, not the code that it calls.
         adaptive_target: A queue whose oldest operation waits for less than this is never a standing queue; at most 1 s.
         adaptive_interval: A queue that has not been below the target for this long is one; at most 10 s.
 
@@ -78,7 +78,7 @@ class WaitQueue:
     overflow_strategy: Literal["drop_newest", "drop_oldest", "reject"] = "drop_newest"
     default_priority: int = 50
     max_priority: int = HIGHEST_PRIORITY
-    allow_priority_override: bool = True
+    allow_priority_override: bool = False
     adaptive_target: float | str = 0.005
     adaptive_interval: float | str = 0.1
 

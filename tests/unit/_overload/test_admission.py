@@ -85,11 +85,11 @@ def test_overflow(overflow: str, refuses: bool) -> None:
 
 
 def test_the_priority_that_counts() -> None:
-    free = admission(ordering="priority", default_priority=40, max_priority=90)
+    free = admission(ordering="priority", default_priority=40, max_priority=90, allow_priority_override=True)
     assert [free.priority_of(*each) for each in [(50, None), (70, 20), (100, 20), (0, 0)]] == [40, 70, 90, 0]
     # The outermost block assigns it: the code that knows the user, and not the code that it calls.
-    strict = admission(ordering="priority", allow_priority_override=False)
-    assert [strict.priority_of(*each) for each in [(50, None), (100, 20), (0, 80)]] == [50, 20, 80]
+    strict = admission(ordering="priority", max_priority=90)
+    assert [strict.priority_of(*each) for each in [(50, None), (100, 20), (30, 80), (100, 100)]] == [50, 20, 30, 90]
 
 
 def test_accepted_priorities_are_counted() -> None:
