@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from motorlite._base.progress import Progress
 from motorlite._execution import classify
 from motorlite._execution.failure import Failure
+from motorlite._overload.backoff import DEFAULT_RETRY_AFTER
 
 if TYPE_CHECKING:
     from motorlite._base.values import Document
@@ -93,4 +94,5 @@ class Attempt:
             limits=limits,
             reply=self.reply,
             reauthenticated=(connection.address, connection.id) if connection and self.is_reauthenticated else None,
+            retry_after=DEFAULT_RETRY_AFTER if server is None else server.pool.retry_after(),
         )
