@@ -19,6 +19,7 @@ from motorlite._observe.limiter import Limiter
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH
 from motorlite._observe.log_messages import log_message
 from motorlite._observe.reachability import Reachability
+from motorlite._observe.safe_log import safe_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
@@ -220,6 +221,10 @@ def _methods(listeners: Sequence[object], kind: type, name: str) -> Iterator[Cal
             yield method
 
 
+def _complain(text: str, event: object) -> None:
+    safe_log(_client_logger, logging.ERROR, text, type(event).__name__, exc_info=True)
+
+
 class _Listeners:
     """Calls the listeners of one kind of event."""
 
@@ -233,7 +238,7 @@ class _Listeners:
             try:
                 call(event)
             except Exception:
-                _client_logger.exception("a listener failed on %s; ignored", type(event).__name__)
+                _complain("a listener failed on %s; ignored", event)
 
 
 class _Log:
@@ -273,7 +278,7 @@ class _Log:
         except Exception:
             # Documents may hold the application's objects, and logging filters are its code: their errors must not
             # fail an operation.
-            _client_logger.exception("%s could not be logged; ignored", type(event).__name__)
+            _complain("%s could not be logged; ignored", event)
 
     def _retry_level(self, event: events.RetryEvent) -> tuple[int, int]:
         """Return the level, and how many messages of that kind were left out before this one."""
