@@ -474,7 +474,7 @@ class Core:
         now = self.now()
         return ClientStats(
             # A tuple, which is made at once: exporters call this in threads of their own.
-            servers={server.address: server_stats(server, now) for server in tuple(self.topology.servers)},
+            servers={server.address: server_stats(server, bucket, now) for server in tuple(self.topology.servers)},
             tokens=tokens,
             token_capacity=capacity,
             retries=dict(self.executor.reports.retries),
