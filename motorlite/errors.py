@@ -121,7 +121,7 @@ class PyMongoError(Exception):
             `BulkWriteResult`; None elsewhere. (bson's errors for a document in the middle of a bulk write also have
             this attribute.)
         client_limit: For a timeout: how many seconds the driver gives the operation (`timeoutMS`) or the reply
-            (`socketTimeoutMS`); None for no limit, or if no command was sent.
+            (`socketTimeoutMS`); None for no limit, or if the wait for a server or a connection used it up.
         server_limit: For a timeout: how many seconds the command gave the server (`maxTimeMS`); None for no limit.
         retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
             None elsewhere.
@@ -404,10 +404,10 @@ class ExecutionTimeout(OperationFailure):
         return True
 
 
-def no_time_left() -> ExecutionTimeout:
-    """Return the error of an operation whose time limit passed before its command was sent."""
+def no_time_left(limit: float) -> ExecutionTimeout:
+    """Return the error of an operation whose time limit (in seconds) passed before its command was sent."""
     error = ExecutionTimeout("the time limit of the operation was used up before the command was sent", 50)
-    error.phase = "before sending"
+    error.phase, error.client_limit = "before sending", limit
     return error
 
 
