@@ -125,9 +125,16 @@ QUIET_TIME: Final = 10.0
 
 
 class Publisher(list["Callable[[Any], None]"]):
-    """Publishes one kind of event to its receivers. A list, since a truth test of one runs no Python code."""
+    """Publishes one kind of event to its receivers. A list, since a truth test of one runs no Python code.
 
-    __slots__ = ()
+    Attributes:
+        is_detailed: Whether it has receivers for more than the few events that are logged above DEBUG. Levels of INFO
+            are common, so events of every operation need not be made for them.
+    """
+
+    __slots__ = ("is_detailed",)
+
+    is_detailed: bool
 
     def __call__(self, event: Any) -> None:
         for receive in self:
@@ -148,7 +155,7 @@ class Publishers:
     pool: Callable[[events.PoolEvent], None] | None = None
     topology: Callable[[events.TopologyEvent | events.ServerHeartbeatEvent], None] | None = None
     retry: Callable[[events.RetryEvent | events.DegradedEvent], None] | None = None
-    selection: Callable[[events.ServerSelectionEvent], None] | None = None
+    selection: Publisher | None = None
     levels: Sized = ("never stale",)
     _logs: tuple[tuple[Publisher, _Log], ...] = field(default=(), repr=False)
     _limiter: Limiter = field(default_factory=Limiter, repr=False)
@@ -167,6 +174,7 @@ class Publishers:
                     publisher.remove(log)
                 else:
                     publisher.insert(0, log)
+            publisher.is_detailed = log.is_detailed() or any(receive is not log for receive in publisher)
 
 
 _root: Final = logging.getLogger()
@@ -262,6 +270,10 @@ class _Log:
         if self._override is not None:
             return self._override(self.logger.name)
         return self.logger.isEnabledFor(self._lowest)
+
+    def is_detailed(self) -> bool:
+        """Whether the logger logs everything."""
+        return self.is_enabled() and (self._override is not None or self.logger.isEnabledFor(logging.DEBUG))
 
     def __call__(self, event: Any) -> None:
         if isinstance(event, events.TopologyEvent):
