@@ -280,10 +280,10 @@ class ExecutionTimeout(OperationFailure):
         return True
 
 
-def no_time_left() -> ExecutionTimeout:
-    """Return the error of an operation whose time limit passed before its command was sent."""
+def no_time_left(limit: float) -> ExecutionTimeout:
+    """Return the error of an operation whose time limit (in seconds) passed before its command was sent."""
     error = ExecutionTimeout("the time limit of the operation was used up before the command was sent", 50)
-    error.phase = "before sending"
+    error.phase, error.client_limit = "before sending", limit
     return error
 
 

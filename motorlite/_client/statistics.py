@@ -9,9 +9,10 @@ from motorlite.stats import ServerStats
 
 if TYPE_CHECKING:
     from motorlite._topology.server import Server
+    from motorlite.retry import RetryBudget
 
 
-def server_stats(server: Server, now: float) -> ServerStats:
+def server_stats(server: Server, budget: RetryBudget | None, now: float) -> ServerStats:
     """Return the current statistics of one server and its pool."""
     state = server.pool.state
     description = server.description
@@ -33,4 +34,5 @@ def server_stats(server: Server, now: float) -> ServerStats:
         concurrency_limit=None if state.limit is None else state.limit.own,
         attempts=server.attempts,
         queue=None if state.bounded is None else state.bounded.stats(),
+        retry_tokens=None if budget is None else budget.tokens_for(server.address),
     )

@@ -32,7 +32,7 @@ class PyMongoError(Exception):
             `BulkWriteResult`; None elsewhere. (bson's errors for a document in the middle of a bulk write also have
             this attribute.)
         client_limit: For a timeout: how many seconds the driver gives the operation (`timeoutMS`) or the reply
-            (`socketTimeoutMS`); None for no limit, or if no command was sent.
+            (`socketTimeoutMS`); None for no limit, or if the wait for a server or a connection used it up.
         server_limit: For a timeout: how many seconds the command gave the server (`maxTimeMS`); None for no limit.
         retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
             None elsewhere.

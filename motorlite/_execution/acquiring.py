@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from motorlite._execution.attempt import Attempt
     from motorlite._execution.deployment import Deployment
     from motorlite._execution.run import Run
+    from motorlite._observe.publishing import Publisher
     from motorlite._topology.server import Server
-    from motorlite.monitoring import ServerSelectionEvent
 
 
 async def select(
@@ -48,13 +48,17 @@ async def select_and_publish(
     attempt: Attempt,
     now: float,
     selection_timeout: float,
-    publish: Callable[[ServerSelectionEvent], None],
+    publish: Publisher,
 ) -> Server:
     """Like `select`, with server selection events.
 
     `deployment`: returns the current deployment, which an SRV lookup may replace in the meantime.
     """
     operation = run.operation
+    if not publish.is_detailed:  # only waits are logged
+        found = deployment().select_now(operation.selector, run.deprioritized)
+        if found is not None:
+            return found
     wanted = describe_selector(operation.selector)
     attempt.waits(now)
 

@@ -96,6 +96,12 @@ class CountedAttempts:
             self.failures -= failures
         return current
 
+    def counts(self, now: float) -> tuple[int, int]:
+        """The operations in the window, and the failures among them. Changes nothing, so that any thread may ask."""
+        oldest = int(now // self._slice) - _SLICES
+        recent = [each for each in tuple(self._slices) if each[0] > oldest]
+        return sum(each[1] for each in recent), sum(each[2] for each in recent)
+
     def clear(self) -> None:
         """Forget everything."""
         self._slices.clear()
@@ -137,8 +143,7 @@ class Breaker:
 
     def counts(self, now: float) -> tuple[int, int]:
         """The attempts that count at present, and the failures among them."""
-        self._counted.forget(now)
-        return self._counted.operations, self._counted.failures
+        return self._counted.counts(now)
 
     def enter(self, now: float, *, is_retry: bool) -> tuple[Visit | None, Change | None]:
         """Ask for an attempt. Returns its visit, or None if it is refused, and the change of state, if any."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from motorlite._base.arguments import check_number, instance, wrong
 
@@ -32,7 +32,7 @@ class RetryAction:
             check_number("duration", self.duration, "number of seconds", int, float)
 
     @classmethod
-    def with_duration(cls, seconds: float) -> RetryAction:
+    def with_duration(cls, seconds: float) -> Self:
         """Retry after `seconds`.
 
         If the operation's time limit passes before that, the operation is not sent again and fails at that moment.
@@ -48,7 +48,7 @@ class RetryAction:
         return cls(seconds)
 
     @classmethod
-    def no_retry(cls) -> RetryAction:
+    def no_retry(cls) -> Self:
         """Do not retry. The operation fails with the error that it would have raised without a strategy."""
         return cls(None)
 

@@ -711,6 +711,8 @@ async def test_the_tokens_of_one_server_do_not_end_the_retries_of_another() -> N
         secondary = client.db.coll.with_options(read_preference=motorlite.ReadPreference.SECONDARY)
         assert await secondary.find_one() == {"_id": 1}
         assert budget.tokens_for(("b", 1)) == pytest.approx(3 - 2 + 1.1)
+        tokens = {address: server.retry_tokens for address, server in client.stats().servers.items()}
+        assert tokens == {("a", 1): 0, ("b", 1): budget.tokens_for(("b", 1))}
 
 
 async def test_clients_share_a_budget() -> None:

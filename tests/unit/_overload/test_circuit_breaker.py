@@ -81,6 +81,16 @@ def test_old_attempts_are_forgotten() -> None:
     assert attempt(breaker, FAILURE, 10.0) is None
 
 
+def test_to_ask_for_the_counts_changes_nothing() -> None:
+    """Exporters ask in threads of their own, while the event loop counts."""
+    breaker = make(window=10.0, min_operations=5)
+    for _ in range(4):
+        attempt(breaker, FAILURE, 0.5)
+    assert breaker.counts(30.0) == (0, 0)
+    assert breaker.counts(9.9) == (4, 4)
+    assert attempt(breaker, FAILURE, 9.9) is not None
+
+
 def test_closed_it_refuses_nothing() -> None:
     breaker = make()
     assert [breaker.enter(0, is_retry=is_retry)[1] for is_retry in (False, True)] == [None, None]

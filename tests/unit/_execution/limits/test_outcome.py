@@ -65,7 +65,7 @@ CASES: list[tuple[BaseException, Progress, Outcome]] = [
     (PoolClearedError("interrupted"), IN_FLIGHT, NEUTRAL),
     (ServerSelectionTimeoutError("none"), NOT_SENT, NEUTRAL),
     # the client's own
-    (no_time_left(), NOT_SENT, NEUTRAL),
+    (no_time_left(0.1), NOT_SENT, NEUTRAL),
     (WaitQueueTimeoutError("full"), NOT_SENT, NEUTRAL),
     (CircuitBreakerOpenError("open"), NOT_SENT, NEUTRAL),
     (DocumentTooLarge("big"), NOT_SENT, NEUTRAL),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import ref
 
@@ -47,6 +48,19 @@ class Answers(RetryStrategy):
 async def asked(function: Any, limit: float = 10.0) -> RetryAction | StrategyFault:
     ask = Ask(Answers(function), REQUEST, RetryReason.OVERLOAD)
     return await consult(ask, anyio.current_time() + limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained(RetryAction):
+    """An application's own action."""
+
+    why: str = ""
+
+
+async def test_an_action_can_be_extended() -> None:
+    action = replace(Explained.with_duration(0.25), why="the index is being built")
+    assert await asked(lambda: action) == RetryAction(0.25)
+    assert (type(action), action.duration, Explained.no_retry().duration) == (Explained, 0.25, None)
 
 
 async def test_a_direct_answer() -> None:
