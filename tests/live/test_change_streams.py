@@ -65,8 +65,8 @@ async def test_another_stream_continues(replica_set: LocalServer, database_name:
             await coll.insert_many([{"_id": number} for number in range(6)])
             assert ids(await take(stream, 3)) == [0, 1, 2]
             token = stream.resume_token
-        for options in ({"resume_after": token}, {"start_after": token}):
-            async with coll.watch(**options) as stream:  # type: ignore[arg-type]
+        for other in (coll.watch(resume_after=token), coll.watch(start_after=token)):
+            async with other as stream:
                 assert ids(await take(stream, 3)) == [3, 4, 5]
                 await stream.try_next()
                 assert stream.resume_token != token
@@ -92,8 +92,7 @@ async def test_documents_before_and_after(replica_set: LocalServer, database_nam
     async with make_client(replica_set) as client:
         coll = await client[database_name].create_collection("t", changeStreamPreAndPostImages={"enabled": True})
         await coll.insert_one({"_id": 1, "a": 1})
-        options = {"full_document": "required", "full_document_before_change": "required"}
-        async with await coll.watch(**options) as stream:  # type: ignore[arg-type]
+        async with await coll.watch(full_document="required", full_document_before_change="required") as stream:
             await coll.update_one({}, {"$set": {"a": 2}})
             change = await stream.next()
             assert (change["fullDocumentBeforeChange"], change["fullDocument"]) == (
@@ -142,8 +141,8 @@ async def test_a_limit_on_the_first_command_does_not_end_the_stream(
     """The server counts none of the time that getMore takes against the maxTimeMS of the aggregate command."""
     async with make_client(replica_set, defaultMaxTimeMS=200) as client:
         coll = client[database_name].things
-        for options in ({}, {"timeoutMS": 300}):
-            async with await coll.watch(max_await_time_ms=50, **options) as stream:
+        for limit in (None, 300):
+            async with await coll.watch(max_await_time_ms=50, timeoutMS=limit) as stream:
                 for _ in range(10):
                     assert await stream.try_next() is None
                 assert stream.alive
