@@ -410,6 +410,8 @@ class Pool:
                 until,
                 authenticate=True,
                 operation_until=operation_until,
+                # CSOT, "Background Connection Pooling".
+                each=self._options.command_timeout if establishment.request is None else inf,
                 join=self.state.services.join,
             )
         except EstablishmentError as failure:
