@@ -123,8 +123,8 @@ class Establisher:
 
         `operation_until` is the loop time at which the requesting operation's timeoutMS expires, or None if it is not
         set. It bounds nothing here and is only passed on to an OIDC callback. `each` is how many seconds each command
-        may take, for a connection that no operation waits for. Behind a load balancer, `join` is called with the
-        service of the connection as soon as it is known and returns the generation of the connection.
+        of the authentication may take, for a connection that no operation waits for. Behind a load balancer, `join` is
+        called with the service of the connection as soon as it is known and returns the generation of the connection.
 
         Raises:
             EstablishmentError: establishing failed; carries the error for the requesting operation.
@@ -138,8 +138,7 @@ class Establisher:
                 authentication = authenticator.begin(address)
             stream = await self._connect(address, framer, until)
             connection = Connection(address, connection_id, generation, stream, framer)
-            limit = min(until, self._runtime.now() + each)
-            await self._hello(connection, authentication, limit, is_monitor=not authenticate)
+            await self._hello(connection, authentication, until, is_monitor=not authenticate)
         except PyMongoError as error:
             _close(connection)
             error.address = address

@@ -27,7 +27,7 @@ class PoolOptions:
     wait_queue_timeout: float | None
     # 0: no timeout.
     connect_timeout: float
-    # For each handshake command of connections that keep the pool at its minimum: timeoutMS of the client.
+    # For each command that authenticates a connection that no operation waits for: timeoutMS of the client.
     command_timeout: float = inf
     maintenance_interval: float = 1.0
     # The settings of the application with their public names and units, for events.

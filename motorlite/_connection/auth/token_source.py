@@ -50,7 +50,7 @@ class Limits:
         self.operation_until: float | None = operation_until
         # The authentication is part of the operation (a reauthentication), not of a background task.
         self.is_operation: bool = is_operation
-        # Seconds for each command of a connection that no operation waits for.
+        # Seconds for each command, if no operation waits for the connection.
         self.each: float = each
 
 

@@ -51,7 +51,7 @@ async def authenticating(
 
 
 @pytest.mark.parametrize(("delay", "kind"), [(0.015, ConnectionClosedEvent), (0.005, ConnectionReadyEvent)])
-async def test_4_1_background_connections_have_timeout_ms_for_each_handshake_command(
+async def test_4_1_background_connections_have_timeout_ms_for_each_command_of_authentication(
     monkeypatch: pytest.MonkeyPatch, delay: float, kind: type
 ) -> None:
     async with authenticating(monkeypatch, delay, minPoolSize=1, timeoutMS=10) as (_, record):
