@@ -31,7 +31,7 @@ def server_stats(server: Server, budget: RetryBudget | None, now: float) -> Serv
         generation=state.generation,
         operations=server.operation_count,
         breaker=breaker_stats(server.gate, now),
-        concurrency_limit=None if state.limit is None else state.limit.value,
+        concurrency_limit=None if state.limit is None else state.limit.own,
         attempts=server.attempts,
         queue=None if state.bounded is None else state.bounded.stats(),
         retry_tokens=None if budget is None else budget.tokens_for(server.address),

@@ -130,7 +130,7 @@ class Reports:
         )
 
     def degraded(self, run: Run, block: CallBlock, error: AdmissionError) -> None:
-        """Publish and count that the fallback of `block` answers an operation that was refused with `error`."""
+        """Publish and count that the fallback of `block` answered an operation that was refused with `error`."""
         self.degraded_count += 1
         block.degraded += 1
         if self._publish_retry:
