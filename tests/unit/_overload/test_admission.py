@@ -76,6 +76,12 @@ def test_a_size_is_only_asked_for_where_it_counts() -> None:
     assert admission().size_of(lambda: 50) == 250
 
 
+def test_without_a_limit_of_memory_any_size_may_wait() -> None:
+    subject = admission(memory_limit=None)
+    assert subject.refusal(99, 10**12, 0.0, is_full=True) is None
+    assert isinstance(subject.refusal(100, 0, 0.0, is_full=True), WaitQueueFullError)
+
+
 @pytest.mark.parametrize(("overflow", "refuses"), [("drop_newest", True), ("reject", True), ("drop_oldest", False)])
 def test_overflow(overflow: str, refuses: bool) -> None:
     subject = admission(max_depth=5, overflow_strategy=overflow)
