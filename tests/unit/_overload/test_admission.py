@@ -127,6 +127,18 @@ def test_retry_after_is_the_mean_duration_for_each_round() -> None:
     assert subject.retry_after(0, 0.0) == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize("max_size", [1, 0])
+def test_retry_after_of_a_single_connection_and_of_a_pool_without_a_limit(max_size: int) -> None:
+    subject = admission(max_size=max_size)
+    subject.worked(0.2)
+    assert [subject.retry_after(waiting, 0.0) for waiting in (0, 1, 2)] == pytest.approx([0.2, 0.4, 0.6])
+
+
+def test_nothing_is_counted_at_first() -> None:
+    stats = admission().stats(0, is_standing=False)
+    assert (stats.timeouts, stats.rejected, stats.waits.count, stats.retry_after.count) == (0, {}, 0, 0)
+
+
 def test_the_hint_of_the_server_comes_first_for_a_while() -> None:
     subject = admission()
     subject.worked(0.2)
