@@ -30,8 +30,9 @@ from motorlite import (
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._client.core import Core
 from motorlite._client.world import REAL
+from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.overload import WaitQueue
-from tests.spec.unified.arguments import converted
+from tests.spec.unified.arguments import bucket_options, converted
 from tests.spec.unified.events import EventRecord
 from tests.spec.unified.limits import limit_options
 from tests.spec.unified.logs import LogRecord
@@ -118,14 +119,6 @@ class Session:
         if not self.session.has_ended:
             self._lsid = self.lsid
         await self.session.end_session()
-
-
-class Bucket:
-    """A GridFS bucket, which is made at its first operation."""
-
-    def __init__(self, database: AsyncDatabase[Document], options: Mapping[str, Any]) -> None:
-        self.database = database
-        self.options = options
 
 
 class EntityMap:
@@ -228,7 +221,8 @@ class EntityFactory:
         elif kind == "session":
             made = self._session(fields)
         elif kind == "bucket":
-            made = Bucket(self._entities.database(fields["database"]), fields.get("bucketOptions", {}))
+            options = bucket_options(fields.get("bucketOptions", {}))
+            made = AsyncGridFSBucket(self._entities.database(fields["database"]), **options)
         elif kind == "thread":
             made = Thread()
         elif kind == "clientEncryption":
