@@ -39,6 +39,7 @@ from motorlite._api.constants import (
     CursorType,
     ReturnDocument,
 )
+from motorlite._api.cursors.change_stream import AsyncChangeStream
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.handles import AsyncCollection, AsyncDatabase, AsyncMongoClient
@@ -71,6 +72,7 @@ __all__ = [
     "GEOSPHERE",
     "HASHED",
     "TEXT",
+    "AsyncChangeStream",
     "AsyncClientSession",
     "AsyncCollection",
     "AsyncCommandCursor",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import pymongo
 import pytest
+from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.command_cursor import AsyncCommandCursor
@@ -25,18 +27,18 @@ PAIRS: dict[str, tuple[type[Any], type[Any]]] = {
         AsyncCollection,
         AsyncCursor,
         AsyncCommandCursor,
+        AsyncChangeStream,
         AsyncClientSession,
     )
 }
-# What is not there yet: change streams, raw batches, client bulk writes, transactions.
+# What is not there yet: raw batches, client bulk writes, transactions.
 MISSING = {
-    "AsyncMongoClient": {"HOST", "PORT", "bulk_write", "eq_props", "next", "watch"},
-    "AsyncDatabase": {"next", "watch"},
+    "AsyncMongoClient": {"HOST", "PORT", "bulk_write", "eq_props", "next"},
+    "AsyncDatabase": {"next"},
     "AsyncCollection": {
         "aggregate_raw_batches",
         "find_raw_batches",
         "next",
-        "watch",
     },
     "AsyncClientSession": {
         "abort_transaction",
@@ -121,7 +123,7 @@ def test_what_is_awaited(name: str) -> None:
             assert inspect.iscoroutinefunction(expected.fget) is inspect.iscoroutinefunction(found.fget), method
         elif inspect.iscoroutinefunction(expected):
             returned = str(inspect.signature(found).return_annotation)
-            assert inspect.iscoroutinefunction(found) or "Cursor[" in returned, method
+            assert inspect.iscoroutinefunction(found) or re.search(r"(Cursor|ChangeStream)\[", returned), method
         else:
             assert not inspect.iscoroutinefunction(found), method
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import DriverInfo
 from tests.spec.unified.operations.method import Method
+from tests.spec.unified.operations.watch import create_change_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ async def _append_metadata(client: Any, arguments: Arguments) -> None:
 OPERATIONS: Final[Mapping[str, Handler]] = {
     "appendMetadata": _append_metadata,
     "close": Method("close"),
+    "createChangeStream": create_change_stream,
     "dropDatabase": Method("drop_database", "database=name_or_database comment timeoutMS=timeoutMS"),
     "listDatabases": Method(
         "list_databases",
