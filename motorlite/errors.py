@@ -37,7 +37,7 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      ├── RetryStrategyError                 the application's own retry strategy failed
      ├── CollectionInvalid
      ├── InvalidName
-     └── DocumentTooLarge
+     └── DocumentTooLarge                   also bson's InvalidDocument
 
 The type identifies the failure; labels identify the permitted reactions. Every error that leaves a retry loop
 carries the server (`address`), the number of attempts (`attempts`), the reasons for retries (`retry_reasons`) and the
@@ -47,14 +47,14 @@ reason for not retrying again (`retry_refusal`).
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 # Re-exported as in `pymongo.errors`: raised for documents that BSON cannot represent.
 from bson.errors import InvalidDocument as InvalidDocument
 
 from motorlite._base import error_documents, error_notes
 from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED
-from motorlite._base.error_copies import CAUSE, portable, without_init
+from motorlite._base.error_copies import CopyableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -103,7 +103,7 @@ __all__ = [
 ]
 
 
-class PyMongoError(Exception):
+class PyMongoError(CopyableError):
     """Base class of every error that motorlite raises.
 
     Attributes:
@@ -162,41 +162,6 @@ class PyMongoError(Exception):
         """Whether the time limit passed, also in a later retry (client-side operations timeout, "Errors")."""
         # "backoff" is not a timeout: the time left was merely too short for the backoff.
         return self.phase not in (None, "backoff")
-
-    # --- copies: in another process (pickle), for another task (copy) ---
-    #
-    # By default Python recreates an exception by calling its class with `args`, which hold only the message, and drops
-    # the cause. These copies are made without calling `__init__` and then take over the original's state.
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        cause = self.__cause__
-        if cause is not None and not isinstance(cause, PyMongoError):
-            cause = portable(cause)
-        return without_init, (type(self), self.args), self._state(cause)
-
-    def __copy__(self) -> Self:
-        return self._twin(self._state(self.__cause__))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # The cause is shared, not copied: many exceptions cannot be copied, and none changes once raised.
-        twin = memo[id(self)] = self._twin({})
-        twin.__setstate__({**copy.deepcopy(self.__dict__, memo), CAUSE: self.__cause__})
-        return twin
-
-    def _state(self, cause: BaseException | None) -> dict[str, Any]:
-        return {**self.__dict__, "_labels": set(self._labels), CAUSE: cause}
-
-    def _twin(self, state: dict[str, Any]) -> Self:
-        twin: Self = without_init(type(self), self.args)
-        twin.__setstate__(state)
-        return twin
-
-    def __setstate__(self, state: dict[str, Any] | None) -> None:
-        attributes = dict(state or {})
-        cause = attributes.pop(CAUSE, None)
-        self.__dict__.update(attributes)
-        if cause is not None:
-            self.__cause__ = cause
 
     def __str__(self) -> str:
         notes = error_notes.of(self)
@@ -343,8 +308,14 @@ class CollectionInvalid(PyMongoError):
     """Collection validation failed, or the collection already exists."""
 
 
-class DocumentTooLarge(PyMongoError):
-    """A document or command is larger than the server accepts; it was not sent."""
+class DocumentTooLarge(PyMongoError, InvalidDocument):
+    """A document or command is larger than the server accepts; it was not sent.
+
+    Attributes:
+        document: Always None: it may be large.
+    """
+
+    _document: Any = None
 
 
 class OperationFailure(PyMongoError):

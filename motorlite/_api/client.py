@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
 from motorlite._api.arguments.names import database_name
@@ -14,6 +14,7 @@ from motorlite._api.settings import Configured, Settings
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted
 from motorlite._base.arguments import seconds as check_seconds
+from motorlite._base.hosts import DEFAULT_PORT
 from motorlite._client.core import GRACE
 from motorlite._execution.call import CallOptions
 from motorlite._operations.build_info import BuildInfo
@@ -43,6 +44,12 @@ class ClientBase(Configured[DocumentT]):
     """Life cycle, sessions, lists of databases, and the state of the deployment."""
 
     __slots__ = ("_options",)
+
+    HOST: ClassVar[str] = "localhost"
+    """The default host."""
+
+    PORT: ClassVar[int] = DEFAULT_PORT
+    """The default port."""
 
     def __init__(self, core: Core, options: ClientOptions) -> None:
         timeout = options.timeout

@@ -247,3 +247,12 @@ def test_the_code_of_a_server_that_is_no_primary() -> None:
 def test_documents_that_bson_refuses_raise_an_error_that_can_be_imported_from_here() -> None:
     assert errors.InvalidDocument is bson.errors.InvalidDocument
     assert not issubclass(errors.InvalidDocument, errors.PyMongoError)
+
+
+def test_a_document_that_is_too_large_is_also_bsons_error() -> None:
+    error = errors.DocumentTooLarge("the insert has 17 bytes")
+    assert isinstance(error, bson.errors.InvalidDocument)
+    assert isinstance(error, errors.PyMongoError)
+    assert error.document is None
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert not error.timeout
