@@ -13,6 +13,7 @@ from motorlite.read_preferences import ServerMode
 if TYPE_CHECKING:
     from motorlite._execution.call import Call
     from motorlite._execution.operation import Operation
+    from motorlite._execution.run import Run
     from motorlite.errors import AdmissionError
     from motorlite.overload import CallBlock
 
@@ -22,15 +23,17 @@ def fallback_of(operation: Operation[Any], call: Call) -> CallBlock | None:
     return call.options.fallback if operation.is_degradable else None
 
 
-def redirected(operation: Operation[Any], call: Call, block: CallBlock) -> tuple[Operation[Any], Call] | None:
+def redirected(run: Run, block: CallBlock) -> tuple[Operation[Any], Call] | None:
     """Return the operation and call to execute instead; None if a function supplies the answer.
 
-    The fallback is used once: when it is refused too, the operation fails.
+    The fallback is used once: when it is refused too, the operation fails. It is a part of the same operation, which
+    publishes one start and one end.
     """
     if not isinstance(block.fallback, ServerMode):
         return None
-    instead = type(call)(call.session, call.deadline, call.operation_id, call.options.with_options(fallback=None))
-    return operation.reading_from(block.fallback), instead
+    call = run.call
+    instead = type(call)(call.session, call.deadline, run.operation_id, call.options.with_options(fallback=None))
+    return run.operation.reading_from(block.fallback), instead
 
 
 async def answer(block: CallBlock, error: AdmissionError) -> Any:

@@ -63,6 +63,21 @@ class Reports:
         self.publish_operation(OperationStartedEvent(name, database, collection, operation_id))
         return published
 
+    def started(self, run: Run, now: float) -> PublishedOperation | None:
+        """Publish that the operation of `run` begins, unless it is a part of one that has published its start."""
+        if run.call.operation_id is not None:
+            return None
+        operation = run.operation
+        names = (operation.operation_name or operation.name, operation.database, operation.collection_name)
+        return self.operation(*names, run.operation_id, now)
+
+    def failed(self, published: PublishedOperation | None, error: BaseException, now: float) -> None:
+        """Count an operation that raises `error`, and publish its end. `published` is None without listeners."""
+        if isinstance(error, PyMongoError):
+            self.failures += 1
+        if published is not None:
+            published.failed(error, now)
+
     def command(
         self, run: Run, command: Command, connection: Connection, request_id: int, now: float
     ) -> PublishedCommand:

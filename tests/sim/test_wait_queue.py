@@ -19,7 +19,15 @@ from motorlite.errors import (
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
 )
-from motorlite.monitoring import DegradedEvent, PoolEvent, RetryEvent
+from motorlite.monitoring import (
+    DegradedEvent,
+    OperationEvent,
+    OperationFailedEvent,
+    OperationStartedEvent,
+    OperationSucceededEvent,
+    PoolEvent,
+    RetryEvent,
+)
 from motorlite.overload import WaitQueue
 from motorlite.testing.scripted import Reply, overloaded
 from tests.support.clients import scripted_client
@@ -292,6 +300,23 @@ async def test_a_read_preference_instead() -> None:
         (sent, _) = subject.deployment["b:1"].commands("find")
         assert sent["$readPreference"]["mode"] == "secondary"
         assert count(subject.recorder, RetryEvent) == 0
+
+
+@pytest.mark.parametrize("fallback", [ReadPreference.SECONDARY, ReadPreference.PRIMARY_PREFERRED])
+@pytest.mark.parametrize("read", [lambda coll: coll.find_one(), lambda coll: coll.find().to_list()])
+async def test_a_degraded_operation_is_published_once(fallback: Any, read: Callable[[Any], Awaitable[Any]]) -> None:
+    async with client_with(DEGRADE, servers=2) as subject, subject.full():
+        subject.recorder.clear()
+        before = subject.client.stats().failures
+        with motorlite.call_options(fallback=fallback) as block:
+            if is_answered := fallback is ReadPreference.SECONDARY:
+                await read(subject.coll)
+            else:
+                await refused(lambda: read(subject.coll))
+        kinds = [type(event) for event in subject.recorder.events if isinstance(event, OperationEvent)]
+        assert kinds == [OperationStartedEvent, OperationSucceededEvent if is_answered else OperationFailedEvent]
+        assert subject.client.stats().failures == before + (not is_answered)
+        assert block.degraded == 1
 
 
 async def test_nothing_is_degraded_while_there_is_room() -> None:
