@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
 from motorlite._api.arguments.names import database_name
+from motorlite._api.client_bulk import ClientBulkWrites
 from motorlite._api.database import name_of
 from motorlite._api.lists import list_databases, names
 from motorlite._api.session import AsyncClientSession, SessionOptions
-from motorlite._api.settings import Configured, Settings
+from motorlite._api.settings import Settings
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted
 from motorlite._base.arguments import seconds as check_seconds
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _WRITABLE = ("RSPrimary", "Standalone", "Mongos", "LoadBalancer")
 
 
-class ClientBase(Configured[DocumentT]):
+class ClientBase(ClientBulkWrites[DocumentT]):
     """Life cycle, sessions, lists of databases, and the state of the deployment."""
 
     __slots__ = ("_options",)

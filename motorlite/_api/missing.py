@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Listed here so that they do not become databases and collections. Otherwise the error would say "not callable".
-CLIENT: Final = {"bulk_write": "client bulk writes", "watch": "change streams"}
+CLIENT: Final = {"watch": "change streams"}
 DATABASE: Final = {"watch": "change streams"}
 COLLECTION: Final = {
     "aggregate_raw_batches": "raw batches",
