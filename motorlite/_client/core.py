@@ -195,7 +195,11 @@ class Core:
             self.executor, spawn=background.host.spawn, sleep=runtime.sleep, now=runtime.now
         )
         background.abandoned_operations = AbandonedOperations(
-            self.executor, spawn=background.host.spawn, sleep=runtime.sleep, now=runtime.now
+            self.executor,
+            spawn=background.host.spawn,
+            sleep=runtime.sleep,
+            now=runtime.now,
+            is_strict=options.server_api is not None and bool(options.server_api.strict),
         )
         if options.default_max_time_namespace is not None:
             polling = DefaultMaxTime(options.default_max_time_namespace, self.limits, self.executor, runtime)
@@ -404,7 +408,8 @@ class Core:
     async def close(self, grace: float = GRACE) -> None:
         """End all server sessions, close all connections and stop all background work.
 
-        Operations that wait for anything but a reply end at once. Operations in flight get `grace` seconds.
+        Operations that wait for anything but a reply end at once (after up to a second, if there are abandoned
+        operations to kill). Operations in flight get `grace` seconds.
         """
         if self._is_closed:
             self._has_lost_loop = False  # closed late, but closed
@@ -469,7 +474,7 @@ class Core:
         now = self.now()
         return ClientStats(
             # A tuple, which is made at once: exporters call this in threads of their own.
-            servers={server.address: server_stats(server, now) for server in tuple(self.topology.servers)},
+            servers={server.address: server_stats(server, bucket, now) for server in tuple(self.topology.servers)},
             tokens=tokens,
             token_capacity=capacity,
             retries=dict(self.executor.reports.retries),

@@ -213,6 +213,10 @@ class Pool:
         """Whether the application configured the wait queue."""
         return self.state.bounded is not None
 
+    def retry_after(self) -> float:
+        """Return after how many seconds an operation may be tried again, as far as the pool knows."""
+        return self.state.retry_after(self._runtime.now())
+
     def learn(self, error: PyMongoError) -> None:
         """Learn from an error of the server for how long it wants to be left alone."""
         if self.state.bounded is not None:

@@ -128,7 +128,7 @@ class AgedQueue(WaitQueue):
         parts = (self._aside,) if self._aside else (self._returned, self._in_order)
         return min((next(iter(part)) for part in parts if part), key=_age)
 
-    def overdue(self, now: float) -> list[Request]:
+    def overdue(self, now: float, round_size: int) -> list[Request]:
         """Return the requests that are not worth waiting for: none."""
         return []
 

@@ -30,6 +30,7 @@ OPERATIONS: dict[str, Callable[[Any], Awaitable[Any]]] = {
     "find": lambda c: c.find(ENDLESS).to_list(),
     "aggregate": lambda c: c.aggregate([{"$project": {"x": SLOWLY}}]).to_list(),
     "count_documents": lambda c: c.count_documents({"$expr": {"$eq": [SLOWLY, 1]}}),
+    "count": lambda c: c.database.command("count", c.name, query=ENDLESS),
     "distinct": lambda c: c.distinct("_id", ENDLESS),
     "find_one_and_update": lambda c: c.find_one_and_update({"$where": "sleep(100) && false"}, {"$set": {"x": 1}}),
     "update_many": lambda c: c.update_many(ENDLESS, {"$set": {"x": 1}}),

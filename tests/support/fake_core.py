@@ -96,6 +96,7 @@ class FakeExecutor(Executor):
         self.sent: list[Sent] = []
         self.released: list[Session] = []
         self.reports = Reports(None, Publishers())
+        self._now = anyio.current_time
 
     async def execute(self, operation: Operation[Any], call: Call) -> Any:
         reply = await self._reply(operation, call)

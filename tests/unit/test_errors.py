@@ -24,7 +24,7 @@ from motorlite import errors
 from motorlite._wire.error_replies import error_from_reply, write_concern_error, write_error
 from motorlite.errors import (
     AutoReconnect,
-    BulkWriteError,
+    ClientBulkWriteException,
     CursorNotFound,
     NotPrimaryError,
     OperationFailure,
@@ -69,8 +69,8 @@ def all_classes() -> list[type[PyMongoError]]:
 def make(kind: type[ErrorT]) -> ErrorT:
     """An error of this class with everything that it may have."""
     error: Any
-    if issubclass(kind, BulkWriteError):
-        error = kind(DETAILS)
+    if issubclass(kind, errors._BulkFailure):
+        error = kind(DETAILS, *([True] if issubclass(kind, ClientBulkWriteException) else []))
     elif issubclass(kind, OperationFailure):
         error = kind("message", 43, DETAILS, 17)
     elif issubclass(kind, AutoReconnect):
