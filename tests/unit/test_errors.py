@@ -24,6 +24,7 @@ from motorlite import errors
 from motorlite._wire.error_replies import error_from_reply, write_concern_error, write_error
 from motorlite.errors import (
     AutoReconnect,
+    BulkWriteError,
     ClientBulkWriteException,
     CursorNotFound,
     NotPrimaryError,
