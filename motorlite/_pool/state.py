@@ -20,7 +20,6 @@ stale; the pool stays ready, and waiters keep waiting.
 from __future__ import annotations
 
 from collections import deque
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from motorlite._base.values import cut
@@ -89,6 +88,17 @@ class PoolState(PoolContents):
         else:
             self.bounded.admission.timed_out(error, self.queue.count, now - request.since, now)
         return error
+
+    def stay(self, request: Request, now: float) -> None:
+        """Let `request` wait on with a new waiter: its time in the queue is up, but it has passed the queue."""
+        if request.establishment is not None or any(other is request for other in self.queue):
+            return
+        # Its turn came, or the pool was cleared, after the old waiter had given up and before the new one was there.
+        if self.phase is not _READY:
+            request.waiter.offer(self._refusal())
+            return
+        self.queue.push_first(request)
+        self.serve(now)
 
     def give_up(self, request: Request, now: float) -> None:
         """Remove `request`, which stopped waiting; the connection being established for it goes to the next one."""
@@ -257,7 +267,7 @@ class PoolState(PoolContents):
         """Add `connection`, the result of `establishment`, which was not abandoned."""
         del self.connecting[establishment]
         if establishment.request is not None:
-            establishment.request.leaves_at = inf  # it has passed the queue
+            establishment.request.has_passed = True
             establishment.request.release()
         connection.idle_since = now
         self.idle.append(connection)
