@@ -56,6 +56,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "client_options": ("_options",),
     "client_session": ("_api",),
     "cursor": ("_api",),
+    "event_loggers": OPEN[: OPEN.index("_options")],
     "testing": (*OPEN, "_net", "_wire"),
     "exporters": OPEN,
 }
