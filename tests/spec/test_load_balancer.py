@@ -27,7 +27,7 @@ def environment() -> Iterator[Environment]:
 @pytest.mark.parametrize("services", [1, 2])
 async def test_connections_lead_to_the_services_in_turn(environment: Environment, services: int) -> None:
     record = Recorder(CommandSucceededEvent)
-    uri = environment.uri(has_many_services=services == 2)
+    uri = environment.uri(has_many_mongos=services == 2)
     async with make_client(uri, event_listeners=[record]) as client:
         coll = client.motorlite_test.coll
         await coll.delete_many({})

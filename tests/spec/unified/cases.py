@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.spec import suites
-from tests.spec.unified import changes, features, members
+from tests.spec.unified import changes, features, members, requirements
 from tests.spec.unified.outcomes import SkipKind, Skipped
 
 if TYPE_CHECKING:
@@ -75,11 +75,14 @@ class Case:
         """Those of the known topologies that it may run on; the first one when there is none, to say why not."""
         if self.suite.expects == "refusal":
             return known[:1]
-        requirements = self._requirements()
+        needed = self._requirements()
         found = [
             topology
             for topology in known
-            if all(not each or any(topology in one.get("topologies", known) for one in each) for each in requirements)
+            if all(
+                not each or any(requirements.allows(one.get("topologies", known), topology) for one in each)
+                for each in needed
+            )
         ]
         # What needs no load balancer is shown without it.
         return [topology for topology in found if topology != "load-balanced"] or found or known[:1]
