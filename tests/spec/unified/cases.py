@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from tests.spec import suites
@@ -84,8 +85,20 @@ class Case:
                 for each in needed
             )
         ]
+        plain = [topology for topology in found if topology not in ("sharded", "load-balanced")]
+        if plain and not self._is_about_mongos:
+            return plain
         # What needs no load balancer is shown without it.
-        return [topology for topology in found if topology != "load-balanced"] or found or known[:1]
+        return [topology for topology in found if not plain or topology != "load-balanced"] or known[:1]
+
+    @property
+    def _is_about_mongos(self) -> bool:
+        """Whether a sharded cluster may show more than other servers."""
+        if any(fnmatchcase(self.file.path.stem, pattern) for pattern in self.suite.sharded):
+            return True
+        file = self.file.plain if isinstance(self.file.plain, dict) else {}
+        content = [file.get("createEntities"), *self.file.tests[self.index : self.index + 1]]
+        return any(name == "useMultipleMongoses" and value is True for name, value in members.fields(content))
 
     @property
     def members(self) -> int:

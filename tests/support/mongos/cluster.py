@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bson.objectid import ObjectId
 
+from motorlite._base.values import format_address
+from motorlite.testing.server.local_commands import Access, run_command
 from tests.support.mongos.connection import ClientConnection
 from tests.support.mongos.server import Mongos
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from motorlite._base.values import Address
     from motorlite.testing import LocalServer
@@ -48,6 +50,30 @@ class Cluster:
         self._thread.start()
         self.addresses: list[Address] = [self._listen(cycle([(mongos, None)])) for mongos in self._mongos]
         self.balancers: list[Address] = [self._listen(cycle(self._services[:count])) for count in (1, 2)]
+
+    @property
+    def uri(self) -> str:
+        """The connection string with both mongos."""
+        return f"mongodb://{','.join(map(format_address, self.addresses))}/"
+
+    @property
+    def uri_of_one(self) -> str:
+        """The connection string with the first mongos only."""
+        return f"mongodb://{format_address(self.addresses[0])}/"
+
+    @property
+    def connections(self) -> int:
+        """How many connections clients have."""
+        return len(self._tasks)
+
+    def command(self, mongos: int, document: Mapping[str, Any], database: str = "admin") -> Mapping[str, Any]:
+        """Run one command on the first (0) or the second mongos (1), beside the driver.
+
+        Raises:
+            PyMongoError: the reply is an error.
+            OSError: there was no reply.
+        """
+        return run_command(self.addresses[mongos], document, database, Access())
 
     def turn_fail_points_off(self) -> None:
         """On both mongos."""

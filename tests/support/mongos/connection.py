@@ -65,8 +65,9 @@ class ClientConnection:
         self._app_name: str | None = None
         self._reply_ids = count(1)
         self._task: asyncio.Task[None] | None = None
-        # Somebody waits for the reply to the current request; nobody does for those of unacknowledged writes.
+        # Whether the client waits for the reply to the current request, and whether it has gone.
         self._is_awaited = False
+        self._is_lost = False
 
     async def serve(self) -> None:
         """Answer requests until there are no more."""
@@ -82,11 +83,14 @@ class ClientConnection:
 
     def lose_client(self) -> None:
         """The client has closed the connection: what it waited for is given up, and nothing else."""
+        self._is_lost = True
         if self._is_awaited and self._task is not None:
             self._task.cancel()
 
     async def _answer(self, request: Message) -> None:
         self._is_awaited = not request.more_to_come
+        if self._is_awaited and self._is_lost:
+            raise Hangup
         try:
             if request.name in hello.NAMES:
                 await self._greet(request)

@@ -87,9 +87,15 @@ class Backends:
         self._open: dict[Address, Backend] = {}
 
     async def at(self, address: Address) -> Backend:
-        """The connection to a member."""
+        """The connection to a member.
+
+        Raises:
+            CommandError: the member refuses the client's hello.
+        """
         if address not in self._open:
-            await self._connect(address, self.hello)
+            reply = (await self._connect(address, self.hello)).document
+            if not reply["ok"]:
+                raise CommandError(reply["code"], reply["errmsg"])
         return self._open[address]
 
     async def greet(self, hello: Message) -> Message:

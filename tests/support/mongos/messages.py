@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import bson
 from bson.codec_options import CodecOptions
@@ -14,6 +13,9 @@ from bson.raw_bson import RawBSONDocument
 
 from motorlite._wire import op_msg
 from motorlite._wire.header import OP_MSG
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Length, request id, responseTo, opcode, flags.
 _HEAD: Final = Struct("<iiiiI")
@@ -37,6 +39,8 @@ class Message:
     data: bytes
 
     def __post_init__(self) -> None:
+        if len(self.data) < _HEAD.size:
+            raise Unusable(f"a message of {len(self.data)} bytes")
         _, self.request_id, self.response_to, opcode, self.flags = _HEAD.unpack_from(self.data)
         if opcode != OP_MSG or self.flags & op_msg.CHECKSUM_PRESENT:
             raise Unusable(f"opcode {opcode}, flags {self.flags}: no compressor and no checksum was agreed on")
