@@ -27,7 +27,10 @@ def highest_port(servers: list[Any]) -> list[Any]:
 
 @pytest.mark.slow
 async def test_plan_4_the_less_busy_server_is_chosen(cluster: Cluster, database_name: str) -> None:
-    """Test plan, "operationCount-based Selection Within Latency Window"; in full, and with its long waits, in tests/sim."""
+    """Test plan, "operationCount-based Selection Within Latency Window".
+
+    That servers equally busy get the same share is shown in tests/sim: both mongos of the facade share one thread.
+    """
     record = Recorder(CommandStartedEvent)
     name = "loadBalancingTest"
     options: dict[str, Any] = {"appname": name, "localThresholdMS": 30_000, "minPoolSize": 10, "maxPoolSize": 10}
@@ -46,15 +49,8 @@ async def test_plan_4_the_less_busy_server_is_chosen(cluster: Cluster, database_
         async with create_task_group() as tasks:
             for _ in range(10):
                 tasks.start_soon(finds, 10)
-        assert places()[cluster.addresses[0]] < 25
         assert places().total() == 100
-        cluster.command(0, failpoints.off())
-        record.clear()
-        async with create_task_group() as tasks:
-            for _ in range(10):
-                tasks.start_soon(finds, 30)
-    assert places().total() == 300
-    assert 120 <= places()[cluster.addresses[0]] <= 180
+        assert places()[cluster.addresses[0]] < 25
 
 
 async def test_plan_5_the_applications_own_selector(replica_set3: LocalServer, database_name: str) -> None:
