@@ -266,8 +266,8 @@ class EntityFactory:
         )
         observed_logs = fields.get("observeLogMessages", {})
         logs = LogRecord(observed_logs)
-        has_many_services = bool(fields.get("useMultipleMongoses"))
-        uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_services=has_many_services)
+        has_many_mongos = bool(fields.get("useMultipleMongoses"))
+        uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_mongos=has_many_mongos)
         with warnings.catch_warnings():
             # The specifications' tests know no limit on the server besides timeoutMS.
             warnings.filterwarnings("ignore", "socketTimeoutMS ends only", UserWarning)
