@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
@@ -13,6 +12,7 @@ from motorlite.read_preferences import ServerMode
 if TYPE_CHECKING:
     from motorlite._execution.call import Call
     from motorlite._execution.operation import Operation
+    from motorlite._execution.run import Run
     from motorlite.errors import AdmissionError
     from motorlite.overload import CallBlock
 
@@ -22,22 +22,23 @@ def fallback_of(operation: Operation[Any], call: Call) -> CallBlock | None:
     return call.options.fallback if operation.is_degradable else None
 
 
-def redirected(operation: Operation[Any], call: Call, block: CallBlock) -> tuple[Operation[Any], Call] | None:
+def redirected(run: Run, block: CallBlock) -> tuple[Operation[Any], Call] | None:
     """Return the operation and call to execute instead; None if a function supplies the answer.
 
-    The fallback is used once: when it is refused too, the operation fails.
+    The fallback is used once: when it is refused too, the operation fails. It is a part of the same operation, which
+    publishes one start and one end.
     """
     if not isinstance(block.fallback, ServerMode):
         return None
-    instead = type(call)(call.session, call.deadline, call.operation_id, call.options.with_options(fallback=None))
-    return operation.reading_from(block.fallback), instead
+    call = run.call
+    instead = type(call)(call.session, call.deadline, run.operation_id, call.options.with_options(fallback=None))
+    return run.operation.reading_from(block.fallback), instead
 
 
 async def answer(block: CallBlock, error: AdmissionError) -> Any:
     """Return what the application's function answers."""
-    assert callable(block.fallback)
-    found = block.fallback(error)
-    return await found if isawaitable(found) else found
+    assert block._answer is not None
+    return await block._answer(error)
 
 
 async def opened(operation: Operation[CursorReply], block: CallBlock, error: AdmissionError) -> Opened:

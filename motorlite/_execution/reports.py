@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from motorlite._execution.retries.decisions import Raise
     from motorlite._execution.retry import Retry
     from motorlite._execution.run import Run
-    from motorlite._observe.publishing import Publishers
+    from motorlite._observe.publishing import Publisher, Publishers
     from motorlite.errors import AdmissionError
-    from motorlite.monitoring import CommandEvent, OperationEvent, ServerSelectionEvent
+    from motorlite.monitoring import CommandEvent, OperationEvent
     from motorlite.overload import CallBlock
     from motorlite.retry import RetryBudget
 
@@ -41,7 +41,7 @@ class Reports:
         # Every command reads these, so they are attributes here.
         self.publish_command: Callable[[CommandEvent], None] | None = publishers.command
         self.publish_operation: Callable[[OperationEvent], None] | None = publishers.operation
-        self.publish_selection: Callable[[ServerSelectionEvent], None] | None = publishers.selection
+        self.publish_selection: Publisher | None = publishers.selection
         self._publish_retry: Callable[[RetryEvent | DegradedEvent], None] | None = publishers.retry
         # Empty when a logger's level has changed; then `refresh` is due.
         self.levels: Sized = publishers.levels
@@ -62,6 +62,21 @@ class Reports:
         published = PublishedOperation(self.publish_operation, (name, database, collection, operation_id), now)
         self.publish_operation(OperationStartedEvent(name, database, collection, operation_id))
         return published
+
+    def started(self, run: Run, now: float) -> PublishedOperation | None:
+        """Publish that the operation of `run` begins, unless it is a part of one that has published its start."""
+        if run.call.operation_id is not None:
+            return None
+        operation = run.operation
+        names = (operation.operation_name or operation.name, operation.database, operation.collection_name)
+        return self.operation(*names, run.operation_id, now)
+
+    def failed(self, published: PublishedOperation | None, error: BaseException, now: float) -> None:
+        """Count an operation that raises `error`, and publish its end. `published` is None without listeners."""
+        if isinstance(error, PyMongoError):
+            self.failures += 1
+        if published is not None:
+            published.failed(error, now)
 
     def command(
         self, run: Run, command: Command, connection: Connection, request_id: int, now: float
@@ -115,7 +130,7 @@ class Reports:
         )
 
     def degraded(self, run: Run, block: CallBlock, error: AdmissionError) -> None:
-        """Publish and count that the fallback of `block` answers an operation that was refused with `error`."""
+        """Publish and count that the fallback of `block` answered an operation that was refused with `error`."""
         self.degraded_count += 1
         block.degraded += 1
         if self._publish_retry:

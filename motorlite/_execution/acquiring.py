@@ -1,0 +1,101 @@
+"""Shell: waits for the server and the connection of an attempt when neither is at hand.
+
+Publishes the selection events (server selection, "Logging").
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from motorlite._pool.requests import Ticket
+from motorlite._topology.selection import describe_selector
+from motorlite.monitoring import (
+    ServerSelectionFailedEvent,
+    ServerSelectionStartedEvent,
+    ServerSelectionSucceededEvent,
+    ServerSelectionWaitingEvent,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._connection.connection import Connection
+    from motorlite._execution.attempt import Attempt
+    from motorlite._execution.deployment import Deployment
+    from motorlite._execution.run import Run
+    from motorlite._observe.publishing import Publisher
+    from motorlite._topology.server import Server
+
+
+async def select(
+    deployment: Deployment,
+    run: Run,
+    attempt: Attempt,
+    now: float,
+    selection_timeout: float,
+    on_wait: Callable[[float], None] | None = None,
+) -> Server:
+    """Wait up to `selection_timeout` seconds for a suitable server. `on_wait` is called when it has to wait."""
+    attempt.waits(now)
+    attempt.selection_until = until = now + selection_timeout
+    return await deployment.select(run.operation.selector, run.call.deadline, run.deprioritized, until, on_wait)
+
+
+async def select_and_publish(
+    deployment: Callable[[], Deployment],
+    run: Run,
+    attempt: Attempt,
+    now: float,
+    selection_timeout: float,
+    publish: Publisher,
+) -> Server:
+    """Like `select`, with server selection events.
+
+    `deployment`: returns the current deployment, which an SRV lookup may replace in the meantime.
+    """
+    operation = run.operation
+    if not publish.is_detailed:  # only waits are logged
+        found = deployment().select_now(operation.selector, run.deprioritized)
+        if found is not None:
+            return found
+    wanted = describe_selector(operation.selector)
+    attempt.waits(now)
+
+    def facts() -> tuple[str, int, str, Any]:
+        return operation.name, run.operation_id, wanted, deployment().description
+
+    def on_wait(left: float) -> None:
+        publish(ServerSelectionWaitingEvent(*facts(), left))
+
+    publish(ServerSelectionStartedEvent(*facts()))
+    try:
+        server = deployment().select_now(operation.selector, run.deprioritized)
+        if server is None:
+            server = await select(deployment(), run, attempt, now, selection_timeout, on_wait)
+    except BaseException as error:
+        publish(ServerSelectionFailedEvent(*facts(), error))
+        raise
+    publish(ServerSelectionSucceededEvent(*facts(), server.address))
+    return server
+
+
+async def check_out(server: Server, run: Run, attempt: Attempt, now: float, selection_timeout: float) -> Connection:
+    """Wait for a connection to `server`. `selection_timeout` is in seconds.
+
+    With timeoutMS, selection and checkout share serverSelectionTimeoutMS (CSOT, "Server Selection").
+    """
+    deadline, until = run.call.deadline, inf
+    attempt.waits(now)
+    if deadline.is_set:
+        until = now + selection_timeout if attempt.selection_until == inf else attempt.selection_until
+    return await server.pool.check_out(deadline, until, _ticket(run, server, now))
+
+
+def _ticket(run: Run, server: Server, now: float) -> Ticket | None:
+    """Return what the configured wait queue of `server` goes by; None without one."""
+    if not server.pool.is_bounded:
+        return None
+    run.entered = min(run.entered, now)
+    options = run.call.options
+    return Ticket(run.entered, run.operation.size_hint, options.priority, options.assigned_priority)
