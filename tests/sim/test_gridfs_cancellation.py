@@ -15,6 +15,7 @@ from motorlite.gridfs import CorruptGridFile, NoFile
 from tests.support.cancellation import cancel_at, count_suspensions, counted, settle
 from tests.support.kept_errors import garbage, without_collector
 from tests.support.stored_files import stored_files
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine
@@ -209,7 +210,7 @@ async def test_cancelled_at_each_await_point(
         async with stored_files(replica_set=is_replica_set) as (files, bucket, client):
             await kind().prepare(bucket)
             files.delays.update(SLOW_INSERTS)
-            assert await cancel_at(lambda: kind().run(bucket), point, late=late)  # noqa: B023
+            assert await cancel_at(lambda: kind().run(bucket), point, late=late)
             await settle()
             await check(files, bucket, client)
 
@@ -257,14 +258,16 @@ async def test_the_deletion_is_limited_in_time() -> None:
     async with stored_files() as (files, bucket, _):
         files.delays["delete"] = 600.0
         started = anyio.current_time()
+        notes: list[str] = []
         with anyio.move_on_after(0.5) as scope:
             try:
                 async with bucket.open_upload_stream_with_id(1, "f") as stream:
                     await stream.write(CONTENT)
                     await anyio.sleep_forever()
             except BaseException as error:
-                assert error.__notes__ == ["there may be chunks without a file in db.fs.chunks: 5 s were not enough"]
+                notes = error.__notes__
                 raise
+        assert notes == ["there may be chunks without a file in db.fs.chunks: 5 s were not enough"]
         assert scope.cancelled_caught
         assert anyio.current_time() - started == pytest.approx(5.5)
         assert stream.closed
@@ -277,8 +280,7 @@ async def test_nothing_is_waited_for_without_a_server() -> None:
                 await stream.write(CONTENT)
                 files.deployment.step_down(None)
                 files.server.drop_connections()
-                while client.topology_description.has_writable_server():
-                    await anyio.sleep(1)
+                await until(lambda: not client.topology_description.has_writable_server())
                 started = anyio.current_time()
                 scope.cancel()
                 await anyio.sleep_forever()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -76,6 +77,11 @@ class StoredFiles:
         """The documents of the bucket's chunks."""
         return self.documents("fs.chunks")
 
+    def spread(self) -> None:
+        """Make the files a day apart: in virtual time they are stored at the same moment."""
+        for day, file in enumerate(self.files, 1):
+            file["uploadDate"] = datetime.datetime(2024, 1, day, tzinfo=datetime.UTC)
+
     def names(self) -> list[str]:
         """The received commands, each with its collection."""
         return [f"{received.name} {received.document[received.name]}" for received in self.server.received]
@@ -144,7 +150,7 @@ class StoredFiles:
     def _find(self, command: Document) -> Document:
         found = [document for document in self.documents(command["find"]) if matches(document, command["filter"])]
         for field, direction in reversed(command.get("sort", {}).items()):
-            found.sort(key=lambda document: document[field], reverse=direction < 0)  # noqa: B023  # used at once
+            found.sort(key=lambda document: document[field], reverse=direction < 0)  # used at once
         found = found[command.get("skip", 0) :][: abs(command.get("limit", 0)) or None]
         return self._batch(command["find"], found, command.get("batchSize", 101), "firstBatch")
 
@@ -157,7 +163,7 @@ class StoredFiles:
     def _batch(self, collection: str, found: list[Document], size: int, field: str) -> Document:
         cursor_id, left = 0, found[size:]
         # As servers do: a full batch does not say that it is the last one.
-        if len(found) >= size and field == "firstBatch" or left:
+        if (len(found) >= size and field == "firstBatch") or left:
             cursor_id = next(self._numbers)
             self.cursors[cursor_id] = left
         return {"cursor": {"id": cursor_id, "ns": f"db.{collection}", field: found[:size]}}

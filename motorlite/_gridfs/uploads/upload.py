@@ -39,9 +39,10 @@ BATCH_CHUNKS: Final = 1000
 # Chunks that one command deletes.
 _DELETED_AT_ONCE: Final = 10_000
 
-# Seconds to wait for the replies to cancelled operations, and between two looks.
-_PATIENCE: Final = 3.0
+# Seconds between two looks for the replies to cancelled operations, and how many there are: they make three seconds,
+# and the pool gives up such a reply after one.
 _LOOK_EVERY: Final = 0.01
+_LOOKS: Final = 300
 
 _DUPLICATE_KEY: Final = 11000
 
@@ -64,6 +65,7 @@ class Upload:
         "_document",
         "_has_session",
         "_in_doubt",
+        "_is_deleted",
         "_progress",
         "_session",
         "_splitter",
@@ -100,6 +102,8 @@ class Upload:
         self._in_doubt = False
         # The document of the file, once it is sent.
         self._document: Document | None = None
+        # Whether nothing is left to delete.
+        self._is_deleted = False
         self.deadline: Deadline = deadline
         # Bytes that the application will write, if that is known.
         self.total: int | None = None
@@ -200,6 +204,8 @@ class Upload:
         Raises:
             PyMongoError: An operation failed.
         """
+        if self._is_deleted:
+            return
         self._batch.clear()
         with within(self.deadline):
             if self._in_doubt and not self._is_ordered and not await self._have_replies_arrived():
@@ -210,6 +216,7 @@ class Upload:
                 self._in_doubt = False
             self._document = None
             await self._delete_chunks()
+        self._is_deleted = True
 
     async def _delete_chunks(self) -> None:
         chunks, session, file_id = self._store.chunks, self._session, equal(self._splitter.file_id)
@@ -231,10 +238,12 @@ class Upload:
         """Wait for the replies to cancelled operations. False if one did not arrive."""
         client = self._store.files.database.client
         lost = _lost_replies(client.stats())
-        with anyio.move_on_after(_PATIENCE) as scope:
-            while any(server.pending for server in client.stats().servers.values()):
-                await anyio.sleep(_LOOK_EVERY)
-        return not scope.cancelled_caught and _lost_replies(client.stats()) == lost
+        for _ in range(_LOOKS):
+            stats = client.stats()
+            if not any(server.pending for server in stats.servers.values()):
+                return _lost_replies(stats) == lost
+            await anyio.sleep(_LOOK_EVERY)
+        return False
 
     async def release(self) -> None:
         """Give back the session."""

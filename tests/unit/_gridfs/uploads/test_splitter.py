@@ -48,7 +48,7 @@ def test_chunks_are_bytes_of_their_own(kind: Any) -> None:
 
 def test_a_whole_chunk_is_not_copied() -> None:
     data = b"abcd"
-    ((chunk,),) = ([each for each in splitter().cut(data)],)
+    ((chunk,),) = (list(splitter().cut(data)),)
     assert chunk["data"] is data
 
 
