@@ -30,14 +30,15 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      │    │    └── WTimeoutError
      │    ├── WriteError
      │    │    └── DuplicateKeyError
-     │    └── BulkWriteError
+     │    ├── BulkWriteError                of a collection
+     │    └── ClientBulkWriteException      of a client
      ├── ConfigurationError
      │    └── InvalidURI
      ├── InvalidOperation                   invalid use of the driver
      ├── RetryStrategyError                 the application's own retry strategy failed
      ├── CollectionInvalid
      ├── InvalidName
-     └── DocumentTooLarge
+     └── DocumentTooLarge                   also bson's InvalidDocument
 
 The type identifies the failure; labels identify the permitted reactions. Every error that leaves a retry loop
 carries the server (`address`), the number of attempts (`attempts`), the reasons for retries (`retry_reasons`) and the
@@ -75,6 +76,7 @@ __all__ = [
     "BulkWriteExecutionTimeout",
     "CertificateError",
     "CircuitBreakerOpenError",
+    "ClientBulkWriteException",
     "CollectionInvalid",
     "ConcurrencyLimitError",
     "ConfigurationError",
@@ -219,8 +221,10 @@ class CollectionInvalid(PyMongoError):
     """Collection validation failed, or the collection already exists."""
 
 
-class DocumentTooLarge(PyMongoError):
+class DocumentTooLarge(PyMongoError, InvalidDocument):
     """A document or command is larger than the server accepts; it was not sent."""
+
+    _document: Any = None  # it may be large
 
 
 class OperationFailure(PyMongoError):
@@ -315,23 +319,53 @@ class DuplicateKeyError(WriteError):
     """A write violated a unique index."""
 
 
-class BulkWriteError(OperationFailure):
+class _BulkFailure(OperationFailure):
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        super().__init__("batch op errors occurred", 65, results)
+        self._labels.update(error_documents.concern_labels(results))
+
+    @property
+    def timeout(self) -> bool:
+        """Whether the time limit passed, also according to the newest write concern error or a write error."""
+        return super().timeout or error_documents.is_timeout(self._details or {})
+
+
+class BulkWriteError(_BulkFailure):
     """At least one write of a bulk write failed; `details` has the counts and the errors by index.
 
     PyMongo's interface: ``details["writeErrors"]``, ``details["writeConcernErrors"]``, ``details["nInserted"]``...
     """
 
-    def __init__(self, results: Mapping[str, Any]) -> None:
-        super().__init__("batch op errors occurred", 65, results)
-        for error in results.get("writeConcernErrors") or ():
-            self._labels.update(error_documents.texts(error.get("errorLabels")))
+
+class ClientBulkWriteException(_BulkFailure):
+    """A `bulk_write` of a client failed, or at least one of its writes did.
+
+    Attributes:
+        verbose: Whether single results were requested.
+        partial_result: The writes that succeeded, as a `ClientBulkWriteResult`; None if none is known to have.
+    """
+
+    def __init__(self, results: Mapping[str, Any], verbose: bool) -> None:
+        super().__init__(results)
+        self.verbose: bool = verbose
 
     @property
-    def timeout(self) -> bool:
-        """Whether the time limit passed, also according to the newest write concern error or a write error."""
-        details = self._details or {}
-        newest = (details.get("writeConcernErrors") or ())[-1:]
-        return super().timeout or any(map(error_documents.is_wtimeout, newest)) or error_documents.is_expired(details)
+    def error(self) -> Any:
+        """A copy of the error that ended the bulk write, or None if only single writes failed. Also the cause."""
+        return self._part("error")
+
+    @property
+    def write_concern_errors(self) -> list[Any]:
+        """The write concern errors of all commands, as documents."""
+        return self._part("writeConcernErrors") or []
+
+    @property
+    def write_errors(self) -> list[Any]:
+        """The errors of single writes, as documents with the index `idx` and the write `op`."""
+        return self._part("writeErrors") or []
+
+    def _part(self, name: str) -> Any:
+        return (self._details or {}).get(name)
 
 
 class BulkWriteExecutionTimeout(BulkWriteError, ExecutionTimeout):

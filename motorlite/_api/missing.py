@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Listed here so that they do not become databases and collections. Otherwise the error would say "not callable".
-CLIENT: Final = {"bulk_write": "client bulk writes"}
+CLIENT: Final[Mapping[str, str]] = {}
 DATABASE: Final[Mapping[str, str]] = {}
 COLLECTION: Final = {
     "aggregate_raw_batches": "raw batches",

@@ -1,7 +1,7 @@
 """Shell: kills, in the background, operations that their callers left and that the server would not end by itself.
 
-An operation is found among those in progress by its comment, and killed on the server that executes it. Neither needs a
-privilege: a user may see and kill operations of its own.
+An operation is found among those in progress by its comment, and killed on the server that executes it. On a mongod,
+neither needs a privilege: a user may see and kill operations of its own. On a mongos, both need one.
 """
 
 from __future__ import annotations

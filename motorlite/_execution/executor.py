@@ -178,7 +178,7 @@ class Executor:
         return opened
 
     @contextmanager
-    def published(self, name: str, database: str, collection: str, operation_id: int) -> Iterator[None]:
+    def published(self, name: str, database: str, collection: str | None, operation_id: int) -> Iterator[None]:
         """Publish the start and end of an operation of several commands, which carry its id in their `Call`."""
         reports, published = self.reports, None
         if reports.publish_operation:

@@ -96,6 +96,15 @@ class BoundedQueue:
         self._order.push(request)
         self.count = self._order.count
 
+    def push_first(self, request: Request) -> None:
+        """Add `request`, whose turn has come."""
+        self.admission.memory += request.size
+        if isinstance(self._order, AgedQueue):
+            self._order.push_first(request)
+        else:
+            self._order.push(request)  # ranks are by age
+        self.count = self._order.count
+
     def pop(self, now: float) -> Request:
         """Remove and return the request that is served next."""
         request = self._order.pop(now)

@@ -52,6 +52,12 @@ class WaitQueue:
         self.count += 1
         self._in_order[request] = None
 
+    def push_first(self, request: Request) -> None:
+        """Add `request`, whose turn has come."""
+        self.count += 1
+        self._in_order[request] = None
+        self._in_order.move_to_end(request, last=False)
+
     def pop(self, now: float) -> Request:
         """Remove and return the request that is served next."""
         self.count -= 1

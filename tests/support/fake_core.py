@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from motorlite.stats import ClientStats
 
 ADDRESS = ("db.example", 27017)
-FACTS = ServerFacts(ADDRESS, max_wire_version=21, session_timeout_minutes=30)
+FACTS = ServerFacts(ADDRESS, max_wire_version=25, session_timeout_minutes=30)
 
 
 class Sent:

@@ -159,6 +159,16 @@ WRITES: tuple[Call, ...] = (
         lambda c: c.bulk_write([UpdateMany({}, _CHANGE)]),
         {"ok": 1, "n": 1, "nModified": 1},
     ),
+    _client(
+        "client.bulk_write([InsertOne(...), UpdateOne(...)])",
+        lambda c: c.bulk_write([InsertOne({}, "app.things"), UpdateOne({}, _CHANGE, namespace="app.others")]),
+        {"ok": 1, "cursor": {"id": 0, "ns": "admin.$cmd.bulkWrite", "firstBatch": []}},
+    ),
+    _client(
+        "client.bulk_write([UpdateMany(...)])",
+        lambda c: c.bulk_write([UpdateMany({}, _CHANGE, namespace="app.things")]),
+        {"ok": 1, "cursor": {"id": 0, "ns": "admin.$cmd.bulkWrite", "firstBatch": []}},
+    ),
     _collection(
         "collection.insert_one(...) with w=0",
         lambda c: c.with_options(write_concern=_UNACKNOWLEDGED).insert_one({}),

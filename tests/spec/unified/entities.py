@@ -31,8 +31,9 @@ from motorlite import (
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._client.core import Core
 from motorlite._client.world import REAL
+from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.overload import WaitQueue
-from tests.spec.unified.arguments import converted
+from tests.spec.unified.arguments import bucket_options, converted
 from tests.spec.unified.events import EventRecord
 from tests.spec.unified.limits import limit_options
 from tests.spec.unified.logs import LogRecord
@@ -122,14 +123,6 @@ class Session:
         if not self.session.has_ended:
             self._lsid = self.lsid
         await self.session.end_session()
-
-
-class Bucket:
-    """A GridFS bucket, which is made at its first operation."""
-
-    def __init__(self, database: AsyncDatabase[Document], options: Mapping[str, Any]) -> None:
-        self.database = database
-        self.options = options
 
 
 class EntityMap:
@@ -232,7 +225,8 @@ class EntityFactory:
         elif kind == "session":
             made = self._session(fields)
         elif kind == "bucket":
-            made = Bucket(self._entities.database(fields["database"]), fields.get("bucketOptions", {}))
+            options = bucket_options(fields.get("bucketOptions", {}))
+            made = AsyncGridFSBucket(self._entities.database(fields["database"]), **options)
         elif kind == "thread":
             made = Thread()
         elif kind == "clientEncryption":
@@ -272,8 +266,8 @@ class EntityFactory:
         )
         observed_logs = fields.get("observeLogMessages", {})
         logs = LogRecord(observed_logs)
-        has_many_services = bool(fields.get("useMultipleMongoses"))
-        uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_services=has_many_services)
+        has_many_mongos = bool(fields.get("useMultipleMongoses"))
+        uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_mongos=has_many_mongos)
         with warnings.catch_warnings():
             # The specifications' tests know no limit on the server besides timeoutMS.
             warnings.filterwarnings("ignore", "socketTimeoutMS ends only", UserWarning)

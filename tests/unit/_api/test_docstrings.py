@@ -52,6 +52,7 @@ LONGER = {
     "AsyncCursor.rewind",
     "AsyncDatabase.aggregate",
     "AsyncDatabase.command",
+    "AsyncMongoClient.bulk_write",
     "AsyncDatabase.create_collection",
     "AsyncDatabase.cursor_command",
     "AsyncDatabase.watch",

@@ -13,6 +13,8 @@ import pytest
 import motorlite._operations
 from motorlite._execution.operation import WRITABLE, Kind, Operation, TimeLimit
 from motorlite._operations.build_info import BuildInfo
+from motorlite._operations.client_bulk.batch import ClientBulkBatch
+from motorlite._operations.client_bulk.statements import Statement
 from motorlite._operations.common import AdministrativeWrite
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.cursors.kill_cursors import KillCursors
@@ -61,6 +63,7 @@ ALL_OF_IT: Final[dict[str, Any]] = {}
 FIRST_BATCH: Final = {"cursor": {"firstBatch": 1}}
 NEXT_BATCH: Final = {"cursor": {"nextBatch": 1}}
 ONE_DELETE: Final = Run("delete", [delete_statement({})], range(1))
+ONE_INSERT: Final = Statement("insert", "db.coll", {"document": {"_id": 1}})
 ONE_UPDATE: Final = Run("update", [update_statement({}, SET)], range(1))
 
 # Permitted by the retryable reads specification.
@@ -107,6 +110,7 @@ TABLE: Final = [
     Row(Watch("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
     Row(WatchMore("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED, CONTINUES}, NEXT_BATCH),
     Row(AggregateWrite("db", "coll", [{"$out": "x"}]), "aggregate", WRITE, {CURSOR, CAUSAL}, FIRST_BATCH),
+    Row(ClientBulkBatch([ONE_INSERT]), "bulkWrite", WRITE, {IF_SINGLE, CURSOR, CAUSAL}, FIRST_BATCH),
     Row(Create("db", "coll"), "create", WRITE, {CAUSAL}),
     Row(CreateIndexes("db", "coll", [{"name": "a_1"}]), "createIndexes", WRITE, {CAUSAL}),
     Row(CreateSearchIndexes("db", "coll", [{}]), "createSearchIndexes", WRITE, set()),
@@ -188,7 +192,7 @@ def test_what_is_idempotent() -> None:
 
 WITHOUT_COLLECTION: Final = {
     **dict.fromkeys((FindCollection, ListCollections, DropDatabase, RunCommand, RunCursorCommand), "db"),
-    **dict.fromkeys((BuildInfo, EndSessions, ListDatabases), "admin"),
+    **dict.fromkeys((BuildInfo, ClientBulkBatch, EndSessions, ListDatabases), "admin"),
     Rename: "db.a",
 }
 

@@ -76,6 +76,12 @@ def test_a_size_is_only_asked_for_where_it_counts() -> None:
     assert admission().size_of(lambda: 50) == 250
 
 
+def test_without_a_limit_of_memory_any_size_may_wait() -> None:
+    subject = admission(memory_limit=None)
+    assert subject.refusal(99, 10**12, 0.0, is_full=True) is None
+    assert isinstance(subject.refusal(100, 0, 0.0, is_full=True), WaitQueueFullError)
+
+
 @pytest.mark.parametrize(("overflow", "refuses"), [("drop_newest", True), ("reject", True), ("drop_oldest", False)])
 def test_overflow(overflow: str, refuses: bool) -> None:
     subject = admission(max_depth=5, overflow_strategy=overflow)
@@ -119,6 +125,18 @@ def test_retry_after_is_the_mean_duration_for_each_round() -> None:
     for _ in range(500):
         subject.worked(0.4)
     assert subject.retry_after(0, 0.0) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("max_size", [1, 0])
+def test_retry_after_of_a_single_connection_and_of_a_pool_without_a_limit(max_size: int) -> None:
+    subject = admission(max_size=max_size)
+    subject.worked(0.2)
+    assert [subject.retry_after(waiting, 0.0) for waiting in (0, 1, 2)] == pytest.approx([0.2, 0.4, 0.6])
+
+
+def test_nothing_is_counted_at_first() -> None:
+    stats = admission().stats(0, is_standing=False)
+    assert (stats.timeouts, stats.rejected, stats.waits.count, stats.retry_after.count) == (0, {}, 0, 0)
 
 
 def test_the_hint_of_the_server_comes_first_for_a_while() -> None:
