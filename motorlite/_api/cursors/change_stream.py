@@ -206,9 +206,9 @@ class AsyncChangeStream(CursorBase[DocumentT]):
 
     def _end(self) -> None:
         """Close the stream after an error that it cannot survive."""
+        assert self._cursor is not None
         self._is_closed = True
-        if self._cursor is not None:
-            self._cursor.abandon()
+        self._cursor.abandon()
 
     # --- state ---
 

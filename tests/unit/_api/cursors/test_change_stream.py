@@ -376,6 +376,17 @@ class TestResuming:
         assert stage(core) == {"resumeAfter": token(3)}
         await stream.close()
 
+    async def test_the_server_may_end_it_then(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+        core.reply(lost, lost, first(cursor_id=0, after=2))
+        with pytest.raises(AutoReconnect):
+            await stream.next()
+        with pytest.raises(StopAsyncIteration):
+            await stream.next()
+        assert (stream.alive, stream.resume_token) == (False, token(2))
+        assert len(core.executor.released) == 1
+
     async def test_slower_and_slower(self, things: Things) -> None:
         coll, core = things
         core.reply(first(), *[lost, first()] * 4, more(1), lost, first(), lost, first(2))
