@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
 from motorlite._api.arguments.names import database_name
+from motorlite._api.client_bulk import ClientBulkWrites
+from motorlite._api.cursors.watching import Watching
 from motorlite._api.database import name_of
 from motorlite._api.lists import list_databases, names
 from motorlite._api.session import AsyncClientSession, SessionOptions
-from motorlite._api.settings import Configured, Settings
+from motorlite._api.settings import Settings
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted
 from motorlite._base.arguments import seconds as check_seconds
+from motorlite._base.hosts import DEFAULT_PORT
 from motorlite._client.core import GRACE
 from motorlite._execution.call import CallOptions
 from motorlite._operations.build_info import BuildInfo
@@ -39,10 +43,18 @@ if TYPE_CHECKING:
 _WRITABLE = ("RSPrimary", "Standalone", "Mongos", "LoadBalancer")
 
 
-class ClientBase(Configured[DocumentT]):
+class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
     """Life cycle, sessions, lists of databases, and the state of the deployment."""
 
     __slots__ = ("_options",)
+
+    _watched = ("admin", None)
+    _watched_options = MappingProxyType({"allChangesForCluster": True})
+    HOST: ClassVar[str] = "localhost"
+    """The default host."""
+
+    PORT: ClassVar[int] = DEFAULT_PORT
+    """The default port."""
 
     def __init__(self, core: Core, options: ClientOptions) -> None:
         timeout = options.timeout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from motorlite._pool.options import PoolOptions
@@ -23,13 +24,6 @@ def initial_description(options: ClientOptions) -> TopologyDescription:
 
 def pool_options(options: ClientOptions) -> PoolOptions:
     """Return the limits of each pool."""
-    public = {
-        "maxPoolSize": options.max_pool_size,
-        "minPoolSize": options.min_pool_size,
-        "maxConnecting": options.max_connecting,
-        "maxIdleTimeMS": round((options.max_idle_time or 0.0) * 1000),
-        "waitQueueTimeoutMS": round((options.wait_queue_timeout or 0.0) * 1000),
-    }
     return PoolOptions(
         max_size=options.max_pool_size,
         min_size=options.min_pool_size,
@@ -37,8 +31,10 @@ def pool_options(options: ClientOptions) -> PoolOptions:
         max_idle_time=options.max_idle_time,
         wait_queue_timeout=options.wait_queue_timeout,
         connect_timeout=options.connect_timeout or 0.0,
+        # None and 0 are no limit.
+        command_timeout=options.timeout or inf,
         wait_queue=options.wait_queue,
-        given={name: value for name, value in public.items() if name in options.explicit},
+        given=options.pool_options.non_default_options,
     )
 
 

@@ -131,9 +131,9 @@ class Executor:
                 block = degrading.fallback_of(operation, call) if self._degrades else None
                 if block is None:
                     raise
-                self.reports.degraded(run, block, error)
                 instead = degrading.redirected(run, block)
                 result = await (degrading.answer(block, error) if instead is None else self.execute(*instead))
+                self.reports.degraded(run, block, error)
         except BaseException as error:
             if call.operation_id is None:  # else a part of an operation that publishes its own end
                 self.reports.failed(published, error, self._now())
@@ -164,9 +164,9 @@ class Executor:
                 block = degrading.fallback_of(operation, call) if self._degrades else None
                 if block is None:
                     raise
-                self.reports.degraded(run, block, error)
                 instead = degrading.redirected(run, block)
                 opened = await (degrading.opened(operation, block, error) if instead is None else self.open(*instead))
+                self.reports.degraded(run, block, error)
         except BaseException as error:
             if call.operation_id is None:  # else a part of an operation that publishes its own end
                 self.reports.failed(published, error, self._now())
@@ -178,7 +178,7 @@ class Executor:
         return opened
 
     @contextmanager
-    def published(self, name: str, database: str, collection: str, operation_id: int) -> Iterator[None]:
+    def published(self, name: str, database: str, collection: str | None, operation_id: int) -> Iterator[None]:
         """Publish the start and end of an operation of several commands, which carry its id in their `Call`."""
         reports, published = self.reports, None
         if reports.publish_operation:
@@ -271,7 +271,7 @@ class Executor:
         pin = operation.pin
         visit, admission = None, self._admission
         if admission is not None:
-            await admission.admit(run)
+            await admission.admit(run, attempt)
         server: Server | None
         if pin is not None:
             assert isinstance(pin, PinnedConnection)

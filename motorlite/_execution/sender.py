@@ -84,7 +84,7 @@ class Sender:
         command, message = self._builder.build(run, attempt, facts, request_id, now, topology)
         if len(message) >= LARGE:
             # The socket's limit and the command's events start when the message is sent.
-            message, now = await connection.prepare(message, deadline.expires_at), self._now()
+            message, now = await connection.prepare(message, deadline), self._now()
         until = now + self._socket_timeout if not deadline.is_set else deadline.expires_at
         events = None
         if self._reports.publish_command:

@@ -141,4 +141,4 @@ async def before(deadline: Deadline, wait: Callable[[], Awaitable[Any]]) -> Any:
         return await wait()
     with anyio.CancelScope(deadline=deadline.expires_at):
         return await wait()
-    raise no_time_left()
+    raise no_time_left(deadline.timeout)

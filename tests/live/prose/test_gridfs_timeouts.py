@@ -35,7 +35,7 @@ async def is_timeout(operation: Awaitable[Any]) -> bool:
     return False
 
 
-async def test_6_uploads_via_open_upload_stream_can_be_timed_out(
+async def test_6_1_uploads_via_open_upload_stream_can_be_timed_out(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
     """Client-side operations timeout, 6, first part."""
@@ -50,7 +50,7 @@ async def test_6_uploads_via_open_upload_stream_can_be_timed_out(
         await anyio.lowlevel.checkpoint()
 
 
-async def test_6_aborting_an_upload_stream_can_be_timed_out(
+async def test_6_2_aborting_an_upload_stream_can_be_timed_out(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
     """Client-side operations timeout, 6, second part."""

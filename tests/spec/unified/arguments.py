@@ -155,6 +155,22 @@ def write_models(requests: Iterable[Mapping[str, Any]]) -> list[Any]:
     return models
 
 
+def namespaced_models(models: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """The models of a client's bulk write.
+
+    Raises:
+        BadTest: there is an unknown one.
+    """
+    made = []
+    for model in models:
+        ((name, fields),) = model.items()
+        rest = {key: value for key, value in fields.items() if key != "namespace"}
+        (request,) = write_models([{name: rest}])
+        request.namespace = fields.get("namespace")
+        made.append(request)
+    return made
+
+
 def index_model(keys: Mapping[str, Any], options: Mapping[str, Any]) -> IndexModel:
     return IndexModel(keys, **options)
 

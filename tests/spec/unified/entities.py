@@ -19,6 +19,7 @@ from bson.regex import Regex
 from bson.timestamp import Timestamp
 
 from motorlite import (
+    AsyncChangeStream,
     AsyncClientSession,
     AsyncCollection,
     AsyncCursor,
@@ -77,6 +78,9 @@ _VALUES: Final = (
     Regex,
     Timestamp,
 )
+
+# What else may be saved.
+_OBJECTS: Final = (AsyncCollection, AsyncCursor, AsyncCommandCursor, AsyncChangeStream)
 
 _T = TypeVar("_T")
 
@@ -146,7 +150,7 @@ class EntityMap:
         Raises:
             BadTest: the name is taken, or there is no result, or not one that may be stored.
         """
-        if not isinstance(result, (*_VALUES, AsyncCollection, AsyncCursor, AsyncCommandCursor)) or result is None:
+        if not isinstance(result, (*_VALUES, *_OBJECTS)) or result is None:
             raise BadTest(f"a {type(result).__name__} cannot be saved as the entity {name!r}")
         self.add(name, result)
 
@@ -262,8 +266,8 @@ class EntityFactory:
         )
         observed_logs = fields.get("observeLogMessages", {})
         logs = LogRecord(observed_logs)
-        has_many_services = bool(fields.get("useMultipleMongoses"))
-        uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_services=has_many_services)
+        has_many_mongos = bool(fields.get("useMultipleMongoses"))
+        uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_mongos=has_many_mongos)
         with warnings.catch_warnings():
             # The specifications' tests know no limit on the server besides timeoutMS.
             warnings.filterwarnings("ignore", "socketTimeoutMS ends only", UserWarning)
