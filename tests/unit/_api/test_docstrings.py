@@ -33,12 +33,22 @@ SILENT = {"AsyncCursor.add_option", "AsyncMongoClient.aconnect"}
 CURSORS = {
     "AsyncMongoClient": {"list_databases"},
     "AsyncDatabase": {"aggregate", "cursor_command", "list_collections"},
-    "AsyncCollection": {"aggregate", "find", "list_indexes", "list_search_indexes"},
+    "AsyncCollection": {
+        "aggregate",
+        "aggregate_raw_batches",
+        "find",
+        "find_raw_batches",
+        "list_indexes",
+        "list_search_indexes",
+    },
+    "AsyncCursor": {"batches"},
+    "AsyncCommandCursor": {"batches"},
 }
 
 # More to say than the sentences below.
 LONGER = {
     "AsyncCollection.aggregate",
+    "AsyncCollection.aggregate_raw_batches",
     "AsyncCollection.bulk_write",
     "AsyncCollection.insert_many",
     "AsyncCommandCursor.close",
