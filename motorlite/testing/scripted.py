@@ -225,7 +225,8 @@ class ScriptedServer:
         else:
             self.received.append(received)
             answer = self._answer(name) or _default_reply(name)
-        if message.more_to_come:  # unacknowledged
+        if message.more_to_come:  # unacknowledged: executed, but not answered
+            _called(answer, document)
             return
         if exhaust and name == "getMore":
             self._stream(stream, message.request_id, document, answer, left)
@@ -238,8 +239,7 @@ class ScriptedServer:
         The last answer does not repeat: if it has an open cursor, it announces a successor, which never comes.
         """
         while True:
-            while callable(answer):
-                answer = answer(document)
+            answer = _called(answer, document)
             if not isinstance(answer, dict):
                 self._perform(stream, request_id, document, answer)
                 return
@@ -298,8 +298,7 @@ class ScriptedServer:
         answer: Answer,
         compressor: Compressor | None = None,
     ) -> None:
-        while callable(answer):
-            answer = answer(document)
+        answer = _called(answer, document)
         if isinstance(answer, Hang):
             return
         if isinstance(answer, Close):
@@ -467,6 +466,13 @@ def encode_reply(request_id: int, response_to: int, document: Mapping[str, Any],
     message = bytearray(op_msg.encode(request_id, body, (), flags))
     message[8:12] = response_to.to_bytes(4, "little")
     return bytes(message)
+
+
+def _called(answer: Answer, document: Document) -> Answer:
+    """Return the answer to a command, from the functions that make it."""
+    while callable(answer):
+        answer = answer(document)
+    return answer
 
 
 def _default_reply(name: str) -> dict[str, Any]:
