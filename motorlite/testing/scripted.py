@@ -468,7 +468,7 @@ def encode_reply(request_id: int, response_to: int, document: Mapping[str, Any],
     return bytes(message)
 
 
-def _called(answer: Answer, document: Document) -> Answer:
+def _called(answer: Answer, document: Document) -> Reply | Close | Hang | Raw | Mapping[str, Any]:
     """Return the answer to a command, from the functions that make it."""
     while callable(answer):
         answer = answer(document)
