@@ -40,6 +40,7 @@ from motorlite._api.constants import (
     CursorType,
     ReturnDocument,
 )
+from motorlite._api.cursors.change_stream import AsyncChangeStream
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.handles import AsyncCollection, AsyncDatabase, AsyncMongoClient
@@ -76,6 +77,7 @@ __all__ = [
     "MAX_SUPPORTED_WIRE_VERSION",
     "MIN_SUPPORTED_WIRE_VERSION",
     "TEXT",
+    "AsyncChangeStream",
     "AsyncClientSession",
     "AsyncCollection",
     "AsyncCommandCursor",

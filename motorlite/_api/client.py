@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
 from motorlite._api.arguments.names import database_name
 from motorlite._api.client_bulk import ClientBulkWrites
+from motorlite._api.cursors.watching import Watching
 from motorlite._api.database import name_of
 from motorlite._api.lists import list_databases, names
 from motorlite._api.session import AsyncClientSession, SessionOptions
@@ -41,11 +43,13 @@ if TYPE_CHECKING:
 _WRITABLE = ("RSPrimary", "Standalone", "Mongos", "LoadBalancer")
 
 
-class ClientBase(ClientBulkWrites[DocumentT]):
+class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
     """Life cycle, sessions, lists of databases, and the state of the deployment."""
 
     __slots__ = ("_options",)
 
+    _watched = ("admin", None)
+    _watched_options = MappingProxyType({"allChangesForCluster": True})
     HOST: ClassVar[str] = "localhost"
     """The default host."""
 

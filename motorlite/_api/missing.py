@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Listed here so that they do not become databases and collections. Otherwise the error would say "not callable".
-CLIENT: Final = {"watch": "change streams"}
-DATABASE: Final = {"watch": "change streams"}
-COLLECTION: Final = {"watch": "change streams"}
+CLIENT: Final[Mapping[str, str]] = {}
+DATABASE: Final[Mapping[str, str]] = {}
+COLLECTION: Final[Mapping[str, str]] = {}
 SESSION: Final = dict.fromkeys(
     ("abort_transaction", "commit_transaction", "in_transaction", "start_transaction", "with_transaction"),
     "transactions",

@@ -179,3 +179,13 @@ def state_of(session: AsyncClientSession | None, core: Core, is_acknowledged: bo
     if not is_acknowledged:
         raise ConfigurationError("an explicit session cannot be used for an unacknowledged write (w=0)")
     return session._for_operation(core)
+
+
+def session_of_one_call(client: Any, core: Core) -> AsyncClientSession:
+    """Return a session of the driver's own, for the operations of one public call that belong together.
+
+    Unlike a session of the caller's, it is left out where the server has no sessions.
+    """
+    session = AsyncClientSession(client, core, SessionOptions(causal_consistency=False))
+    session._state = Session(is_implicit=True)
+    return session

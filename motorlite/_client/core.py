@@ -370,6 +370,19 @@ class Core:
         until = self.now() + self.options.server_selection_timeout
         await self.topology.select(wanted, deadline, (), until)
 
+    def is_known(self, address: Address) -> bool:
+        """Whether this server is available, as far as the client knows."""
+        server = self.topology.description.server_descriptions().get(address)
+        return server is not None and server.is_server_type_known
+
+    def backoff(self, retries: int) -> float:
+        """Return the seconds to wait before another try, after so many retries, as after overload errors."""
+        return self.policy.backoff(retries, self._world.jitter())
+
+    async def pause(self, until: float) -> None:
+        """Wait until a loop time, or until the client closes."""
+        await self.topology.pause(until)
+
     async def checkpoint(self) -> None:
         """Yield to the event loop once."""
         assert self._runtime is not None

@@ -97,6 +97,22 @@ class PoolContents:
         self.effects: list[Effect] = []
         self._last_id = 0
 
+    # --- changes of single fields ---
+
+    def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+
+    def _make_stale(self, because: str) -> None:
+        """Begin a new generation, and pause."""
+        self.generation += 1
+        self.phase = Phase.PAUSED
+        self.cleared_because = because
+
+    def _replace_idle(self, connections: list[Connection]) -> None:
+        self.idle = deque(connections)
+
+    # --- facts ---
+
     @property
     def created(self) -> int:
         """The number of connections started so far."""

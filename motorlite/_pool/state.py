@@ -302,7 +302,7 @@ class PoolState(PoolContents):
             else:
                 self._drop(connection, reason)
         if len(kept) < len(self.idle):
-            self.idle = deque(kept)
+            self._replace_idle(kept)
 
     # --- life cycle ---
 
@@ -310,7 +310,7 @@ class PoolState(PoolContents):
         """Allow connections; return False if they were already allowed or the pool is closed."""
         if self.phase is not Phase.PAUSED:
             return False
-        self.phase = Phase.READY
+        self._enter(_READY)
         return True
 
     def clear(self, because: BaseException | None, *, interrupt_in_use: bool = False) -> bool:
@@ -318,12 +318,10 @@ class PoolState(PoolContents):
         if self.phase is Phase.CLOSED:
             return False
         was_ready = self.phase is _READY
-        self.generation += 1
-        self.phase = Phase.PAUSED
-        self.cleared_because = "" if because is None else cut(str(because), _MAX_REASON)
+        self._make_stale("" if because is None else cut(str(because), _MAX_REASON))
         self._discard_all(ConnectionClosedReason.STALE)
         if interrupt_in_use:
-            self.effects += [Interrupt(connection) for connection in self.in_use]
+            self.effects.extend(Interrupt(connection) for connection in self.in_use)
             self._give_up_replies(ConnectionClosedReason.STALE)
         return was_ready
 
@@ -334,7 +332,7 @@ class PoolState(PoolContents):
         self.services.clear(service_id)
         stale = [connection for connection in self.idle if connection.service_id == service_id]
         if stale:
-            self.idle = deque(connection for connection in self.idle if connection.service_id != service_id)
+            self._replace_idle([connection for connection in self.idle if connection.service_id != service_id])
         for connection in stale:
             self._drop(connection, ConnectionClosedReason.STALE)
         return True
@@ -346,7 +344,7 @@ class PoolState(PoolContents):
         """
         if self.phase is Phase.CLOSED:
             return False
-        self.phase = Phase.CLOSED
+        self._enter(Phase.CLOSED)
         self.is_server_gone = is_server_gone
         self._discard_all(ConnectionClosedReason.POOL_CLOSED)
         self._give_up_replies(ConnectionClosedReason.POOL_CLOSED)
@@ -372,7 +370,7 @@ class PoolState(PoolContents):
         self._refuse_waiting(self._refusal)
         for connection in self.idle:
             self._drop(connection, reason)
-        self.effects += [Abandon(establishment, reason) for establishment in self.connecting]
+        self.effects.extend(Abandon(establishment, reason) for establishment in self.connecting)
         self.idle.clear()
         self.connecting.clear()
 

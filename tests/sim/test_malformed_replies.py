@@ -104,8 +104,16 @@ async def dropped(client: Any) -> Any:
     await anyio.sleep(20)  # until the last attempt to kill it
 
 
+async def watch(client: Any) -> Any:
+    async with client.db.coll.watch() as stream:
+        return await stream.to_list()
+
+
 OPEN: Final = cursor("firstBatch", {"_id": 1}, cursor_id=7)
 MORE: Final = cursor("nextBatch", {"_id": 2})
+WATCHED: Final = cursor("firstBatch", {"_id": {"_data": "1"}}, cursor_id=7)
+WATCHED["cursor"]["postBatchResumeToken"] = {"_data": "2"}
+CHANGED: Final = cursor("nextBatch", {"_id": {"_data": "3"}})
 COLLECTION: Final = {"name": "coll", "options": {}}
 INDEX: Final = {"key": {"a": 1}, "name": "a_1"}
 COUNTED: Final = cursor("firstBatch", {"_id": 1, "n": 3})
@@ -157,6 +165,8 @@ CASES: Final[dict[str, Case]] = {
         lambda c: iterate(c.db.coll.aggregate([{"$out": "other"}])),
         [cursor("firstBatch"), {**cursor("firstBatch"), "writeConcernError": CONCERN, "errorLabels": ["a"]}],
     ),
+    "watch": Case("aggregate", watch, [WATCHED], {"getMore": CHANGED}),
+    "watch, more": Case("getMore", watch, [CHANGED], {"aggregate": WATCHED}),
     "explain": Case("explain", lambda c: c.db.coll.find().explain(), [{"queryPlanner": {}}]),
     "count_documents": Case("aggregate", lambda c: c.db.coll.count_documents({}), [COUNTED]),
     "estimated_document_count": Case("count", lambda c: c.db.coll.estimated_document_count(), [{"n": 3}]),

@@ -150,6 +150,10 @@ class FakeCore(Core):
         # The argument of `close`.
         self.grace: float | None = None
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
+        # Seconds.
+        self.paused: list[float] = []
+        # The servers that are not available.
+        self.lost: set[Address] = set()
         # The deadlines of `connect`.
         self.connected: list[Deadline] = []
         # The topology after `connect`.
@@ -166,6 +170,16 @@ class FakeCore(Core):
         self.connected.append(deadline)
         if self.discovered is not None:
             self.topology_description = self.discovered
+
+    def is_known(self, address: Address) -> bool:
+        return address not in self.lost
+
+    def backoff(self, retries: int) -> float:
+        return 0.1 * 2.0**retries
+
+    async def pause(self, until: float) -> None:
+        self.paused.append(until - self.time)
+        self.time = until
 
     async def checkpoint(self) -> None:
         self.checkpoints += 1

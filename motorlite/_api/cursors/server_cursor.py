@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 from motorlite._api.call_options import effective
 from motorlite._api.session import state_of
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 _CLOSED_ON_SERVER = frozenset({43, 237, 175, 136})
 
 
+TWO_READERS: Final = "two tasks are reading from the same cursor; give each its own, or take turns"
+
+
 class GetMoreOptions:
     """The options of a cursor's getMore commands. The cursor's setters may change them."""
 
@@ -42,6 +45,7 @@ class GetMoreOptions:
         "batch_size",
         "comment",
         "is_await_data",
+        "is_endless",
         "is_exhaust",
         "is_raw",
         "limit",
@@ -56,6 +60,7 @@ class GetMoreOptions:
         batch_size: int = 0,
         comment: Any = None,
         is_await_data: bool = False,
+        is_endless: bool = False,
         is_raw: bool = False,
         limit: int = 0,
         max_await_time_ms: float | None = None,
@@ -66,6 +71,8 @@ class GetMoreOptions:
         self.batch_size: int = batch_size
         self.comment: Any = comment
         self.is_await_data: bool = is_await_data
+        # The server never ends the cursor: after an empty batch, more documents may come.
+        self.is_endless: bool = is_endless
         # The server streams the batches.
         self.is_exhaust: bool = False
         # The program gets each batch as the bytes of its documents, which are RawBSONDocuments here.
@@ -80,6 +87,8 @@ class GetMoreOptions:
 
 class ServerCursor(Generic[DocumentT]):
     """A cursor on a server. `close` kills it there. Dropping the last reference kills it in the background."""
+
+    _more: ClassVar[type[GetMore]] = GetMore
 
     __slots__ = (
         "_ahead",
@@ -178,6 +187,9 @@ class ServerCursor(Generic[DocumentT]):
         session, self._implicit_session = self._implicit_session, None
         if session is not None:
             self._core.executor.release(session)
+        self._unpin()
+
+    def _unpin(self) -> None:
         pin, self._pin = self._pin, None
         if pin is not None:
             pin.release()
@@ -202,7 +214,7 @@ class ServerCursor(Generic[DocumentT]):
             message = "the cursor cannot continue: a getMore failed or was cancelled, so documents may be missing"
             raise InvalidOperation(message) from self._failure
         if self._is_reading:
-            raise InvalidOperation("two tasks are reading from the same cursor; give each its own, or take turns")
+            raise InvalidOperation(TWO_READERS)
         core = self._core
         core.enter()
         session = self._implicit_session or state_of(self._explicit_session, core)
@@ -275,7 +287,7 @@ class ServerCursor(Generic[DocumentT]):
     def _get_more(self) -> GetMore:
         options = self.options
         database, _, collection = self._namespace.partition(".")
-        return GetMore(
+        return self._more(
             database,
             collection,
             self.cursor_id,
@@ -301,7 +313,7 @@ class ServerCursor(Generic[DocumentT]):
         if isinstance(error, OperationFailure) and error.code in _CLOSED_ON_SERVER:
             self.cursor_id = 0
             self._release()
-        elif not (isinstance(error, PyMongoError) and _was_not_executed(error)):
+        elif not (isinstance(error, PyMongoError) and was_not_executed(error)):
             self._failure = detached(error)
 
     async def close(self, timeout_ms: float | None = None) -> None:
@@ -357,6 +369,6 @@ class ServerCursor(Generic[DocumentT]):
             self._core.kill_cursor(self._lose())
 
 
-def _was_not_executed(error: PyMongoError) -> bool:
+def was_not_executed(error: PyMongoError) -> bool:
     """Whether a failed getMore left the cursor's position unchanged: it reached no server, or was shed by overload."""
     return not error.reached_server or error.has_error_label(SYSTEM_OVERLOADED)

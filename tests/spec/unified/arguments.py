@@ -102,6 +102,19 @@ def converted(options: Mapping[str, Any]) -> dict[str, Any]:
     return {_OBJECTS[name][0]: _OBJECTS[name][1](value) for name, value in options.items()}
 
 
+def bucket_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a GridFS bucket.
+
+    Raises:
+        BadTest: there is one that is not known.
+    """
+    own = {"bucketName": "bucket_name", "chunkSizeBytes": "chunk_size_bytes"}
+    # MD5 is not computed anyway: then this option is to have no effect.
+    given = {name: value for name, value in options.items() if name != "disableMD5"}
+    shared = {name: given.pop(name) for name in list(given) if name in _OBJECTS}
+    return {**selected(given, own, "a bucket"), **converted(shared)}
+
+
 def return_document(value: str) -> bool:
     """Which version of a document is returned.
 

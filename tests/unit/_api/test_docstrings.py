@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite import (
+    AsyncChangeStream,
     AsyncClientSession,
     AsyncCollection,
     AsyncCommandCursor,
@@ -26,13 +27,13 @@ from tests.support.retries_document import SECTIONS, Call, sent_by
 if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
 
-CLASSES = (AsyncMongoClient, AsyncDatabase, AsyncCollection, AsyncCursor, AsyncCommandCursor)
+CLASSES = (AsyncMongoClient, AsyncDatabase, AsyncCollection, AsyncCursor, AsyncCommandCursor, AsyncChangeStream)
 # Asynchronous, but without a command of their own.
 SILENT = {"AsyncCursor.add_option", "AsyncMongoClient.aconnect"}
 # Not asynchronous, but the cursor they return sends the command.
 CURSORS = {
-    "AsyncMongoClient": {"list_databases"},
-    "AsyncDatabase": {"aggregate", "cursor_command", "list_collections"},
+    "AsyncMongoClient": {"list_databases", "watch"},
+    "AsyncDatabase": {"aggregate", "cursor_command", "list_collections", "watch"},
     "AsyncCollection": {
         "aggregate",
         "aggregate_raw_batches",
@@ -40,6 +41,7 @@ CURSORS = {
         "find_raw_batches",
         "list_indexes",
         "list_search_indexes",
+        "watch",
     },
     "AsyncCursor": {"batches"},
     "AsyncCommandCursor": {"batches"},
@@ -47,10 +49,15 @@ CURSORS = {
 
 # More to say than the sentences below.
 LONGER = {
+    "AsyncChangeStream.close",
+    "AsyncChangeStream.next",
+    "AsyncChangeStream.to_list",
+    "AsyncChangeStream.try_next",
     "AsyncCollection.aggregate",
     "AsyncCollection.aggregate_raw_batches",
     "AsyncCollection.bulk_write",
     "AsyncCollection.insert_many",
+    "AsyncCollection.watch",
     "AsyncCommandCursor.close",
     "AsyncCursor.close",
     "AsyncCursor.rewind",
@@ -59,6 +66,8 @@ LONGER = {
     "AsyncMongoClient.bulk_write",
     "AsyncDatabase.create_collection",
     "AsyncDatabase.cursor_command",
+    "AsyncDatabase.watch",
+    "AsyncMongoClient.watch",
 }
 TIMES = "(up to 5, with backoff)"
 

@@ -19,6 +19,7 @@ from motorlite._operations.common import AdministrativeWrite
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.cursors.kill_cursors import KillCursors
 from motorlite._operations.reads.aggregate import Aggregate, AggregateWrite, CountDocuments
+from motorlite._operations.reads.change_stream import Watch, WatchMore
 from motorlite._operations.reads.count import Count
 from motorlite._operations.reads.distinct import Distinct
 from motorlite._operations.reads.explain import Explain
@@ -108,6 +109,8 @@ TABLE: Final = [
     Row(ListDatabases(), "listDatabases", READ, {RETRYABLE, IDEMPOTENT}),
     Row(ListIndexes("db", "coll"), "listIndexes", READ, {RETRYABLE, IDEMPOTENT, CURSOR}),
     Row(ListSearchIndexes("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR}, FIRST_BATCH),
+    Row(Watch("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
+    Row(WatchMore("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED, CONTINUES}, NEXT_BATCH),
     Row(AggregateWrite("db", "coll", [{"$out": "x"}]), "aggregate", WRITE, {CURSOR, CAUSAL}, FIRST_BATCH),
     Row(ClientBulkBatch([ONE_INSERT]), "bulkWrite", WRITE, {IF_SINGLE, CURSOR, CAUSAL}, FIRST_BATCH),
     Row(Create("db", "coll"), "create", WRITE, {CAUSAL}),
@@ -187,7 +190,7 @@ def test_what_is_idempotent() -> None:
     """All operations, so that one that is added is False unless it says otherwise. Only reads say so."""
     idempotent = {type(row.operation) for row in TABLE if row.operation.is_idempotent}
     reads = {type(row.operation) for row in TABLE if row.kind is READ}
-    assert idempotent == (reads | {BuildInfo}) - {GetMore, KillCursors}
+    assert idempotent == (reads | {BuildInfo}) - {GetMore, KillCursors, WatchMore}
     assert Operation.is_idempotent is False
 
 

@@ -8,6 +8,7 @@ from motorlite import DriverInfo
 from tests.spec.unified import results
 from tests.spec.unified.arguments import namespaced_models, write_concern
 from tests.spec.unified.operations.method import Method
+from tests.spec.unified.operations.watch import create_change_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,7 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
     "appendMetadata": _append_metadata,
     "clientBulkWrite": _BULK_WRITE,
     "close": Method("close"),
+    "createChangeStream": create_change_stream,
     "dropDatabase": Method("drop_database", "database=name_or_database comment timeoutMS=timeoutMS"),
     "listDatabases": Method(
         "list_databases",
