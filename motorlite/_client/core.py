@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from math import inf
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from weakref import ref
 
 from bson.objectid import ObjectId
@@ -54,12 +54,12 @@ from motorlite.retry import RetryBudget
 from motorlite.stats import ClientStats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from motorlite._base.values import Address, Document
     from motorlite._connection.establish import EstablishmentError
     from motorlite._execution.cursors.lost_cursor import LostCursor
-    from motorlite._net.runtime import Connector, Host, Runtime
+    from motorlite._net.runtime import BackgroundTask, Connector, Host, Runtime, Waiter
     from motorlite._options.options import SRV, ClientOptions
     from motorlite._sessions.session import Session
     from motorlite._topology.topology_description import TopologyDescription
@@ -387,6 +387,15 @@ class Core:
         """Yield to the event loop once."""
         assert self._runtime is not None
         await self._runtime.sleep(0)
+
+    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> BackgroundTask:
+        """Run a function in the background, with an empty context."""
+        return self._background.host.spawn(function, *args)
+
+    def waiter(self) -> Waiter:
+        """Return a handover of one value between two tasks of the client."""
+        assert self._runtime is not None
+        return self._runtime.waiter()
 
     @property
     def default_max_time(self) -> float:

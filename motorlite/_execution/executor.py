@@ -14,7 +14,7 @@ from motorlite._base.error_codes import REAUTHENTICATION_REQUIRED
 from motorlite._base.progress import Progress
 from motorlite._execution import acquiring, degrading
 from motorlite._execution.attempt import Attempt
-from motorlite._execution.cursors.pinning import PinnedConnection, opens_cursor
+from motorlite._execution.cursors.pinning import PinnedConnection, stays_pinned
 from motorlite._execution.failure import Failure
 from motorlite._execution.operation import CursorReply, Opened
 from motorlite._execution.retries.steps import RetrySteps
@@ -306,7 +306,7 @@ class Executor:
                     await sender.reauthenticate(run, attempt, server, connection)
                     attempt.progress, attempt.is_reauthenticated = Progress.ANSWERED, True
                 raise
-            if operation.creates_cursor and connection.facts.is_load_balanced and opens_cursor(reply):
+            if operation.creates_cursor and stays_pinned(operation, connection, reply):
                 run.pin = PinnedConnection(server, connection)
             run.source = server.address
             if admission is not None:

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from motorlite._api.call_options import effective
+from motorlite._api.cursors.batches import Batches
 from motorlite._api.cursors.server_cursor import TWO_READERS, GetMoreOptions, ServerCursor
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
@@ -117,6 +118,8 @@ class CursorBase(ABC, Generic[DocumentT]):
             await cursor.close()
         elif cursor.is_complete:
             await cursor.close()
+        elif self._get_more.prefetch and cursor.documents:
+            cursor.prefetch(self._limits.step(core))
 
     def _server_cursor(self, opened: Opened, call_options: CallOptions) -> ServerCursor[DocumentT]:
         return ServerCursor(
@@ -170,6 +173,22 @@ class CursorBase(ABC, Generic[DocumentT]):
                 found.extend(documents.popleft() for _ in range(length - len(found)))
         return found
 
+    def batches(self) -> Batches[DocumentT]:
+        """Return the remaining documents in lists, one for each batch: ``async for batch in cursor.batches()``.
+
+        The first list has what is left of the current batch. A list has at least one document.
+
+        Retries: getMore for overload errors only (up to 5, with backoff).
+        """
+        return Batches(self._next_batch)
+
+    async def _next_batch(self) -> list[DocumentT] | None:
+        if not (self._documents or await self._fill()):
+            return None
+        documents = list(self._documents)
+        self._documents.clear()
+        return documents
+
     async def _fill(self, is_patient: bool = True) -> bool:
         """Fetch a batch. False if the iteration ends here; without `is_patient`, at an empty batch."""
         if self._is_closed:
@@ -185,14 +204,16 @@ class CursorBase(ABC, Generic[DocumentT]):
     async def _fetch(self, is_patient: bool) -> bool:
         """Fetch the next batch that has documents. Without `is_patient`, stop after an empty batch."""
         cursor = self._cursor
-        if cursor is None or not cursor.cursor_id:
+        if cursor is None or not cursor.has_more:
             return False
         deadline = self._limits.step(self._core)
-        while cursor.cursor_id:
+        while cursor.has_more:
             await cursor.fetch(deadline)
             if cursor.is_complete:
                 await cursor.close()
             if cursor.documents:
+                if self._get_more.prefetch:
+                    cursor.prefetch(self._limits.step(self._core))
                 return True
             if not is_patient:
                 break

@@ -1,0 +1,31 @@
+"""Shell: iterates over a cursor batch by batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Self
+
+from motorlite._api.typings import DocumentT
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+
+class Batches(Generic[DocumentT]):
+    """The remaining documents of a cursor, as lists: one for each batch."""
+
+    __module__ = "motorlite.cursor"
+
+    __slots__ = ("_next_batch",)
+
+    def __init__(self, next_batch: Callable[[], Awaitable[list[DocumentT] | None]]) -> None:
+        # Returns None at the end.
+        self._next_batch = next_batch
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[DocumentT]:
+        batch = await self._next_batch()
+        if batch is None:
+            raise StopAsyncIteration
+        return batch
