@@ -43,7 +43,8 @@ from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.handles import AsyncCollection, AsyncDatabase, AsyncMongoClient
 from motorlite._api.limits import timeout
-from motorlite._api.session import AsyncClientSession, SessionOptions
+from motorlite._api.session import AsyncClientSession
+from motorlite._api.transactions.options import SessionOptions, TransactionOptions
 from motorlite._base.version import __version__
 from motorlite.collation import Collation
 from motorlite.driver_info import DriverInfo
@@ -95,6 +96,7 @@ __all__ = [
     "ServerApiVersion",
     "ServerStats",
     "SessionOptions",
+    "TransactionOptions",
     "UpdateMany",
     "UpdateOne",
     "WriteConcern",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from motorlite._api.session import AsyncClientSession, SessionOptions
+from motorlite._api.session import AsyncClientSession
+from motorlite._api.transactions.options import SessionOptions, TransactionOptions
 
-__all__ = ["AsyncClientSession", "SessionOptions"]
+__all__ = ["AsyncClientSession", "SessionOptions", "TransactionOptions"]

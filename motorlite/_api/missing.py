@@ -15,10 +15,6 @@ COLLECTION: Final = {
     "find_raw_batches": "raw batches",
     "watch": "change streams",
 }
-SESSION: Final = dict.fromkeys(
-    ("abort_transaction", "commit_transaction", "in_transaction", "start_transaction", "with_transaction"),
-    "transactions",
-)
 
 
 class MissingFeature(AttributeError, NotImplementedError):

@@ -1,58 +1,77 @@
-"""Shell: explicit sessions (driver sessions and causal consistency specifications)."""
+"""Shell: explicit sessions and their transactions (driver sessions, causal consistency and transactions)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar
 
 from bson.timestamp import Timestamp
 
-from motorlite._api.missing import SESSION, no_attribute
+from motorlite._api import limits
+from motorlite._api.transactions import convenient
+from motorlite._api.transactions.context import BOUND, BoundSession, TransactionContext, bound_session
+from motorlite._api.transactions.options import TransactionOptions, effective
 from motorlite._api.typings import ClientT_co
-from motorlite._base.arguments import boolean, converted, instance, wrong
+from motorlite._base.arguments import boolean, converted, instance, milliseconds, wrong
+from motorlite._execution.call import Call
+from motorlite._operations.sessions.end_transaction import AbortTransaction, CommitTransaction
 from motorlite._sessions.session import Session, newest_cluster_time
-from motorlite.errors import ConfigurationError, InvalidOperation
+from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Awaitable, Callable, Generator
     from types import TracebackType
 
+    from motorlite._api.transactions.options import SessionOptions
+    from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
+    from motorlite._execution.call import CallOptions
+    from motorlite._sessions.transaction import Concerns
+    from motorlite.read_concern import ReadConcern
+    from motorlite.read_preferences import ServerMode
+    from motorlite.write_concern import WriteConcern
 
-
-class SessionOptions:
-    """The options of a session.
-
-    Attributes:
-        causal_consistency: Whether reads observe the session's earlier operations.
-    """
-
-    __module__ = "motorlite"
-
-    __slots__ = ("causal_consistency",)
-
-    def __init__(self, causal_consistency: bool | None = None) -> None:
-        if causal_consistency is not None:
-            converted("causal_consistency", causal_consistency, boolean)
-        self.causal_consistency: bool = causal_consistency is None or causal_consistency
+T = TypeVar("T")
+_SESSION: Final = "an AsyncClientSession of this client, or None"
 
 
 class AsyncClientSession(Generic[ClientT_co]):
     """A logical session. Pass it as `session=` to operations that belong together.
 
     Created by `AsyncMongoClient.start_session`. Use it in ``async with``, or call `end_session`. Operations of one
-    session must not run at the same time.
+    session must not run at the same time; in a transaction, a second one raises InvalidOperation.
+
+    A causally consistent session does not cover unacknowledged writes. A session that is not used for the first time
+    within a minute may have expired on the server.
     """
 
     __module__ = "motorlite"
 
-    __slots__ = ("_client", "_core", "_has_ended", "_options", "_state")
+    __slots__ = ("_call_options", "_client", "_core", "_has_ended", "_inherited", "_options", "_state", "_timeout")
 
-    def __init__(self, client: ClientT_co, core: Core, options: SessionOptions) -> None:
+    def __init__(
+        self,
+        client: ClientT_co,
+        core: Core,
+        options: SessionOptions,
+        inherited: Concerns,
+        timeout: float | None,
+        call_options: CallOptions,
+    ) -> None:
         self._client = client
         self._core = core
+        # The client's concerns, which transactions inherit, its timeoutMS in seconds, and its options of calls.
+        self._inherited = inherited
+        self._timeout = timeout
+        self._call_options = call_options
         self._options = options
-        self._state = Session(is_implicit=False, is_causally_consistent=options.causal_consistency)
+        self._state = Session(
+            is_implicit=False,
+            is_causally_consistent=options.causal_consistency,
+            is_snapshot=options.snapshot,
+            snapshot_time=options.snapshot_time,
+        )
         self._has_ended = False
 
     async def __aenter__(self) -> Self:
@@ -127,12 +146,256 @@ class AsyncClientSession(Generic[ClientT_co]):
         if known is None or operation_time > known:
             self._state.operation_time = operation_time
 
-    async def end_session(self) -> None:
-        """End the session. Sends nothing: the server session returns to the client's pool, once."""
-        if not self._has_ended:
-            self._has_ended = True
-            if self._state.server_session is not None:
-                self._core.executor.release(self._state)
+    @property
+    def snapshot_time(self) -> Timestamp | None:
+        """The moment that a snapshot session reads; None before its first read.
+
+        Raises:
+            InvalidOperation: The session was not started with `snapshot`.
+        """
+        if not self._options.snapshot:
+            raise InvalidOperation("only a session with snapshot=True has a snapshot_time")
+        return self._state.snapshot_time
+
+    # --- transactions ---
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction was started and neither committed nor aborted."""
+        return self._state.in_transaction
+
+    def start_transaction(
+        self,
+        read_concern: ReadConcern | None = None,
+        write_concern: WriteConcern | None = None,
+        read_preference: ServerMode | None = None,
+        max_commit_time_ms: float | None = None,
+    ) -> TransactionContext:
+        """Start a transaction. Sends nothing: the first operation begins it on the server.
+
+        ``async with session.start_transaction():`` commits at the end of the block, or aborts after an exception.
+        Awaiting the call first changes nothing.
+
+        An error of the server in a transaction aborts it there. After an error with the label
+        ``TransientTransactionError``, the whole transaction may be repeated; `with_transaction` does that.
+
+        Args:
+            read_concern: See `TransactionOptions`, like the other arguments.
+            write_concern: See there.
+            read_preference: See there.
+            max_commit_time_ms: See there.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            InvalidOperation: A transaction is in progress, the session has ended, or it reads from a snapshot.
+            ConfigurationError: The write concern is not acknowledged.
+
+        Source: transactions specification.
+        """
+        options = TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
+        self._start(options)
+        return TransactionContext(self)
+
+    def _start(self, options: TransactionOptions) -> None:
+        self._check_open()
+        concerns = effective(options, self._options.default_transaction_options, self._inherited)
+        held = self._state.start_transaction(concerns)
+        if held is not None:
+            held.release()
+
+    async def commit_transaction(self, timeoutMS: float | None = None) -> None:
+        """Commit the transaction. After it was committed, or after an error, it may be called again.
+
+        After an error with the label ``UnknownTransactionCommitResult``, calling it again is safe, and tells whether
+        the transaction is committed.
+
+        Args:
+            timeoutMS: Time limit, in place of the session's `defaultTimeoutMS`; 0 for no limit.
+
+        Raises:
+            InvalidOperation: No transaction was started, it was aborted, or an operation of it is still running.
+            WriteConcernError: The transaction is committed, but its write concern was not satisfied.
+            PyMongoError: The commit failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once, even with
+        retryWrites=False.
+
+        Source: transactions specification.
+        """
+        self._check_open()
+        state, core = self._state, self._core
+        transaction = state.started_transaction()
+        core.enter()
+        deadline = self._deadline(timeoutMS)
+        if transaction.commit():
+            operation = CommitTransaction(transaction.concerns.max_commit_time_ms)
+            await core.executor.execute(operation, Call(state, deadline, options=self._call_options))
+
+    async def abort_transaction(self, timeoutMS: float | None = None) -> None:
+        """Abort the transaction. Errors of the server and the network are ignored: it will abort the transaction later.
+
+        If the call is cancelled, the transaction is aborted in the background.
+
+        Args:
+            timeoutMS: Time limit, in place of the session's `defaultTimeoutMS`; 0 for no limit.
+
+        Raises:
+            InvalidOperation: No transaction was started, it has ended, or an operation of it is still running.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once, even with
+        retryWrites=False.
+
+        Source: transactions specification.
+        """
+        self._check_open()
+        self._state.started_transaction()
+        self._core.enter()
+        seconds = inf if timeoutMS is None else converted("timeoutMS", timeoutMS, limits.duration_from_ms)
+        await self._abort(self._default_seconds() if timeoutMS is None else seconds)
+
+    async def _abort(self, seconds: float) -> None:
+        """Abort the transaction, within `seconds`."""
+        state, core = self._state, self._core
+        transaction = state.started_transaction()
+        if not transaction.abort():
+            return
+        is_done = False
+        try:
+            # Restarted, like that of a cursor's close: the transaction often fails because time has run out.
+            call = Call(state, limits.for_close(core, seconds), options=self._call_options)
+            await core.executor.execute(AbortTransaction(), call)
+            is_done = True
+        except PyMongoError:
+            is_done = True
+        finally:
+            if not is_done:  # cancelled
+                core.abort_transaction(state)
+
+    async def with_transaction(
+        self,
+        callback: Callable[[Self], Awaitable[T]],
+        read_concern: ReadConcern | None = None,
+        write_concern: WriteConcern | None = None,
+        read_preference: ServerMode | None = None,
+        max_commit_time_ms: float | None = None,
+        timeoutMS: float | None = None,
+    ) -> T:
+        """Execute `callback` in a transaction, and commit it. Both are repeated when that is safe.
+
+        `callback` gets this session and passes it to its operations. It may be executed several times, so it should do
+        nothing besides that cannot be repeated. It must let errors of its operations out, because the transaction has
+        been aborted by then: committing it would fail, and be repeated until time runs out. It must not start another
+        transaction. If it commits or aborts the transaction itself, its result is returned as it is.
+
+        The transaction is executed anew after an error with the label ``TransientTransactionError``, after a random
+        delay of up to 7.5 ms, 11 ms, 17 ms ... 500 ms; and committed anew after an error with the label
+        ``UnknownTransactionCommitResult``. This ends after 120 seconds, or with the time limit.
+
+        Args:
+            callback: A function that takes the session and returns an awaitable.
+            read_concern: See `TransactionOptions`, like the next three arguments.
+            write_concern: See there.
+            read_preference: See there.
+            max_commit_time_ms: See there.
+            timeoutMS: Time limit of the whole call, in place of the session's `defaultTimeoutMS`; 0 for no limit. It
+                applies to all operations of `callback` that use the session, which must not have a timeoutMS of their
+                own. Aborting the transaction afterwards may take as long again.
+
+        Returns:
+            What `callback` returned.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            InvalidOperation: A transaction is in progress, the session has ended, or it reads from a snapshot.
+            ConfigurationError: The write concern is not acknowledged.
+            ExecutionTimeout, NetworkTimeout: Time ran out; ``__cause__`` is the newest error, which gives it its
+                labels.
+            Exception: Any other error of `callback` or of the commit.
+
+        Source: convenient API for transactions specification.
+        """
+        self._check_open()
+        if not callable(callback):
+            raise TypeError(wrong("callback", callback, "a function that takes the session"))
+        options = TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
+        self._core.enter()
+        deadline = self._deadline(timeoutMS)
+        self._state.deadline = deadline if deadline.is_set else None
+        try:
+            return await convenient.with_transaction(
+                self._core,
+                self,
+                callback,
+                deadline,
+                start=lambda: self._start(options),
+                abort=lambda: self._abort(deadline.timeout),
+            )
+        finally:
+            self._state.deadline = None
+
+    def _deadline(self, timeout_ms: float | None) -> Deadline:
+        """Return the deadline of an operation that ends a transaction."""
+        if self._state.deadline is None:
+            return limits.deadline(self._core, self._inherited_timeout(), timeout_ms)
+        return limits.within(self._core, self._state.deadline, timeout_ms)
+
+    def _inherited_timeout(self) -> float | None:
+        default = self._options.defaultTimeoutMS
+        return self._timeout if default is None else limits.duration_from_ms(default)
+
+    def _default_seconds(self) -> float:
+        seconds = self._inherited_timeout()
+        return inf if seconds is None else seconds
+
+    # --- the end ---
+
+    def bind(self, end_session: bool = True) -> BoundSession[Self]:
+        """Use this session for all operations of its client in an ``async with`` block that are given none.
+
+        Only the operations of its client may be used in the block. The binding also applies in tasks that are started
+        there.
+
+        Args:
+            end_session: Whether to end the session at the end of the block.
+
+        Raises:
+            TypeError: `end_session` is neither True nor False.
+        """
+        return BoundSession(self, converted("end_session", end_session, boolean))
+
+    async def end_session(self, timeoutMS: float | None = None) -> None:
+        """End the session, once. Aborts its transaction; the server session returns to the client's pool.
+
+        Args:
+            timeoutMS: Time limit of the abort, in place of the session's `defaultTimeoutMS`; 0 for no limit.
+
+        Retries: the abort for overload errors (up to 5, with backoff); network errors and failovers once, even with
+        retryWrites=False.
+        """
+        if timeoutMS is not None:
+            converted("timeoutMS", timeoutMS, milliseconds)
+        if self._has_ended:
+            return
+        self._has_ended = True
+        state, core = self._state, self._core
+        try:
+            if state.must_abort:
+                core.enter()
+                seconds = self._default_seconds() if timeoutMS is None else limits.duration_from_ms(timeoutMS)
+                await self._abort(seconds)
+        except InvalidOperation:
+            pass  # the client is closed, or this is another event loop
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Release what the session holds."""
+        state = self._state
+        held = state.end()
+        if held is not None:
+            held.release()
+        if state.server_session is not None:
+            self._core.executor.release(state)
 
     def __del__(self) -> None:
         # As with a cursor, this may run in another thread. No operation uses the session, since it would reference it.
@@ -143,12 +406,6 @@ class AsyncClientSession(Generic[ClientT_co]):
         """Return the session itself: code written for Motor awaits `start_session`."""
         return self
         yield
-
-    if not TYPE_CHECKING:  # type checkers would accept every name as an attribute
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Raise an error that names the missing feature."""
-            raise no_attribute("AsyncClientSession", name, SESSION)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a session cannot be copied or pickled: two copies would use one server session; start another")
@@ -165,6 +422,50 @@ class AsyncClientSession(Generic[ClientT_co]):
         return self._state
 
 
+def resolved(session: AsyncClientSession | None) -> AsyncClientSession | None:
+    """Return a caller's `session`, or the one bound by the enclosing block."""
+    return bound_session() if session is None and BOUND else session
+
+
+def begin(
+    session: AsyncClientSession | None,
+    core: Core,
+    inherited: float | None,
+    timeout_ms: float | None,
+    is_acknowledged: bool = True,
+) -> tuple[Session | None, Deadline]:
+    """Return the state of the session of an operation that starts now, and the operation's deadline.
+
+    Args:
+        session: The caller's; None: the bound one, if there is one.
+        core: The client's machinery.
+        inherited: The timeoutMS of client, database or collection, in seconds.
+        timeout_ms: The timeoutMS of this one call.
+        is_acknowledged: Whether the operation has a reply.
+
+    Raises:
+        TypeError, InvalidOperation, ConfigurationError: As `state_of`.
+        InvalidOperation: A timeoutMS of the call is not allowed in `with_transaction`.
+    """
+    state = state_of(resolved(session), core, is_acknowledged)
+    if state is None or state.deadline is None:
+        return state, limits.deadline(core, inherited, timeout_ms)
+    return state, limits.within(core, state.deadline, timeout_ms)
+
+
+def is_in_transaction(session: AsyncClientSession | None) -> bool:
+    """Whether an operation with a caller's `session`, or the bound one, belongs to a transaction.
+
+    Raises:
+        TypeError: `session` is not an AsyncClientSession.
+    """
+    session = resolved(session)
+    if session is None:
+        return False
+    instance("session", session, AsyncClientSession, _SESSION)
+    return session.in_transaction
+
+
 def state_of(session: AsyncClientSession | None, core: Core, is_acknowledged: bool = True) -> Session | None:
     """Return the executor's view of a caller's `session`.
 
@@ -175,7 +476,8 @@ def state_of(session: AsyncClientSession | None, core: Core, is_acknowledged: bo
     """
     if session is None:
         return None
-    instance("session", session, AsyncClientSession, "an AsyncClientSession of this client, or None")
+    instance("session", session, AsyncClientSession, _SESSION)
+    state = session._for_operation(core)
     if not is_acknowledged:
         raise ConfigurationError("an explicit session cannot be used for an unacknowledged write (w=0)")
-    return session._for_operation(core)
+    return state

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._client.abandoned_operations import AbandonedOperations
     from motorlite._client.lost_cursors import LostCursors
+    from motorlite._client.lost_transactions import LostTransactions
     from motorlite._execution.executor import Executor
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
     from motorlite._topology.srv_discovery import SRVDiscovery
@@ -33,6 +34,7 @@ class Background:
     topology: Topology | SRVDiscovery
     executor: Executor
     lost_cursors: LostCursors
+    lost_transactions: LostTransactions
     abandoned_operations: AbandonedOperations
     # Reads the default maxTimeMS from the deployment; None if no option asks for it.
     default_max_time: BackgroundTask | None = None

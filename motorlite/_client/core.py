@@ -16,6 +16,7 @@ from motorlite._client.background import Background
 from motorlite._client.default_max_time import DefaultMaxTime
 from motorlite._client.limits import Limits
 from motorlite._client.lost_cursors import LostCursors
+from motorlite._client.lost_transactions import LostTransactions
 from motorlite._client.settings import initial_description, late_queue_timeout, pool_options
 from motorlite._client.statistics import server_stats
 from motorlite._client.tracing import tracing_listeners
@@ -194,6 +195,7 @@ class Core:
         background.lost_cursors = LostCursors(
             self.executor, spawn=background.host.spawn, sleep=runtime.sleep, now=runtime.now
         )
+        background.lost_transactions = LostTransactions(self.executor, spawn=background.host.spawn, now=runtime.now)
         background.abandoned_operations = AbandonedOperations(
             self.executor, spawn=background.host.spawn, sleep=runtime.sleep, now=runtime.now
         )
@@ -397,7 +399,15 @@ class Core:
     def release_session(self, session: Session) -> None:
         """Return the server session of a dropped `session`. Does nothing if the loop has ended. Call from anywhere."""
         if self._runtime is not None and not self._has_forked:
-            self._runtime.run_soon(self.executor.release, session)
+            self._runtime.run_soon(self._background.lost_transactions.drop, session)
+
+    def abort_transaction(self, session: Session) -> None:
+        """Abort the transaction of `session` in the background. Call on the event loop."""
+        self._background.lost_transactions.abort(session)
+
+    def jitter(self) -> float:
+        """Return a random factor from 0 to 1 for a delay."""
+        return self._world.jitter()
 
     # --- the end ---
 

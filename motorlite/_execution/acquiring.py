@@ -39,7 +39,7 @@ async def select(
     """Wait up to `selection_timeout` seconds for a suitable server. `on_wait` is called when it has to wait."""
     attempt.waited_from = now
     attempt.selection_until = until = now + selection_timeout
-    return await deployment.select(run.operation.selector, run.call.deadline, run.deprioritized, until, on_wait)
+    return await deployment.select(run.selector, run.call.deadline, run.deprioritized, until, on_wait)
 
 
 async def select_and_publish(
@@ -55,7 +55,8 @@ async def select_and_publish(
     `deployment`: returns the current deployment, which an SRV lookup may replace in the meantime.
     """
     operation = run.operation
-    wanted = describe_selector(operation.selector)
+    selector = run.selector
+    wanted = describe_selector(selector)
     attempt.waited_from = now
 
     def facts() -> tuple[str, int, str, Any]:
@@ -66,7 +67,7 @@ async def select_and_publish(
 
     publish(ServerSelectionStartedEvent(*facts()))
     try:
-        server = deployment().select_now(operation.selector, run.deprioritized)
+        server = deployment().select_now(selector, run.deprioritized)
         if server is None:
             server = await select(deployment(), run, attempt, now, selection_timeout, on_wait)
     except BaseException as error:

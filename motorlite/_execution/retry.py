@@ -44,7 +44,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
+from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED, TRANSACTION_LABELS, TRANSIENT_TRANSACTION
 from motorlite._execution import classify
 from motorlite._execution.call import DEFAULT_OPTIONS
 from motorlite._execution.operation import Kind
@@ -182,7 +182,7 @@ class Retry:
         `is_closing`: the client is closing, so nothing is retried.
         """
         settings, kind = self._settings, self._operation.kind
-        if failure.is_ordinary and kind is Kind.WRITE and settings.retry_writes:
+        if failure.is_ordinary and kind is Kind.WRITE and self._is_enabled:
             failure = classify.with_write_label(failure)
         is_overload = failure.has_label(SYSTEM_OVERLOADED)
         if not is_overload and settings.bucket is not None and self._is_credited():
@@ -238,7 +238,7 @@ class Retry:
         rules = classify.rules(failure, self._operation, policy)
         if not rules:
             return self._refuse(None, self._why_not(failure))
-        if not settings.allows(self._operation.kind):
+        if not self._is_enabled:
             return self._refuse(rules[0], RetryRefusal.DISABLED)
         left = [rule for rule in rules if self._has_attempts_left(rule)]
         if not left:
@@ -263,7 +263,8 @@ class Retry:
             type(strategy) is SpecificationRetry
             or reason is RetryReason.UNKNOWN
             or not (reason.allows_non_idempotent_retry or self._is_idempotent)
-            or not self._settings.allows(self._operation.kind)
+            or not self._is_enabled
+            or failure.has_label(TRANSIENT_TRANSACTION)
             or now >= self._deadline.earliest()
         ):
             return False
@@ -277,9 +278,18 @@ class Retry:
     # --- parts of decisions ---
 
     @property
-    def _is_idempotent(self) -> bool:
-        # `is_ordinary` of a write: its transaction number lets the server recognise a repetition.
+    def _is_enabled(self) -> bool:
+        """Whether the operation may be retried at all. Commit and abort ignore retryReads and retryWrites."""
         operation = self._operation
+        return operation.ends is not None or self._settings.allows(operation.kind)
+
+    @property
+    def _is_idempotent(self) -> bool:
+        # `is_ordinary` of a write: its transaction number lets the server recognise a repetition. In a transaction,
+        # repeating a command never is harmless.
+        operation = self._operation
+        if self.newest.is_transactional:
+            return False
         return operation.is_idempotent or (operation.kind is Kind.WRITE and self.newest.is_ordinary)
 
     def _request(self, now: float) -> RetryRequest:
@@ -358,7 +368,7 @@ class Retry:
         newest = self.newest
         if newest.reply is None:
             error = ExecutionTimeout("the time limit of the operation passed before its next attempt", 50)
-            newest = replace(newest, error=error, phase="retry delay", labels=frozenset())
+            newest = replace(newest, error=error, phase="retry delay", labels=newest.labels & TRANSACTION_LABELS)
         return ExpireAfter(newest, self._reason, delay)
 
     def _blame(self, fault: StrategyFault) -> Raise:
@@ -367,7 +377,7 @@ class Retry:
         error = RetryStrategyError(f"the operation failed, and its retry strategy {name} {fault.text}")
         if fault.trace:
             error.add_note(f"The exception of the retry strategy:\n{fault.trace}")
-        failure = replace(self.newest, error=error, labels=frozenset(), reply=None)
+        failure = replace(self.newest, error=error, labels=self.newest.labels & TRANSACTION_LABELS, reply=None)
         return Raise(failure, self._reason, RetryRule.STRATEGY, self._refusal)
 
     # --- the outcome ---

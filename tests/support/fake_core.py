@@ -16,6 +16,7 @@ from motorlite import AsyncMongoClient
 from motorlite._base.values import ServerFacts
 from motorlite._client.core import Core
 from motorlite._client.lost_cursors import LostCursors
+from motorlite._client.lost_transactions import LostTransactions
 from motorlite._execution.decorate import remove_older_limits
 from motorlite._execution.executor import Executor
 from motorlite._execution.operation import CursorReply, Opened, Operation, TimeLimit
@@ -188,7 +189,13 @@ class FakeCore(Core):
         lost_cursors.kill(cursor)
 
     def release_session(self, session: Session) -> None:
-        self.executor.release(session)
+        LostTransactions(self.executor, spawn=self._spawn, now=self.now).drop(session)
+
+    def abort_transaction(self, session: Session) -> None:
+        LostTransactions(self.executor, spawn=self._spawn, now=self.now).abort(session)
+
+    def jitter(self) -> float:
+        return 0.5
 
     def _spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self.spawned.append(lambda: async_fn(*args))

@@ -17,11 +17,13 @@ from motorlite.results import BulkWriteResult
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from motorlite._api.settings import Settings
+    from bson.codec_options import CodecOptions
+
     from motorlite._api.turns import Turns
     from motorlite._client.core import Core
     from motorlite._operations.writes.bulk_batch import BulkBatch
     from motorlite._operations.writes.bulk_runs import Run
+    from motorlite.write_concern import WriteConcern
 
 
 class BulkWrite:
@@ -31,20 +33,22 @@ class BulkWrite:
     """
 
     __slots__ = (
+        "_codec_options",
         "_core",
         "_has_begun",
         "_is_ordered",
         "_name",
         "_names",
         "_options",
-        "_settings",
         "_turns",
+        "_write_concern",
     )
 
     def __init__(
         self,
         core: Core,
-        settings: Settings,
+        codec_options: CodecOptions[Any],
+        write_concern: WriteConcern,
         names: tuple[str, str],
         turns: Turns,
         *,
@@ -55,7 +59,8 @@ class BulkWrite:
         self._core = core
         # The name of the operation, for its events.
         self._name = name
-        self._settings = settings
+        self._codec_options = codec_options
+        self._write_concern = write_concern
         # The names of the database and the collection.
         self._names = names
         self._turns = turns
@@ -85,7 +90,7 @@ class BulkWrite:
         result = BulkResult(ordered=self._is_ordered)
         # One implicit session serves all batches. The first batch acquires its server session.
         # Unacknowledged writes have no session (driver sessions specification).
-        is_acknowledged = self._settings.write_concern.acknowledged
+        is_acknowledged = self._write_concern.acknowledged
         implicit = Session(is_implicit=True) if call.session is None and is_acknowledged else None
         call = Call(call.session or implicit, call.deadline, call.operation_id, call.options)
         try:
@@ -124,8 +129,8 @@ class BulkWrite:
                 run,
                 start,
                 ordered=self._is_ordered,
-                codec_options=self._settings.codec_options,
-                write_concern=self._settings.write_concern,
+                codec_options=self._codec_options,
+                write_concern=self._write_concern,
                 **self._options,
             )
             batch.is_continuation, self._has_begun = self._has_begun, True

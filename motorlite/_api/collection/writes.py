@@ -12,7 +12,7 @@ from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
 from motorlite._api.limits import deadline
-from motorlite._api.session import state_of
+from motorlite._api.transactions.context import BOUND
 from motorlite._api.turns import Turns
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_document, collation_document, converted, hint_value, mapping, wrong
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from motorlite._operations.writes.slices import Slices
     from motorlite.collation import CollationLike
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+    from motorlite.write_concern import WriteConcern
 
 
 class CollectionWrites(CollectionBase[DocumentT]):
@@ -74,7 +75,12 @@ class CollectionWrites(CollectionBase[DocumentT]):
         core = self._core
         core.enter()
         settings = self._settings
-        write_concern = settings.write_concern
+        if session is None and not BOUND:
+            write_concern = settings.write_concern
+            call = Call(None, deadline(core, settings.timeout, timeoutMS), None, effective(settings.call_options))
+        else:
+            write_concern = self._write_concern(session)
+            call = self._begin(session, timeoutMS, write_concern.acknowledged)
         operation = Insert(
             self._database_name,
             self._name,
@@ -84,9 +90,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             bypass_document_validation=bypass_document_validation,
             comment=comment,
         )
-        state = None if session is None else state_of(session, core, write_concern.acknowledged)
-        limit = deadline(core, settings.timeout, timeoutMS)
-        await core.executor.execute(operation, Call(state, limit, None, effective(settings.call_options)))
+        await core.executor.execute(operation, call)
         return InsertOneResult(inserted_id, write_concern.acknowledged)
 
     async def insert_many(
@@ -124,7 +128,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if isinstance(documents, dict | str | bytes):
             raise TypeError(wrong("documents", documents, "a list of documents"))
         converted("ordered", ordered, boolean)
-        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
+        write_concern = self._write_concern(session)
+        call = self._begin(session, timeoutMS, write_concern.acknowledged)
         turns = Turns(self._core, call.deadline)
         taken = documents if isinstance(documents, Iterator) else iter(list(documents))
         # Freeing the last references takes long, so the documents in `found` are released in slices.
@@ -132,7 +137,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         found, inserted_ids = list[Any](), list[Any]()
         await turns.compute(_take(taken, found, inserted_ids))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment}
-        details = await self._execute_runs("insert", [insert_run(found)], ordered, call, turns, options)
+        runs = [insert_run(found)]
+        details = await self._execute_runs("insert", runs, ordered, call, turns, write_concern, options)
         return InsertManyResult(inserted_ids, details is not None)
 
     async def bulk_write(
@@ -175,7 +181,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         converted("ordered", ordered, boolean)
         if let is not None:
             converted("let", let, mapping)
-        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
+        write_concern = self._write_concern(session)
+        call = self._begin(session, timeoutMS, write_concern.acknowledged)
         turns = Turns(self._core, call.deadline)
         requests = list(requests)
         runs = await turns.compute(ordered_runs(requests) if ordered else unordered_runs(requests))
@@ -185,7 +192,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             if run.kind == "insert":
                 await turns.compute(_take(iter(run.statements), [], []))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
-        details = await self._execute_runs("bulkWrite", runs, ordered, call, turns, options)
+        details = await self._execute_runs("bulkWrite", runs, ordered, call, turns, write_concern, options)
         return BulkWriteResult(details or {}, details is not None)
 
     async def _execute_runs(
@@ -195,9 +202,19 @@ class CollectionWrites(CollectionBase[DocumentT]):
         ordered: bool,
         call: Call,
         turns: Turns,
+        write_concern: WriteConcern,
         options: Mapping[str, Any],
     ) -> dict[str, Any] | None:
-        bulk = BulkWrite(self._core, self._settings, self._names, turns, name=name, is_ordered=ordered, options=options)
+        bulk = BulkWrite(
+            self._core,
+            self._settings.codec_options,
+            write_concern,
+            self._names,
+            turns,
+            name=name,
+            is_ordered=ordered,
+            options=options,
+        )
         return await bulk.execute(runs, call)
 
     async def update_one(
@@ -358,19 +375,19 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if let is not None:
             converted("let", let, mapping)
         settings = self._settings
-        acknowledged = settings.write_concern.acknowledged
-        call = self._begin(session, timeout_ms, acknowledged)
+        write_concern = self._write_concern(session)
+        call = self._begin(session, timeout_ms, write_concern.acknowledged)
         operation = Update(
             self._database_name,
             self._name,
             statement,
             codec_options=settings.codec_options,
-            write_concern=settings.write_concern,
+            write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
             let=let,
             comment=comment,
         )
-        return UpdateResult(await self._core.executor.execute(operation, call), acknowledged)
+        return UpdateResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
 
     async def delete_one(
         self,
@@ -448,18 +465,18 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if let is not None:
             converted("let", let, mapping)
         settings = self._settings
-        acknowledged = settings.write_concern.acknowledged
-        call = self._begin(session, timeout_ms, acknowledged)
+        write_concern = self._write_concern(session)
+        call = self._begin(session, timeout_ms, write_concern.acknowledged)
         operation = Delete(
             self._database_name,
             self._name,
             statement,
             codec_options=settings.codec_options,
-            write_concern=settings.write_concern,
+            write_concern=write_concern,
             let=let,
             comment=comment,
         )
-        return DeleteResult(await self._core.executor.execute(operation, call), acknowledged)
+        return DeleteResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
 
 
 def _take(documents: Iterator[Any], found: list[Any], inserted_ids: list[Any]) -> Slices[None]:

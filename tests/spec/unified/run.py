@@ -19,7 +19,7 @@ from tests.spec.unified.threads import Thread
 from tests.spec.unified.tracing import check_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from anyio.abc import TaskGroup
 
@@ -120,8 +120,10 @@ class Run:
 
     # --- operations ---
 
-    async def execute(self, operation: Mapping[str, Any]) -> None:
+    async def execute(self, operation: Mapping[str, Any], *, reraises: bool = False) -> None:
         """Execute one operation and check its result.
+
+        `reraises`: also raise an expected error, for the driver's `with_transaction` to see.
 
         Raises:
             Failed: it had another result.
@@ -135,10 +137,14 @@ class Run:
         target, handler = operations.operation(entity, name)
         if "session" in arguments:
             arguments["session"] = self.entities.session(arguments["session"]).session
+        if "callback" in arguments:
+            arguments["callback"] = self._callback(arguments["callback"])
         try:
             result = await handler(target, arguments)
         except DRIVER_ERRORS as error:
             self._check_error(operation, error)
+            if reraises:
+                raise
             return
         if operation.get("ignoreResultAndError", False):
             return
@@ -147,6 +153,13 @@ class Run:
         self._check_result(operation, result)
         if "saveResultAsEntity" in operation:
             self.entities.save_result(operation["saveResultAsEntity"], None if result is MISSING else result)
+
+    def _callback(self, operations: list[Mapping[str, Any]]) -> Callable[[Any], Awaitable[None]]:
+        async def callback(_session: Any) -> None:
+            for operation in operations:
+                await self.execute(operation, reraises=True)
+
+        return callback
 
     def _check_error(self, operation: Mapping[str, Any], error: Exception) -> None:
         if operation.get("ignoreResultAndError", False):
