@@ -381,8 +381,11 @@ class AsyncClientSession(Generic[ClientT_co]):
         try:
             if state.must_abort:
                 core.enter()
-                seconds = self._default_seconds() if timeoutMS is None else limits.duration_from_ms(timeoutMS)
-                await self._abort(seconds)
+                if state.in_transaction:
+                    seconds = self._default_seconds() if timeoutMS is None else limits.duration_from_ms(timeoutMS)
+                    await self._abort(seconds)
+                else:
+                    core.abort_transaction(state)
         except InvalidOperation:
             pass  # the client is closed, or this is another event loop
         finally:

@@ -61,6 +61,7 @@ class Session:
         "server_session",
         "snapshot_time",
         "transaction",
+        "unnumbered",
     )
 
     def __init__(
@@ -82,6 +83,8 @@ class Session:
         self.operation_time: Timestamp | None = None
         # None: the session is in the state "no transaction".
         self.transaction: Transaction | None = None
+        # Transactions that were started since the last one that has a number. Each takes one, even if it stays empty.
+        self.unnumbered: int = 0
         # The time limit of the `with_transaction` call around its operations, if that has one.
         self.deadline: Deadline | None = None
 
@@ -104,7 +107,15 @@ class Session:
             raise InvalidOperation("Transaction already in progress")
         held = self.forget_transaction()
         self.transaction = Transaction(concerns)
+        self.unnumbered += 1
         return held
+
+    def number(self, transaction: Transaction, server_session: ServerSession) -> None:
+        """Give `transaction` its number, with its first command."""
+        if transaction.number is None:
+            server_session.transaction_number += self.unnumbered
+            self.unnumbered = 0
+            transaction.number = server_session.transaction_number
 
     def forget_transaction(self) -> HeldConnection | None:
         """Return to "no transaction" after one has ended. Returns its connection, for the caller to release.
@@ -131,9 +142,8 @@ class Session:
 
     @property
     def must_abort(self) -> bool:
-        """Whether its transaction has begun on the server and can be aborted now."""
-        transaction = self.transaction
-        return transaction is not None and transaction.is_active and transaction.has_begun and not transaction.is_busy
+        """Whether an abort must end its transaction on the server."""
+        return self.transaction is not None and self.transaction.must_abort
 
     def without_transaction(self) -> Session:
         """Move the transaction to another session, so that it can be aborted in the background.
@@ -146,7 +156,7 @@ class Session:
         self.server_session.is_dirty = True
         other.transaction, other.server_session = moved, self.server_session
         self.transaction = Transaction(moved.concerns)
-        self.transaction.state = State.ABORTED
+        self.transaction.state = moved.state = State.ABORTED
         return other
 
     def end(self) -> HeldConnection | None:

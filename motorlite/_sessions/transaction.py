@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._base.values import Address, Document
-    from motorlite._sessions.session import ServerSession
     from motorlite.read_concern import ReadConcern
     from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern
@@ -75,6 +74,7 @@ class Transaction:
         "address",
         "concerns",
         "connection",
+        "end_was_sent",
         "has_begun",
         "is_busy",
         "needs_majority",
@@ -90,6 +90,8 @@ class Transaction:
         self.number: int | None = None
         # A command of it was sent, so there is something to commit or abort.
         self.has_begun: bool = False
+        # The command that commits it was sent, at least once.
+        self.end_was_sent: bool = False
         # An operation of it is running. A second one is refused: the server executes them one after another.
         self.is_busy: bool = False
         # It may have been committed: an attempt succeeded, or failed otherwise than by the rejection of an overloaded
@@ -106,6 +108,12 @@ class Transaction:
     def is_active(self) -> bool:
         """Whether operations of the session belong to it."""
         return self.state in _ACTIVE
+
+    @property
+    def must_abort(self) -> bool:
+        """Whether only an abort ends it on the server, and can be sent: it was not committed, or that was not sent."""
+        is_open = self.is_active or (self.state is State.COMMITTED and not self.end_was_sent)
+        return is_open and self.has_begun and not self.is_busy
 
     def unpin(self) -> HeldConnection | None:
         """Forget what it is pinned to. The caller releases the connection, if there is one."""
@@ -154,11 +162,9 @@ class Transaction:
 
     # --- fields of its commands ---
 
-    def join(self, document: Document, server_session: ServerSession) -> None:
+    def join(self, document: Document) -> None:
         """Append the fields that all of its commands have."""
-        if self.number is None:
-            server_session.transaction_number += 1
-            self.number = server_session.transaction_number
+        assert self.number is not None
         document["txnNumber"] = Int64(self.number)
         document["autocommit"] = False
 

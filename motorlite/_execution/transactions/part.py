@@ -88,7 +88,8 @@ class Part:
         A user-defined command is not inspected.
         """
         transaction, operation, session = self._transaction, self._operation, self._session
-        transaction.join(document, server_session)
+        session.number(transaction, server_session)
+        transaction.join(document)
         if operation.ends is not None:
             transaction.end(document)
             return
@@ -105,6 +106,7 @@ class Part:
         """Pin the transaction to where its first command goes; called right before a command is sent."""
         transaction, facts = self._transaction, connection.facts
         if self._operation.ends is Ends.COMMIT:
+            transaction.end_was_sent = True
             self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
         elif self._is_first:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True

@@ -12,6 +12,7 @@ from tests.spec.unified import operations, requirements, special
 from tests.spec.unified.entities import Client, EntityFactory, EntityMap, Session
 from tests.spec.unified.errors import DRIVER_ERRORS, check_error, describe
 from tests.spec.unified.events import check_events
+from tests.spec.unified.features import used
 from tests.spec.unified.logs import check_messages
 from tests.spec.unified.matching import MISSING, Matcher
 from tests.spec.unified.outcomes import BadTest, Failed
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 # driver's to heed.
 PATIENCE: Final = 50.0
 _WAIT: Final = 10.0
+# What starts transactions.
+_STARTERS: Final = ("session.startTransaction", "session.withTransaction")
 
 
 def check_requirements(case: Case, environment: Environment) -> None:
@@ -97,6 +100,7 @@ class Run:
 
     async def run(self) -> None:
         """Set everything up, execute the operations, compare, and clean up."""
+        has_transactions = any(name in _STARTERS for name in used(self._content, self._test))
         for data in self._content.get("initialData", ()):
             self.environment.set_up(data)
         try:
@@ -117,6 +121,8 @@ class Run:
             self._stop_recording()
             self._disable_fail_points()
             await self._clear_entities()
+            if has_transactions:
+                self.environment.kill_sessions()
 
     # --- operations ---
 
