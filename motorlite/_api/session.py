@@ -475,12 +475,12 @@ def state_of(session: AsyncClientSession | None, core: Core, is_acknowledged: bo
     Raises:
         TypeError: `session` is not an AsyncClientSession.
         InvalidOperation: The session has ended or belongs to another client.
-        ConfigurationError: The write is unacknowledged (driver sessions specification).
+        ConfigurationError: The write is unacknowledged (driver sessions specification), outside of a transaction.
     """
     if session is None:
         return None
     instance("session", session, AsyncClientSession, _SESSION)
     state = session._for_operation(core)
-    if not is_acknowledged:
+    if not is_acknowledged and not state.in_transaction:
         raise ConfigurationError("an explicit session cannot be used for an unacknowledged write (w=0)")
     return state

@@ -34,17 +34,16 @@ class _Counted:
             except StopIteration as stop:
                 return stop.value
             finally:
-                # It may hold an error that was raised through this frame, which must not keep it alive.
+                # It may hold an error that was raised through this frame (on trio, as the value of an outcome), which
+                # must not keep it alive.
                 del step
             self.suspensions += 1
             if self.suspensions == self._point and self._on_point is not None:
                 self._on_point(yielded)
             try:
-                value = yield yielded
+                step = partial(self._coroutine.send, (yield yielded))
             except BaseException as error:
                 step = partial(self._coroutine.throw, error)
-            else:
-                step = partial(self._coroutine.send, value)
 
 
 async def count_suspensions(function: Callable[[], Coroutine[Any, Any, Any]]) -> int:

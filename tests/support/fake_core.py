@@ -25,6 +25,7 @@ from motorlite._observe.publishing import Publishers
 from motorlite._options.options import client_options
 from motorlite._overload.server_limits import ServerLimits
 from motorlite._sessions.session import Session, SessionPool
+from motorlite._sessions.transaction import State
 from motorlite._wire.error_replies import error_from_reply
 from motorlite.errors import InvalidOperation
 from motorlite.topology_description import ServerDescription, TopologyDescription
@@ -110,6 +111,9 @@ class FakeExecutor(Executor):
         return Opened(batch, ADDRESS, implicit, None)
 
     async def _reply(self, operation: Operation[Any], call: Call) -> Any:
+        transaction = None if call.session is None else call.session.transaction
+        if transaction is not None and transaction.is_active:
+            transaction.state, transaction.has_begun = State.IN_PROGRESS, True
         sent = Sent(operation, call.session, call.deadline, call.operation_id)
         self.sent.append(sent)
         await anyio.lowlevel.checkpoint()

@@ -13,17 +13,16 @@ from motorlite._operations.writes.slices import ITEMS, release
 from motorlite._sessions.session import Session
 from motorlite.errors import BulkWriteExecutionTimeout
 from motorlite.results import BulkWriteResult
+from motorlite.write_concern import DEFAULT_WRITE_CONCERN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bson.codec_options import CodecOptions
-
+    from motorlite._api.settings import Settings
     from motorlite._api.turns import Turns
     from motorlite._client.core import Core
     from motorlite._operations.writes.bulk_batch import BulkBatch
     from motorlite._operations.writes.bulk_runs import Run
-    from motorlite.write_concern import WriteConcern
 
 
 class BulkWrite:
@@ -33,13 +32,13 @@ class BulkWrite:
     """
 
     __slots__ = (
-        "_codec_options",
         "_core",
         "_has_begun",
         "_is_ordered",
         "_name",
         "_names",
         "_options",
+        "_settings",
         "_turns",
         "_write_concern",
     )
@@ -47,8 +46,7 @@ class BulkWrite:
     def __init__(
         self,
         core: Core,
-        codec_options: CodecOptions[Any],
-        write_concern: WriteConcern,
+        settings: Settings,
         names: tuple[str, str],
         turns: Turns,
         *,
@@ -59,8 +57,8 @@ class BulkWrite:
         self._core = core
         # The name of the operation, for its events.
         self._name = name
-        self._codec_options = codec_options
-        self._write_concern = write_concern
+        self._settings = settings
+        self._write_concern = settings.write_concern
         # The names of the database and the collection.
         self._names = names
         self._turns = turns
@@ -82,6 +80,8 @@ class BulkWrite:
         """
         # One deadline and one operation id for all commands.
         operation_id = self._core.new_operation_id()
+        if call.session is not None and call.session.in_transaction:
+            self._write_concern = DEFAULT_WRITE_CONCERN  # only its commit has one
         call = Call(call.session, call.deadline, operation_id, call.options)
         with self._core.executor.published(self._name, *self._names, operation_id):
             return await self._execute_runs(runs, call)
@@ -129,7 +129,7 @@ class BulkWrite:
                 run,
                 start,
                 ordered=self._is_ordered,
-                codec_options=self._codec_options,
+                codec_options=self._settings.codec_options,
                 write_concern=self._write_concern,
                 **self._options,
             )

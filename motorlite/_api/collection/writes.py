@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from motorlite._operations.writes.slices import Slices
     from motorlite.collation import CollationLike
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
-    from motorlite.write_concern import WriteConcern
 
 
 class CollectionWrites(CollectionBase[DocumentT]):
@@ -128,8 +127,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if isinstance(documents, dict | str | bytes):
             raise TypeError(wrong("documents", documents, "a list of documents"))
         converted("ordered", ordered, boolean)
-        write_concern = self._write_concern(session)
-        call = self._begin(session, timeoutMS, write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
         turns = Turns(self._core, call.deadline)
         taken = documents if isinstance(documents, Iterator) else iter(list(documents))
         # Freeing the last references takes long, so the documents in `found` are released in slices.
@@ -137,8 +135,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         found, inserted_ids = list[Any](), list[Any]()
         await turns.compute(_take(taken, found, inserted_ids))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment}
-        runs = [insert_run(found)]
-        details = await self._execute_runs("insert", runs, ordered, call, turns, write_concern, options)
+        details = await self._execute_runs("insert", [insert_run(found)], ordered, call, turns, options)
         return InsertManyResult(inserted_ids, details is not None)
 
     async def bulk_write(
@@ -181,8 +178,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         converted("ordered", ordered, boolean)
         if let is not None:
             converted("let", let, mapping)
-        write_concern = self._write_concern(session)
-        call = self._begin(session, timeoutMS, write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
         turns = Turns(self._core, call.deadline)
         requests = list(requests)
         runs = await turns.compute(ordered_runs(requests) if ordered else unordered_runs(requests))
@@ -192,7 +188,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             if run.kind == "insert":
                 await turns.compute(_take(iter(run.statements), [], []))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
-        details = await self._execute_runs("bulkWrite", runs, ordered, call, turns, write_concern, options)
+        details = await self._execute_runs("bulkWrite", runs, ordered, call, turns, options)
         return BulkWriteResult(details or {}, details is not None)
 
     async def _execute_runs(
@@ -202,19 +198,9 @@ class CollectionWrites(CollectionBase[DocumentT]):
         ordered: bool,
         call: Call,
         turns: Turns,
-        write_concern: WriteConcern,
         options: Mapping[str, Any],
     ) -> dict[str, Any] | None:
-        bulk = BulkWrite(
-            self._core,
-            self._settings.codec_options,
-            write_concern,
-            self._names,
-            turns,
-            name=name,
-            is_ordered=ordered,
-            options=options,
-        )
+        bulk = BulkWrite(self._core, self._settings, self._names, turns, name=name, is_ordered=ordered, options=options)
         return await bulk.execute(runs, call)
 
     async def update_one(
