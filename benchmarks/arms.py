@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import anyio
+
 from benchmarks.bare import BareClient
 from benchmarks.documents import COLLECTION, DATABASE
 
@@ -79,6 +81,28 @@ async def _motorlite(uri: str) -> AsyncIterator[FindOne]:
 
 
 @asynccontextmanager
+async def _motorlite_guarded(uri: str) -> AsyncIterator[FindOne]:
+    """With queue, breaker, a retry budget per server, and statistics read ten times a second."""
+    motorlite, overload, retry = map(importlib.import_module, ("motorlite", "motorlite.overload", "motorlite.retry"))
+    client = motorlite.AsyncMongoClient(
+        uri,
+        wait_queue=overload.WaitQueue(),
+        circuit_breaker=overload.CircuitBreaker(gates_first_attempts=True),
+        retry_budget=retry.RetryBudget(per_server=200),
+    )
+
+    async def watch() -> None:
+        while True:
+            client.stats()
+            await anyio.sleep(0.1)
+
+    async with client, anyio.create_task_group() as group:
+        group.start_soon(watch)
+        yield client[DATABASE][COLLECTION].find_one
+        group.cancel_scope.cancel()
+
+
+@asynccontextmanager
 async def _pymongo(uri: str) -> AsyncIterator[FindOne]:
     async with importlib.import_module("pymongo").AsyncMongoClient(uri) as client:
         yield client[DATABASE][COLLECTION].find_one
@@ -108,6 +132,7 @@ ARMS = {
         Arm("bare", (), _bare),
         Arm("bare-uvloop", ("uvloop",), _bare, uvloop=True),
         Arm("motorlite", ("motorlite:AsyncMongoClient",), _motorlite),
+        Arm("motorlite-guarded", ("motorlite:AsyncMongoClient",), _motorlite_guarded),
         Arm("motorlite-uvloop", ("motorlite:AsyncMongoClient", "uvloop"), _motorlite, uvloop=True),
         Arm("motorlite-trio", ("motorlite:AsyncMongoClient", "trio"), _motorlite, backend="trio"),
         Arm("pymongo", ("pymongo:AsyncMongoClient",), _pymongo),

@@ -126,7 +126,9 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
         line.set_gid(curve.arm.name)
     load, callers = curves[0].load, curves[0].callers
     axes.axvline(load, color="grey", linewidth=1, linestyle=":")
-    axes.annotate("the callers stop", (load, 0), (4, 4), textcoords="offset points", color="grey", rotation=90)
+    # Half-way up, between the curves that fall to zero and those that do not.
+    place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "center"}
+    axes.annotate("the callers stop", (load, 0.5), (4, 0), color="grey", rotation=90, **place)
     axes.set(
         title=f"{callers} callers give up after 250 ms and try again",
         xlabel="seconds",
@@ -135,7 +137,7 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
         ylim=(0, None),
     )
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left", fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {"Date": None} if path.suffix == ".svg" else None
     figure.savefig(path, metadata=metadata, dpi=150)

@@ -27,7 +27,7 @@ JITTER = 0.2
 
 def backoff(retry_count: int, spread: float) -> float:
     """The seconds before a retry, the first of which is number 0; `spread` is a random number in [-1, 1]."""
-    return min(INITIAL_BACKOFF * 2**retry_count, MAX_BACKOFF) * (1 + JITTER * spread)
+    return min(INITIAL_BACKOFF * 2.0**retry_count, MAX_BACKOFF) * (1 + JITTER * spread)
 
 
 async def patiently(call: Callable[[], Awaitable[R]], attempts: int = 8) -> R:

@@ -1,8 +1,8 @@
 """An ASGI service that answers 503 with Retry-After when the driver refuses an operation.
 
 `RetryAfter` wraps any ASGI application, Starlette's and FastAPI's included. `parts` is a small one without a framework;
-`service_fastapi.py` is the same service in FastAPI. The tier of a user becomes the priority of its operations; with
-``allow_priority_override=False``, nothing that the request handler calls can raise it.
+`service_fastapi.py` is the same service in FastAPI. The tier of a user becomes the priority of its operations. Nothing
+that the request handler calls can raise it, unless the queue has ``allow_priority_override=True``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Receive: TypeAlias = Callable[[], Awaitable[Any]]
 Send: TypeAlias = Callable[[Any], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# The shorter the queue, the sooner users are told.
-QUEUE = WaitQueue("queue", max_depth=200, timeout="1s", ordering="priority", allow_priority_override=False)
+# The shorter the queue, the sooner users get an answer.
+QUEUE = WaitQueue("queue", max_depth=200, timeout="1s", ordering="priority")
 TIERS = {"gold": 90, "silver": 50, "free": 10}
 
 

@@ -17,6 +17,7 @@ from motorlite import (
     cursor,
     driver_info,
     errors,
+    event_loggers,
     monitoring,
     operations,
     read_concern,
@@ -39,13 +40,16 @@ from motorlite._api.constants import (
     CursorType,
     ReturnDocument,
 )
+from motorlite._api.cursors.change_stream import AsyncChangeStream
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.handles import AsyncCollection, AsyncDatabase, AsyncMongoClient
 from motorlite._api.limits import timeout
 from motorlite._api.session import AsyncClientSession
 from motorlite._api.transactions.options import SessionOptions, TransactionOptions
-from motorlite._base.version import __version__
+from motorlite._base.version import __version__, get_version_string, version, version_tuple
+from motorlite._base.wire_versions import NEWEST as MAX_SUPPORTED_WIRE_VERSION
+from motorlite._base.wire_versions import OLDEST as MIN_SUPPORTED_WIRE_VERSION
 from motorlite.collation import Collation
 from motorlite.driver_info import DriverInfo
 from motorlite.operations import (
@@ -71,7 +75,10 @@ __all__ = [
     "GEO2D",
     "GEOSPHERE",
     "HASHED",
+    "MAX_SUPPORTED_WIRE_VERSION",
+    "MIN_SUPPORTED_WIRE_VERSION",
     "TEXT",
+    "AsyncChangeStream",
     "AsyncClientSession",
     "AsyncCollection",
     "AsyncCommandCursor",
@@ -109,6 +116,8 @@ __all__ = [
     "cursor",
     "driver_info",
     "errors",
+    "event_loggers",
+    "get_version_string",
     "monitoring",
     "operations",
     "read_concern",
@@ -119,5 +128,7 @@ __all__ = [
     "stats",
     "timeout",
     "topology_description",
+    "version",
+    "version_tuple",
     "write_concern",
 ]

@@ -30,14 +30,15 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      │    │    └── WTimeoutError
      │    ├── WriteError
      │    │    └── DuplicateKeyError
-     │    └── BulkWriteError
+     │    ├── BulkWriteError                of a collection
+     │    └── ClientBulkWriteException      of a client
      ├── ConfigurationError
      │    └── InvalidURI
      ├── InvalidOperation                   invalid use of the driver
      ├── RetryStrategyError                 the application's own retry strategy failed
      ├── CollectionInvalid
      ├── InvalidName
-     └── DocumentTooLarge
+     └── DocumentTooLarge                   also bson's InvalidDocument
 
 The type identifies the failure; labels identify the permitted reactions. Every error that leaves a retry loop
 carries the server (`address`), the number of attempts (`attempts`), the reasons for retries (`retry_reasons`) and the
@@ -47,19 +48,26 @@ reason for not retrying again (`retry_refusal`).
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 # Re-exported as in `pymongo.errors`: raised for documents that BSON cannot represent.
 from bson.errors import InvalidDocument as InvalidDocument
 
-from motorlite._base import error_documents, error_notes
+from motorlite._base import error_documents
 from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED
-from motorlite._base.error_copies import CAUSE, portable, without_init
+from motorlite._errors.admission import (
+    AdmissionError,
+    CircuitBreakerOpenError,
+    ConcurrencyLimitError,
+    RateLimitError,
+    WaitQueueFullError,
+    WaitQueueMemoryError,
+    WaitQueueTimeoutError,
+)
+from motorlite._errors.base import ConnectionFailure, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from motorlite._base.values import Address
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "AdmissionError",
@@ -68,6 +76,7 @@ __all__ = [
     "BulkWriteExecutionTimeout",
     "CertificateError",
     "CircuitBreakerOpenError",
+    "ClientBulkWriteException",
     "CollectionInvalid",
     "ConcurrencyLimitError",
     "ConfigurationError",
@@ -103,154 +112,23 @@ __all__ = [
 ]
 
 
-class PyMongoError(Exception):
-    """Base class of every error that motorlite raises.
-
-    Attributes:
-        address: The server of the failed attempt, or None if no server was reached.
-        attempts: The number of attempts, including the first one; 0 outside of operations.
-        retry_reasons: Why the earlier attempts failed, oldest first (values of `RetryReason`, for example
-            ``"overload"``); the newest 16 of them.
-        retry_refusal: Why no further retry was made (a value of `RetryRefusal`: ``"attempts"``, ``"deadline"``,
-            ``"tokens"``, ``"not retryable"``, ``"disabled"``, ``"circuit breaker"``, ``"closed"`` or
-            ``"strategy failed"``), or None if no retry rule covers the error of a first attempt.
-        phase: The phase of the operation in which its time limit passed (``"selection"``, ``"queue"``,
-            ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``, ``"retry delay"``, ``"rate limit"``), or
-            None.
-        partial_result: The writes of a bulk write before one of its commands failed as a whole, as a
-            `BulkWriteResult`; None elsewhere. (bson's errors for a document in the middle of a bulk write also have
-            this attribute.)
-        client_limit: For a timeout: how many seconds the driver gives the operation (`timeoutMS`) or the reply
-            (`socketTimeoutMS`); None for no limit, or if no command was sent.
-        server_limit: For a timeout: how many seconds the command gave the server (`maxTimeMS`); None for no limit.
-        retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
-            None elsewhere.
-    """
-
-    address: Address | None = None
-    attempts: int = 0
-    retry_reasons: tuple[str, ...] = ()
-    retry_refusal: str | None = None
-    phase: str | None = None
-    partial_result: Any = None
-    retry_after: float | None = None
-    client_limit: float | None = None
-    server_limit: float | None = None
-    # Error-propagation rules of the retryable reads and writes specifications: whether this error came from a server
-    # (a reply, or a socket to which the command was written). Errors from earlier phases never replace such an error.
-    reached_server: bool = False
-
-    def __init__(self, message: str = "", error_labels: Iterable[str] | None = None) -> None:
-        super().__init__(message)
-        self._message = message
-        self._labels: set[str] = set(error_documents.texts(error_labels))
-
-    @property
-    def error_labels(self) -> frozenset[str]:
-        """The labels of this error, from the server and from the driver."""
-        return frozenset(self._labels)
-
-    def has_error_label(self, label: str) -> bool:
-        """Whether this error carries `label`."""
-        return label in self._labels
-
-    def _add_error_label(self, label: str) -> None:
-        self._labels.add(label)
-
-    @property
-    def timeout(self) -> bool:
-        """Whether the time limit passed, also in a later retry (client-side operations timeout, "Errors")."""
-        # "backoff" is not a timeout: the time left was merely too short for the backoff.
-        return self.phase not in (None, "backoff")
-
-    # --- copies: in another process (pickle), for another task (copy) ---
-    #
-    # By default Python recreates an exception by calling its class with `args`, which hold only the message, and drops
-    # the cause. These copies are made without calling `__init__` and then take over the original's state.
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        cause = self.__cause__
-        if cause is not None and not isinstance(cause, PyMongoError):
-            cause = portable(cause)
-        return without_init, (type(self), self.args), self._state(cause)
-
-    def __copy__(self) -> Self:
-        return self._twin(self._state(self.__cause__))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # The cause is shared, not copied: many exceptions cannot be copied, and none changes once raised.
-        twin = memo[id(self)] = self._twin({})
-        twin.__setstate__({**copy.deepcopy(self.__dict__, memo), CAUSE: self.__cause__})
-        return twin
-
-    def _state(self, cause: BaseException | None) -> dict[str, Any]:
-        return {**self.__dict__, "_labels": set(self._labels), CAUSE: cause}
-
-    def _twin(self, state: dict[str, Any]) -> Self:
-        twin: Self = without_init(type(self), self.args)
-        twin.__setstate__(state)
-        return twin
-
-    def __setstate__(self, state: dict[str, Any] | None) -> None:
-        attributes = dict(state or {})
-        cause = attributes.pop(CAUSE, None)
-        self.__dict__.update(attributes)
-        if cause is not None:
-            self.__cause__ = cause
-
-    def __str__(self) -> str:
-        notes = error_notes.of(self)
-        return f"{self._message} ({'; '.join(notes)})" if notes else self._message
+# This is their public module: tracebacks and pickles name it.
+for _kind in (
+    PyMongoError,
+    ConnectionFailure,
+    AdmissionError,
+    CircuitBreakerOpenError,
+    ConcurrencyLimitError,
+    RateLimitError,
+    WaitQueueFullError,
+    WaitQueueMemoryError,
+    WaitQueueTimeoutError,
+):
+    _kind.__module__ = __name__
 
 
 class ProtocolError(PyMongoError):
     """The peer violated the MongoDB wire protocol; its connection has been closed."""
-
-
-class ConnectionFailure(PyMongoError):
-    """A connection to a server could not be established, was lost, or was not available."""
-
-
-class AdmissionError(ConnectionFailure):
-    """The client refused to send the operation, to protect itself or the server. Nothing was sent.
-
-    Attributes:
-        depth: The number that met the limit: operations in the queue or in progress; None if it does not apply.
-        limit: The limit, in the unit of `depth`.
-        wait_time: Seconds that the operation waited before it was refused.
-    """
-
-    depth: int | None = None
-    limit: int | None = None
-    wait_time: float = 0.0
-
-
-class WaitQueueTimeoutError(AdmissionError):
-    """No connection of the pool became available in time (pooling specification, "WaitQueueTimeoutError")."""
-
-    @property
-    def timeout(self) -> bool:
-        return True
-
-
-class WaitQueueFullError(AdmissionError):
-    """As many operations as the queue may hold wait for a connection."""
-
-
-class WaitQueueMemoryError(AdmissionError):
-    """The operations that wait for a connection need more memory than the queue may use (in bytes)."""
-
-
-class ConcurrencyLimitError(AdmissionError):
-    """As many operations as the server may have are in progress, and the configuration does not let others wait."""
-
-
-class RateLimitError(AdmissionError):
-    """More operations were started than the configured rate permits."""
-
-
-class CircuitBreakerOpenError(AdmissionError):
-    """The circuit breaker of the server is open, because too many operations failed there."""
 
 
 class AutoReconnect(ConnectionFailure):
@@ -343,8 +221,10 @@ class CollectionInvalid(PyMongoError):
     """Collection validation failed, or the collection already exists."""
 
 
-class DocumentTooLarge(PyMongoError):
+class DocumentTooLarge(PyMongoError, InvalidDocument):
     """A document or command is larger than the server accepts; it was not sent."""
+
+    _document: Any = None  # it may be large
 
 
 class OperationFailure(PyMongoError):
@@ -404,10 +284,10 @@ class ExecutionTimeout(OperationFailure):
         return True
 
 
-def no_time_left() -> ExecutionTimeout:
-    """Return the error of an operation whose time limit passed before its command was sent."""
+def no_time_left(limit: float) -> ExecutionTimeout:
+    """Return the error of an operation whose time limit (in seconds) passed before its command was sent."""
     error = ExecutionTimeout("the time limit of the operation was used up before the command was sent", 50)
-    error.phase = "before sending"
+    error.phase, error.client_limit = "before sending", limit
     return error
 
 
@@ -439,23 +319,53 @@ class DuplicateKeyError(WriteError):
     """A write violated a unique index."""
 
 
-class BulkWriteError(OperationFailure):
+class _BulkFailure(OperationFailure):
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        super().__init__("batch op errors occurred", 65, results)
+        self._labels.update(error_documents.concern_labels(results))
+
+    @property
+    def timeout(self) -> bool:
+        """Whether the time limit passed, also according to the newest write concern error or a write error."""
+        return super().timeout or error_documents.is_timeout(self._details or {})
+
+
+class BulkWriteError(_BulkFailure):
     """At least one write of a bulk write failed; `details` has the counts and the errors by index.
 
     PyMongo's interface: ``details["writeErrors"]``, ``details["writeConcernErrors"]``, ``details["nInserted"]``...
     """
 
-    def __init__(self, results: Mapping[str, Any]) -> None:
-        super().__init__("batch op errors occurred", 65, results)
-        for error in results.get("writeConcernErrors") or ():
-            self._labels.update(error_documents.texts(error.get("errorLabels")))
+
+class ClientBulkWriteException(_BulkFailure):
+    """A `bulk_write` of a client failed, or at least one of its writes did.
+
+    Attributes:
+        verbose: Whether single results were requested.
+        partial_result: The writes that succeeded, as a `ClientBulkWriteResult`; None if none is known to have.
+    """
+
+    def __init__(self, results: Mapping[str, Any], verbose: bool) -> None:
+        super().__init__(results)
+        self.verbose: bool = verbose
 
     @property
-    def timeout(self) -> bool:
-        """Whether the time limit passed, also according to the newest write concern error or a write error."""
-        details = self._details or {}
-        newest = (details.get("writeConcernErrors") or ())[-1:]
-        return super().timeout or any(map(error_documents.is_wtimeout, newest)) or error_documents.is_expired(details)
+    def error(self) -> Any:
+        """A copy of the error that ended the bulk write, or None if only single writes failed. Also the cause."""
+        return self._part("error")
+
+    @property
+    def write_concern_errors(self) -> list[Any]:
+        """The write concern errors of all commands, as documents."""
+        return self._part("writeConcernErrors") or []
+
+    @property
+    def write_errors(self) -> list[Any]:
+        """The errors of single writes, as documents with the index `idx` and the write `op`."""
+        return self._part("writeErrors") or []
+
+    def _part(self, name: str) -> Any:
+        return (self._details or {}).get(name)
 
 
 class BulkWriteExecutionTimeout(BulkWriteError, ExecutionTimeout):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BulkWriteResult", "DeleteResult", "InsertManyResult", "InsertOneResult", "UpdateResult"]
+__all__ = [
+    "BulkWriteResult",
+    "ClientBulkWriteResult",
+    "DeleteResult",
+    "InsertManyResult",
+    "InsertOneResult",
+    "UpdateResult",
+]
 
 
 class _WriteResult:
@@ -82,13 +89,15 @@ class UpdateResult(_WriteResult):
     Args:
         raw_result: The server's reply, with `upserted` reduced to the `_id`; None when not acknowledged.
         acknowledged: Whether the server acknowledged the write.
+        in_client_bulk: Whether it is a single result of a client's bulk write, whose `upserted` is a document.
     """
 
-    __slots__ = ("_raw_result",)
+    __slots__ = ("_in_client_bulk", "_raw_result")
 
-    def __init__(self, raw_result: Mapping[str, Any] | None, acknowledged: bool) -> None:
+    def __init__(self, raw_result: Mapping[str, Any] | None, acknowledged: bool, in_client_bulk: bool = False) -> None:
         self._raw_result: Mapping[str, Any] = raw_result if raw_result is not None else {}
         self._acknowledged = acknowledged
+        self._in_client_bulk = in_client_bulk
 
     @property
     def raw_result(self) -> Mapping[str, Any] | None:
@@ -97,13 +106,13 @@ class UpdateResult(_WriteResult):
 
     @property
     def matched_count(self) -> int:
-        """The number of documents that the filter matched; 0 for an upsert.
+        """The number of documents that the filter matched; 0 for an upsert, but 1 in a client's bulk write.
 
         Raises:
             InvalidOperation: The write was not acknowledged.
         """
         self._known("matched_count")
-        return 0 if "upserted" in self._raw_result else int(self._raw_result.get("n", 0))
+        return 0 if "upserted" in self._raw_result and not self._in_client_bulk else int(self._raw_result.get("n", 0))
 
     @property
     def modified_count(self) -> int:
@@ -123,7 +132,8 @@ class UpdateResult(_WriteResult):
             InvalidOperation: The write was not acknowledged.
         """
         self._known("upserted_id")
-        return self._raw_result.get("upserted")
+        upserted = self._raw_result.get("upserted")
+        return upserted["_id"] if self._in_client_bulk and upserted is not None else upserted
 
     @property
     def did_upsert(self) -> bool:
@@ -172,15 +182,13 @@ class DeleteResult(_WriteResult):
         return f"DeleteResult({self.raw_result!r}, acknowledged={self._acknowledged})"
 
 
-class BulkWriteResult(_WriteResult):
-    """The result of `bulk_write` on a collection.
-
-    Args:
-        bulk_api_result: Counts and upserts of all batches together; empty when not acknowledged.
-        acknowledged: Whether the server acknowledged the writes.
-    """
+class _BulkResult(_WriteResult):
+    """The counts that both kinds of bulk write have."""
 
     __slots__ = ("_result",)
+
+    # The name of the count of deleted documents.
+    _deleted: ClassVar[str]
 
     def __init__(self, bulk_api_result: dict[str, Any], acknowledged: bool) -> None:
         self._result = bulk_api_result
@@ -188,7 +196,7 @@ class BulkWriteResult(_WriteResult):
 
     @property
     def bulk_api_result(self) -> dict[str, Any]:
-        """Counts and upserts of all batches together, under PyMongo's names (`nInserted`, `upserted`...)."""
+        """Counts and upserts of all batches together, under PyMongo's names (`nInserted`...)."""
         return self._result
 
     def _count(self, name: str, field: str) -> int:
@@ -229,7 +237,7 @@ class BulkWriteResult(_WriteResult):
         Raises:
             InvalidOperation: The writes were not acknowledged.
         """
-        return self._count("deleted_count", "nRemoved")
+        return self._count("deleted_count", self._deleted)
 
     @property
     def upserted_count(self) -> int:
@@ -239,6 +247,19 @@ class BulkWriteResult(_WriteResult):
             InvalidOperation: The writes were not acknowledged.
         """
         return self._count("upserted_count", "nUpserted")
+
+
+class BulkWriteResult(_BulkResult):
+    """The result of `bulk_write` on a collection.
+
+    Args:
+        bulk_api_result: Counts and upserts of all batches together; empty when not acknowledged.
+        acknowledged: Whether the server acknowledged the writes.
+    """
+
+    __slots__ = ()
+
+    _deleted = "nRemoved"
 
     @property
     def upserted_ids(self) -> dict[int, Any]:
@@ -252,3 +273,66 @@ class BulkWriteResult(_WriteResult):
 
     def __repr__(self) -> str:
         return f"BulkWriteResult({self._result!r}, acknowledged={self._acknowledged})"
+
+
+class ClientBulkWriteResult(_BulkResult):
+    """The result of `bulk_write` on a client.
+
+    Args:
+        bulk_api_result: Counts and single results of all batches together; empty when not acknowledged.
+        acknowledged: Whether the server acknowledged the writes.
+        has_verbose_results: Whether there are single results.
+    """
+
+    __slots__ = ("_has_verbose_results",)
+
+    _deleted = "nDeleted"
+
+    def __init__(self, bulk_api_result: dict[str, Any], acknowledged: bool, has_verbose_results: bool) -> None:
+        super().__init__(bulk_api_result, acknowledged)
+        self._has_verbose_results = has_verbose_results
+
+    @property
+    def has_verbose_results(self) -> bool:
+        """Whether there are results of single writes, because `verbose_results` was true."""
+        return self._has_verbose_results
+
+    def _single(self, name: str, field: str) -> dict[int, Any]:
+        self._known(name)
+        if not self._has_verbose_results:
+            raise InvalidOperation(f"{name} is unknown, because verbose_results was not true")
+        found: dict[int, Any] = self._result.get(field, {})
+        return found
+
+    @property
+    def insert_results(self) -> dict[int, InsertOneResult]:
+        """The result of each insert that succeeded, by the index of its model.
+
+        Raises:
+            InvalidOperation: The writes were not acknowledged, or `verbose_results` was not true.
+        """
+        return self._single("insert_results", "insertResults")
+
+    @property
+    def update_results(self) -> dict[int, UpdateResult]:
+        """The result of each update and replacement that succeeded, by the index of its model.
+
+        Raises:
+            InvalidOperation: The writes were not acknowledged, or `verbose_results` was not true.
+        """
+        return self._single("update_results", "updateResults")
+
+    @property
+    def delete_results(self) -> dict[int, DeleteResult]:
+        """The result of each deletion that succeeded, by the index of its model.
+
+        Raises:
+            InvalidOperation: The writes were not acknowledged, or `verbose_results` was not true.
+        """
+        return self._single("delete_results", "deleteResults")
+
+    def __repr__(self) -> str:
+        return (
+            f"ClientBulkWriteResult({self._result!r}, acknowledged={self._acknowledged}, "
+            f"verbose={self._has_verbose_results})"
+        )

@@ -112,6 +112,8 @@ class ServerStats:
         generation: The number of times that the pool was cleared.
         operations: Operations that have a connection to this server or wait for one.
         attempts: Attempts of operations on this server so far, including those that are running.
+        retry_tokens: Tokens left for retries after errors of this server; None unless the option `retry_budget` has
+            tokens for each server.
         queue: The configured wait queue; None without the option `wait_queue`.
         breaker: Its circuit breaker; None without the option ``circuit_breaker``.
         concurrency_limit: How many operations may run at once; None without the option ``concurrency_limit``.
@@ -134,6 +136,7 @@ class ServerStats:
     queue: QueueStats | None = None
     breaker: BreakerStats | None = None
     concurrency_limit: int | None = None
+    retry_tokens: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from motorlite.errors import PyMongoError
     from motorlite.read_preferences import ServerMode
 
-__all__ = ["ServerDescription", "ServerType", "TopologyDescription", "TopologyType"]
+__all__ = ["SERVER_TYPE", "TOPOLOGY_TYPE", "ServerDescription", "ServerType", "TopologyDescription", "TopologyType"]
 
 
 class ServerType(StrEnum):
@@ -41,6 +41,13 @@ class TopologyType(StrEnum):
     ReplicaSetWithPrimary = "ReplicaSetWithPrimary"
     Sharded = "Sharded"
     LoadBalanced = "LoadBalanced"
+
+
+SERVER_TYPE = ServerType
+"""The types of servers, under PyMongo's name."""
+
+TOPOLOGY_TYPE = TopologyType
+"""The types of deployments, under PyMongo's name."""
 
 
 class ServerDescription:
@@ -110,6 +117,23 @@ class ServerDescription:
     is_readable: bool
     is_server_type_known: bool
     retryable_writes_supported: bool
+
+    # --- under PyMongo's names ---
+
+    @property
+    def mongos(self) -> bool:
+        """Whether the server is a mongos."""
+        return self.server_type is ServerType.Mongos
+
+    @property
+    def max_bson_size(self) -> int:
+        """The same as `max_bson_object_size`."""
+        return self.max_bson_object_size
+
+    @property
+    def retryable_reads_supported(self) -> bool:
+        """Whether the server supports retryable reads; every server that the driver speaks to does."""
+        return self.is_server_type_known
 
 
 class TopologyDescription(ABC):

@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
 FACES: Final = ("monitoring", "client_options", "client_session", "cursor")
 # Open to every layer that comes later, in this order.
-OPEN: Final = ("_base", "values", "retry", "overload", "_events", "monitoring", "_options", "_observe")
+OPEN: Final = ("_base", "_errors", "values", "retry", "overload", "_events", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.
 REPLIES: Final = ("_wire.replies", "_wire.error_replies")
 # A layer, or a module of one, and what it may import from below it.
@@ -56,6 +56,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "client_options": ("_options",),
     "client_session": ("_api",),
     "cursor": ("_api",),
+    "event_loggers": OPEN[: OPEN.index("_options")],
     "testing": (*OPEN, "_net", "_wire"),
     "exporters": OPEN,
 }
@@ -130,7 +131,9 @@ SENDERS: Final = ("_execution.sender", "_topology.monitor*", "_connection.*")
 # Kinds of module, and the layers where only some are allowed.
 KINDS: Final = ("Pure", "Shell", "Net")
 LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("_base", "values", "overload", "monitoring", "_events", "_options", "_wire"), ("Pure",)),
+    **dict.fromkeys(
+        ("_base", "_errors", "values", "overload", "monitoring", "_events", "_options", "_wire"), ("Pure",)
+    ),
     **dict.fromkeys(("_overload", "_sessions", "_operations"), ("Pure",)),
     "_net": ("Pure", "Net"),
     "retry": ("Pure", "Shell"),

@@ -12,6 +12,7 @@ from motorlite.retry.overload import MAX_ADAPTIVE_RETRIES
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 RETRIES: Final = (REPOSITORY / "docs" / "retries.md").read_text(encoding="utf-8")
+STRATEGIES: Final = (REPOSITORY / "docs" / "retry-strategies.md").read_text(encoding="utf-8")
 CHANGES: Final = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
 
 # Retryable reads specification, "Supported Read Operations", except for change streams.
@@ -82,3 +83,11 @@ def test_why_they_are_not_retried_is_documented() -> None:
     assert "`getMore`, because a batch could be lost" in exceptions
     assert "even for reads, because the driver does not inspect the command" in exceptions
     assert "**`mapReduce`** has no method of its own, so it is sent this way and never retried" in exceptions
+
+
+def test_the_order_of_operations_is_documented() -> None:
+    """SDK3 retry handling: "the SDK does not provide any reordering guarantees for pipelined operations"."""
+    text = words(section(STRATEGIES, "What follows its answer"))
+    assert (
+        "**Operations of several tasks have no order.** A retried operation may end after one that began later." in text
+    )

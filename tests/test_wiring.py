@@ -25,6 +25,7 @@ UNREAD: Final = {
     "adaptive_retries": "part of overload_policy",
     "max_adaptive_retries": "part of overload_policy",
     "enable_overload_retargeting": "part of overload_policy",
+    "explicit": "part of pool_options",
     "connect": "without effect, for programs written for PyMongo",
 }
 

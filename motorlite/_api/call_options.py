@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from motorlite._base.arguments import check_mapping, instance, wrong
+from motorlite._base.arguments import check_mapping, wrong
 from motorlite.overload.fallback import CallBlock
 from motorlite.read_preferences import as_read_preference
-from motorlite.retry import RetryStrategy
+from motorlite.retry.strategy import as_retry_strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from motorlite._execution.call import CallOptions
+    from motorlite.errors import AdmissionError
     from motorlite.overload.fallback import Fallback
+    from motorlite.retry import RetryStrategy
 
 # What the enclosing blocks set, by the names of the attributes of CallOptions.
 _block: ContextVar[Mapping[str, Any] | None] = ContextVar("motorlite.call_options", default=None)
@@ -32,7 +35,8 @@ def call_options(
     """Set options for all calls in a ``with`` block. None changes nothing; an inner block adds to the outer one.
 
     Args:
-        priority: 0 to 100; with a queue that orders by priority, calls with higher numbers get a connection first.
+        priority: 0 to 100; with a queue that orders by priority, calls with higher numbers get a connection first. A
+            higher one than an outer block sets needs ``WaitQueue(allow_priority_override=True)``.
         context: Data of the application, for its own retry strategy (`RetryRequest.context`).
         retry_strategy: Decides about retries that the specifications refuse. `SpecificationRetry()` ends the effect of
             a strategy set at an outer level.
@@ -40,14 +44,15 @@ def call_options(
             $merge), distinct and the counts answer when the client refuses to send them. Either a read preference to
             use instead, once; or a function, possibly a coroutine function, that takes the `AdmissionError` and returns
             what the method returns (for a cursor: the list of its documents). The driver does not limit the time
-            that the function takes, and its exceptions leave the method. Other operations raise the error.
+            that the function takes, and its exceptions leave the method. Calls that the function makes have no
+            fallback, unless it sets one. Other operations raise the error.
 
     Returns:
         A `motorlite.overload.CallBlock`: how many calls were answered by the fallback that this block sets.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: `priority` is out of range.
+        ValueError: `priority` is out of range, or the budget of `retry_strategy` is an unknown word.
     """
     outer = _block.get() or {}
     made = dict(outer)
@@ -59,14 +64,14 @@ def call_options(
         made["priority"] = priority
         made.setdefault("assigned_priority", priority)
     if retry_strategy is not None:
-        instance("retry_strategy", retry_strategy, RetryStrategy)
-        made["retry_strategy"] = retry_strategy
+        made["retry_strategy"] = as_retry_strategy(retry_strategy)
     if context is not None:
         check_mapping("context", context)
         made["context"] = {**outer.get("context", {}), **context}
-    block = CallBlock(None if fallback is None else _checked(fallback))
+    block = CallBlock()
     if fallback is not None:
-        made["fallback"] = block
+        checked = _checked(fallback)
+        made["fallback"] = block = CallBlock(checked, _without_fallback(checked) if callable(checked) else None)
     token = _block.set(made)
     try:
         yield block
@@ -84,6 +89,20 @@ def _checked(fallback: Fallback) -> Fallback:
         return as_read_preference(fallback)
     except TypeError:
         raise TypeError(wrong("fallback", fallback, "a read preference or a function")) from None
+
+
+def _without_fallback(function: Callable[[AdmissionError], Any]) -> Callable[[AdmissionError], Awaitable[Any]]:
+    """Return a function that calls `function` outside of the fallback: its own calls may be refused as well."""
+
+    async def answer(error: AdmissionError) -> Any:
+        token = _block.set({**(_block.get() or {}), "fallback": None})
+        try:
+            found = function(error)
+            return await found if isawaitable(found) else found
+        finally:
+            _block.reset(token)
+
+    return answer
 
 
 def effective(inherited: CallOptions) -> CallOptions:

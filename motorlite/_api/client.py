@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
 from motorlite._api.arguments.names import database_name
+from motorlite._api.client_bulk import ClientBulkWrites
+from motorlite._api.cursors.watching import Watching
 from motorlite._api.database import name_of
 from motorlite._api.lists import list_databases, names
-from motorlite._api.session import AsyncClientSession
-from motorlite._api.settings import Configured, Settings
+from motorlite._api.session import session_of
+from motorlite._api.settings import Settings
 from motorlite._api.transactions.options import SessionOptions
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted
 from motorlite._base.arguments import seconds as check_seconds
+from motorlite._base.hosts import DEFAULT_PORT
 from motorlite._client.core import GRACE
 from motorlite._execution.call import CallOptions
 from motorlite._operations.build_info import BuildInfo
 from motorlite._operations.schema.drop_database import DropDatabase
 from motorlite._options.options import PILE_UP, may_pile_up
-from motorlite._sessions.transaction import Concerns
 from motorlite.driver_info import as_driver_info
 from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
 from motorlite.read_preferences import ReadPreference
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from bson.timestamp import Timestamp
 
     from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+    from motorlite._api.session import AsyncClientSession
     from motorlite._api.transactions.options import TransactionOptions
     from motorlite._base.values import Address
     from motorlite._client.core import Core
@@ -44,10 +48,18 @@ if TYPE_CHECKING:
 _WRITABLE = ("RSPrimary", "Standalone", "Mongos", "LoadBalancer")
 
 
-class ClientBase(Configured[DocumentT]):
+class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
     """Life cycle, sessions, lists of databases, and the state of the deployment."""
 
     __slots__ = ("_options",)
+
+    _watched = ("admin", None)
+    _watched_options = MappingProxyType({"allChangesForCluster": True})
+    HOST: ClassVar[str] = "localhost"
+    """The default host."""
+
+    PORT: ClassVar[int] = DEFAULT_PORT
+    """The default port."""
 
     def __init__(self, core: Core, options: ClientOptions) -> None:
         timeout = options.timeout
@@ -159,9 +171,7 @@ class ClientBase(Configured[DocumentT]):
             snapshot_time=snapshot_time,
             defaultTimeoutMS=defaultTimeoutMS,
         )
-        settings = self._settings
-        inherited = Concerns(settings.read_concern, settings.write_concern, settings.read_preference)
-        return AsyncClientSession(self, self._core, options, inherited, settings.timeout, settings.call_options)
+        return session_of(self, self._core, options)
 
     def append_metadata(self, driver_info: DriverInfo) -> None:
         """Add a library on top of motorlite to the server's log, in addition to those already named.

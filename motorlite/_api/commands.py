@@ -123,6 +123,8 @@ def cursor_of_command(
     else:
         is_tailable = cursor_type != CursorType.NON_TAILABLE
         is_await_data = cursor_type == CursorType.TAILABLE_AWAIT
+    if waits_for_data(document.get("pipeline")):
+        is_tailable = is_await_data = True
     limits = CursorLimits(
         settings.timeout, timeout_ms, timeout_mode, is_tailable=is_tailable, is_await_data=is_await_data
     )
@@ -144,7 +146,8 @@ def cursor_of_command(
     get_more = GetMoreOptions(
         batch_size=batch_size,
         comment=comment,
-        is_await_data=(is_await_data or max_await_time_ms is not None or waits_for_data(document.get("pipeline"))),
+        is_await_data=is_await_data or max_await_time_ms is not None,
+        is_endless=is_tailable,
         max_await_time_ms=max_await_time_ms,
         read_preference=preference,
     )

@@ -11,8 +11,8 @@ from motorlite._api.arguments.find_options import find_arguments
 from motorlite._api.arguments.names import collection_name
 from motorlite._api.commands import UserCommand, cursor_of_command
 from motorlite._api.cursors.aggregation import aggregation
+from motorlite._api.cursors.watching import Watching
 from motorlite._api.lists import list_collections, names
-from motorlite._api.settings import Configured
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import boolean, checked, converted, count, instance, mapping, wrong
 from motorlite._operations.reads.find import FindOne
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from motorlite.write_concern import WriteConcern
 
 
-class DatabaseBase(Configured[DocumentT]):
+class DatabaseBase(Watching[DocumentT]):
     """Commands, aggregations and lists on a database."""
 
     __slots__ = ("_name",)
@@ -51,6 +51,10 @@ class DatabaseBase(Configured[DocumentT]):
     def name(self) -> str:
         """The name of the database."""
         return self._name
+
+    @property
+    def _watched(self) -> tuple[str, str | None]:
+        return self._name, None
 
     @overload
     async def command(

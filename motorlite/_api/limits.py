@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 
 
 class _Limit:
-    """The innermost `motorlite.timeout` block: its end, and its intended duration (seconds)."""
+    """The innermost `motorlite.timeout` block: its end, and its intended duration (seconds).
 
-    __slots__ = ("expires_at", "seconds")
+    `is_set` is that of the deadlines that it makes.
+    """
 
-    def __init__(self, expires_at: float, seconds: float) -> None:
+    __slots__ = ("expires_at", "is_set", "seconds")
+
+    def __init__(self, expires_at: float, seconds: float, is_set: bool | None = None) -> None:
         self.expires_at = expires_at
         self.seconds = seconds
+        self.is_set = is_set
 
 
 _block: ContextVar[_Limit | None] = ContextVar("motorlite.timeout", default=None)
@@ -75,6 +79,24 @@ def timeout(seconds: float | None) -> Iterator[None]:
 timeout.__module__ = "motorlite"
 
 
+@contextmanager
+def within(lifetime: Deadline) -> Iterator[None]:
+    """Put all operations in a ``with`` block under the deadline of something longer (an upload, a download).
+
+    An enclosing `motorlite.timeout` block that ends earlier applies instead. A deadline that is not set changes
+    nothing.
+    """
+    outer = _block.get()
+    if not lifetime.is_set or (outer is not None and outer.expires_at < lifetime.expires_at):
+        yield
+        return
+    token = _block.set(_Limit(lifetime.expires_at, lifetime.timeout, is_set=True))
+    try:
+        yield
+    finally:
+        _block.reset(token)
+
+
 def _duration(name: str, value: float, unit: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(wrong(f"{name}", value, "a number, 0 for no limit"))
@@ -106,7 +128,7 @@ def deadline(core: Core, inherited: float | None, timeout_ms: float | None = Non
     if timeout_ms is not None:
         return _from_now(core, duration_from_ms(timeout_ms), block, scope)
     if block is not None:
-        return Deadline(block.expires_at, scope, block.seconds)
+        return Deadline(block.expires_at, scope, block.seconds, is_set=block.is_set)
     if inherited is not None:
         return _from_now(core, inherited, None, scope)
     return NO_DEADLINE if scope == inf else Deadline(inf, scope)
@@ -135,7 +157,7 @@ def continued(core: Core, lifetime: Deadline) -> Deadline:
     return Deadline(block.expires_at, scope, block.seconds)
 
 
-def within(core: Core, limit: Deadline, timeout_ms: float | None) -> Deadline:
+def of_session(core: Core, limit: Deadline, timeout_ms: float | None) -> Deadline:
     """Return the deadline of an operation in a `with_transaction` call whose own deadline is `limit`.
 
     Raises:

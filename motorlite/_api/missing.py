@@ -8,12 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Listed here so that they do not become databases and collections. Otherwise the error would say "not callable".
-CLIENT: Final = {"bulk_write": "client bulk writes", "watch": "change streams"}
-DATABASE: Final = {"watch": "change streams"}
+CLIENT: Final[Mapping[str, str]] = {}
+DATABASE: Final[Mapping[str, str]] = {}
 COLLECTION: Final = {
     "aggregate_raw_batches": "raw batches",
     "find_raw_batches": "raw batches",
-    "watch": "change streams",
 }
 
 

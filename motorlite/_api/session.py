@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, Self, TypeVar
 
 from bson.timestamp import Timestamp
 
 from motorlite._api import limits
 from motorlite._api.transactions import convenient
 from motorlite._api.transactions.context import BOUND, BoundSession, TransactionContext, bound_session
-from motorlite._api.transactions.options import TransactionOptions, effective
+from motorlite._api.transactions.options import SessionOptions, TransactionOptions, effective
 from motorlite._api.typings import ClientT_co
 from motorlite._base.arguments import boolean, converted, instance, milliseconds, wrong
 from motorlite._execution.call import Call
 from motorlite._operations.sessions.end_transaction import AbortTransaction, CommitTransaction
 from motorlite._sessions.session import Session, newest_cluster_time
+from motorlite._sessions.transaction import Concerns
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
     from types import TracebackType
 
-    from motorlite._api.transactions.options import SessionOptions
     from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
     from motorlite._execution.call import CallOptions
-    from motorlite._sessions.transaction import Concerns
     from motorlite.read_concern import ReadConcern
     from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern
@@ -337,7 +336,7 @@ class AsyncClientSession(Generic[ClientT_co]):
         """Return the deadline of an operation that ends a transaction."""
         if self._state.deadline is None:
             return limits.deadline(self._core, self._inherited_timeout(), timeout_ms)
-        return limits.within(self._core, self._state.deadline, timeout_ms)
+        return limits.of_session(self._core, self._state.deadline, timeout_ms)
 
     def _inherited_timeout(self) -> float | None:
         default = self._options.defaultTimeoutMS
@@ -453,7 +452,7 @@ def begin(
     state = state_of(resolved(session), core, is_acknowledged)
     if state is None or state.deadline is None:
         return state, limits.deadline(core, inherited, timeout_ms)
-    return state, limits.within(core, state.deadline, timeout_ms)
+    return state, limits.of_session(core, state.deadline, timeout_ms)
 
 
 def is_in_transaction(session: AsyncClientSession | None) -> bool:
@@ -484,3 +483,30 @@ def state_of(session: AsyncClientSession | None, core: Core, is_acknowledged: bo
     if not is_acknowledged and not state.in_transaction:
         raise ConfigurationError("an explicit session cannot be used for an unacknowledged write (w=0)")
     return state
+
+
+class _Client(Protocol):
+    """What a session uses of its client."""
+
+    @property
+    def _settings(self) -> Any: ...
+
+
+ClientT = TypeVar("ClientT", bound=_Client)
+
+
+def session_of(client: ClientT, core: Core, options: SessionOptions) -> AsyncClientSession[ClientT]:
+    """Return a session of `client`. Its transactions inherit the client's settings."""
+    settings = client._settings
+    inherited = Concerns(settings.read_concern, settings.write_concern, settings.read_preference)
+    return AsyncClientSession(client, core, options, inherited, settings.timeout, settings.call_options)
+
+
+def session_of_one_call(client: Any, core: Core) -> AsyncClientSession:
+    """Return a session of the driver's own, for the operations of one public call that belong together.
+
+    Unlike a session of the caller's, it is left out where the server has no sessions.
+    """
+    session = session_of(client, core, SessionOptions(causal_consistency=False))
+    session._state = Session(is_implicit=True)
+    return session

@@ -15,7 +15,7 @@ from motorlite._base.arguments import converted, instance
 from motorlite._execution.call import DEFAULT_OPTIONS, Call, CallOptions
 from motorlite.read_concern import as_read_concern
 from motorlite.read_preferences import as_read_preference
-from motorlite.retry import RetryStrategy
+from motorlite.retry.strategy import as_retry_strategy
 from motorlite.write_concern import DEFAULT_WRITE_CONCERN, as_write_concern
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from motorlite._client.core import Core
     from motorlite.read_concern import ReadConcern
     from motorlite.read_preferences import ServerMode
+    from motorlite.retry import RetryStrategy
     from motorlite.write_concern import WriteConcern
 
 
@@ -86,8 +87,7 @@ class Settings:
         timeout = self.timeout if timeout_ms is None else duration_from_ms(timeout_ms)
         options = self.call_options
         if retry_strategy is not None:
-            instance("retry_strategy", retry_strategy, RetryStrategy)
-            options = options.with_options(retry_strategy=retry_strategy)
+            options = options.with_options(retry_strategy=as_retry_strategy(retry_strategy))
         return Settings(codec_options, read_preference, write_concern, read_concern, timeout, options)
 
 

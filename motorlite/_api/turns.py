@@ -48,5 +48,5 @@ class Turns:
             if now() >= self._ends_at:
                 await self._core.checkpoint()
                 if is_limited and now() >= self._deadline.expires_at:
-                    raise no_time_left()
+                    raise no_time_left(self._deadline.timeout)
                 self._ends_at = now() + TURN

@@ -28,6 +28,11 @@ RETRYABLE_WRITE_CODES: Final = frozenset(
 # Retryable reads specification, "Retryable Error": the same plus ReadConcernMajorityNotAvailableYet.
 RETRYABLE_READ_CODES: Final = RETRYABLE_WRITE_CODES | {134}
 
+# Change streams specification, "Resumable Error", for servers older than 4.4, which do not label these errors.
+RESUMABLE_CODES: Final = frozenset(
+    {6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436}
+)
+
 MAX_TIME_MS_EXPIRED: Final = 50
 CURSOR_NOT_FOUND: Final = 43
 DUPLICATE_KEY_CODES: Final = frozenset({11000, 11001, 12582})

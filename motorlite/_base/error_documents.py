@@ -34,6 +34,19 @@ def is_wtimeout(error: Mapping[str, Any]) -> bool:
     return hasattr(info, "get") and bool(info.get("wtimeout"))
 
 
+def concern_labels(details: Mapping[str, Any]) -> Iterable[str]:
+    """The labels of a bulk write's write concern errors."""
+    for error in details.get("writeConcernErrors") or ():
+        yield from texts(error.get("errorLabels"))
+
+
+def is_timeout(details: Mapping[str, Any]) -> bool:
+    """Whether a time limit ended a bulk write, or passed according to a write error or the newest concern error."""
+    newest = (details.get("writeConcernErrors") or ())[-1:]
+    is_ended = bool(getattr(details.get("error"), "timeout", False))
+    return is_ended or any(map(is_wtimeout, newest)) or is_expired(details)
+
+
 def is_expired(details: Mapping[str, Any]) -> bool:
     """Whether a bulk write's details have error 50 as a write error, or as the newest write concern error.
 

@@ -1,7 +1,7 @@
 """Shell: kills, in the background, operations that their callers left and that the server would not end by itself.
 
-An operation is found among those in progress by its comment, and killed on the server that executes it. Neither needs a
-privilege: a user may see and kill operations of its own.
+An operation is found among those in progress by its comment, and killed on the server that executes it. On a mongod,
+neither needs a privilege: a user may see and kill operations of its own. On a mongos, both need one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from anyio import create_task_group
 from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
 from motorlite._execution.call import Call
+from motorlite._observe.safe_log import safe_log
 from motorlite._operations.run_command import RunCommand
 from motorlite._wire.replies import document, documents
 from motorlite.errors import PyMongoError
@@ -40,19 +41,22 @@ AT_ONCE: Final = 16
 _logger = logging.getLogger("motorlite.client")
 
 
-def in_progress(address: Address, comments: Collection[str]) -> RunCommand:
-    """Return the command that lists the numbers of the server's operations with these comments."""
+def in_progress(address: Address, comments: Collection[str], more: Mapping[str, Any]) -> RunCommand:
+    """Return the command that lists the numbers of the server's operations with these comments.
+
+    `more`: further fields of the command.
+    """
     pipeline = [
         {"$currentOp": {"allUsers": False}},
         {"$match": {"command.comment": {"$in": list(comments)}}},
         {"$project": {"opid": 1, "comment": "$command.comment"}},
     ]
-    return _on(address, {"aggregate": 1, "pipeline": pipeline, "cursor": {"batchSize": MOST + 1}})
+    return _on(address, {"aggregate": 1, "pipeline": pipeline, "cursor": {"batchSize": MOST + 1}, **more})
 
 
-def kill(address: Address, opid: Any) -> RunCommand:
+def kill(address: Address, opid: Any, more: Mapping[str, Any]) -> RunCommand:
     """Return the command that kills one operation. On a mongos, `opid` also names the shard."""
-    return _on(address, {"killOp": 1, "op": opid})
+    return _on(address, {"killOp": 1, "op": opid, **more})
 
 
 def _on(address: Address, command: Mapping[str, Any]) -> RunCommand:
@@ -70,8 +74,11 @@ class AbandonedOperations:
         spawn: Callable[..., BackgroundTask],
         sleep: Callable[[float], Awaitable[None]],
         now: Callable[[], float],
+        is_strict: bool = False,
     ) -> None:
         self._executor = executor
+        # The stable API has neither $currentOp nor killOp, so a client that declares it strictly excepts them.
+        self._exception: Mapping[str, Any] = {"apiStrict": False} if is_strict else {}
         # Runs a function in the background. A function spawned after the client's end never runs.
         self._spawn = spawn
         self._sleep = sleep
@@ -79,6 +86,8 @@ class AbandonedOperations:
         # The comments of operations to kill, and the task that does. A server is listed while a task serves it.
         self._waiting: dict[Address, set[str]] = {}
         self._tasks: dict[Address, BackgroundTask] = {}
+        # How many servers are being asked at this moment.
+        self._looks = 0
         self._is_stopped = False
         self._has_complained = False
 
@@ -93,9 +102,17 @@ class AbandonedOperations:
         if len(waiting) < MOST:
             waiting.add(comment)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether there are operations to kill, apart from those that were looked for and are looked for again."""
+        return self._looks > 0 or any(self._waiting.values())
+
     def stop(self) -> None:
-        """Kill no more, because the client is closing: servers since 4.2 end operations whose connection closes."""
+        """Accept no more, because the client is closing."""
         self._is_stopped = True
+
+    def cancel(self) -> None:
+        """Leave the rest to the server, which since 4.2 ends reads whose connection closes."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -106,7 +123,11 @@ class AbandonedOperations:
             while waiting or missed:
                 comments, is_last = (waiting.copy(), False) if waiting else (missed, True)
                 waiting.clear()
-                found = await self._kill(address, comments)
+                self._looks += 1
+                try:
+                    found = await self._kill(address, comments)
+                finally:
+                    self._looks -= 1
                 missed = set() if is_last else missed | (comments - found)
                 if missed and not waiting:
                     await self._sleep(PAUSE)
@@ -117,7 +138,7 @@ class AbandonedOperations:
 
     async def _kill(self, address: Address, comments: set[str]) -> set[str]:
         """Kill the operations with these comments that are in progress. Return the comments found."""
-        reply = await self._run(in_progress(address, comments))
+        reply = await self._run(in_progress(address, comments, self._exception))
         found = documents(document(reply, "cursor"), "firstBatch")
         left = iter(found)
         # A server that has much to kill is slow, so that one after the other would be too late for most of them.
@@ -129,7 +150,7 @@ class AbandonedOperations:
     async def _kill_each(self, address: Address, operations: Iterator[Mapping[str, Any]]) -> None:
         try:
             for operation in operations:
-                await self._run(kill(address, operation.get("opid")))
+                await self._run(kill(address, operation.get("opid"), self._exception))
         except PyMongoError as error:
             self._complain(address, error)
 
@@ -138,10 +159,12 @@ class AbandonedOperations:
 
     def _complain(self, address: Address, error: PyMongoError) -> None:
         """Log the first failure: a cause that lasts would otherwise fill the log."""
-        if self._has_complained:
+        if self._has_complained or self._is_stopped:
             return
         self._has_complained = True
-        _logger.warning(
+        safe_log(
+            _logger,
+            logging.WARNING,
             "an abandoned operation on %s could not be killed (further failures are not logged): %s",
             format_address(address),
             error,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Seconds between checks for operations in flight. Having operations wake the closer would slow each of them down.
 _LOOK_EVERY: Final = 0.01
+# Seconds that abandoned operations are killed for when the client closes.
+_LAST_KILLS: Final = 1.0
 
 
 class Background:
@@ -52,6 +54,12 @@ class Background:
         if self.default_max_time is not None:
             self.default_max_time.cancel()
         self.abandoned_operations.stop()
+        # A program that ends cancels its tasks just before it closes its client. First, because the commands that kill
+        # may need a new connection.
+        kill_until = runtime.now() + min(grace, _LAST_KILLS)
+        while self.abandoned_operations.is_busy and runtime.now() < kill_until:
+            await runtime.sleep(_LOOK_EVERY)
+        self.abandoned_operations.cancel()
         self.executor.stop()
         while self.topology.is_busy:
             left = until - runtime.now()

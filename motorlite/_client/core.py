@@ -197,7 +197,11 @@ class Core:
         )
         background.lost_transactions = LostTransactions(self.executor, spawn=background.host.spawn, now=runtime.now)
         background.abandoned_operations = AbandonedOperations(
-            self.executor, spawn=background.host.spawn, sleep=runtime.sleep, now=runtime.now
+            self.executor,
+            spawn=background.host.spawn,
+            sleep=runtime.sleep,
+            now=runtime.now,
+            is_strict=options.server_api is not None and bool(options.server_api.strict),
         )
         if options.default_max_time_namespace is not None:
             polling = DefaultMaxTime(options.default_max_time_namespace, self.limits, self.executor, runtime)
@@ -368,6 +372,19 @@ class Core:
         until = self.now() + self.options.server_selection_timeout
         await self.topology.select(wanted, deadline, (), until)
 
+    def is_known(self, address: Address) -> bool:
+        """Whether this server is available, as far as the client knows."""
+        server = self.topology.description.server_descriptions().get(address)
+        return server is not None and server.is_server_type_known
+
+    def backoff(self, retries: int) -> float:
+        """Return the seconds to wait before another try, after so many retries, as after overload errors."""
+        return self.policy.backoff(retries, self._world.jitter())
+
+    async def pause(self, until: float) -> None:
+        """Wait until a loop time, or until the client closes."""
+        await self.topology.pause(until)
+
     async def checkpoint(self) -> None:
         """Yield to the event loop once."""
         assert self._runtime is not None
@@ -414,7 +431,8 @@ class Core:
     async def close(self, grace: float = GRACE) -> None:
         """End all server sessions, close all connections and stop all background work.
 
-        Operations that wait for anything but a reply end at once. Operations in flight get `grace` seconds.
+        Operations that wait for anything but a reply end at once (after up to a second, if there are abandoned
+        operations to kill). Operations in flight get `grace` seconds.
         """
         if self._is_closed:
             self._has_lost_loop = False  # closed late, but closed
@@ -479,7 +497,7 @@ class Core:
         now = self.now()
         return ClientStats(
             # A tuple, which is made at once: exporters call this in threads of their own.
-            servers={server.address: server_stats(server, now) for server in tuple(self.topology.servers)},
+            servers={server.address: server_stats(server, bucket, now) for server in tuple(self.topology.servers)},
             tokens=tokens,
             token_capacity=capacity,
             retries=dict(self.executor.reports.retries),

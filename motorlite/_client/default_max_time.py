@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.deadline import Deadline
 from motorlite._execution.call import Call
+from motorlite._observe.safe_log import safe_log
 from motorlite._operations.reads.find import FindOne
 from motorlite._overload.server_limits import document_milliseconds
 from motorlite.errors import PyMongoError
@@ -72,5 +73,5 @@ class DefaultMaxTime:
 
     def _complain(self, complaint: str) -> None:
         if complaint != self._complaint:
-            _logger.warning("the default maxTimeMS in %s %s", self._namespace, complaint)
+            safe_log(_logger, logging.WARNING, "the default maxTimeMS in %s %s", self._namespace, complaint)
         self._complaint = complaint

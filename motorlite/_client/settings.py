@@ -23,13 +23,6 @@ def initial_description(options: ClientOptions) -> TopologyDescription:
 
 def pool_options(options: ClientOptions) -> PoolOptions:
     """Return the limits of each pool."""
-    public = {
-        "maxPoolSize": options.max_pool_size,
-        "minPoolSize": options.min_pool_size,
-        "maxConnecting": options.max_connecting,
-        "maxIdleTimeMS": round((options.max_idle_time or 0.0) * 1000),
-        "waitQueueTimeoutMS": round((options.wait_queue_timeout or 0.0) * 1000),
-    }
     return PoolOptions(
         max_size=options.max_pool_size,
         min_size=options.min_pool_size,
@@ -38,7 +31,7 @@ def pool_options(options: ClientOptions) -> PoolOptions:
         wait_queue_timeout=options.wait_queue_timeout,
         connect_timeout=options.connect_timeout or 0.0,
         wait_queue=options.wait_queue,
-        given={name: value for name, value in public.items() if name in options.explicit},
+        given=options.pool_options.non_default_options,
     )
 
 

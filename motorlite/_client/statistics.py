@@ -9,9 +9,10 @@ from motorlite.stats import ServerStats
 
 if TYPE_CHECKING:
     from motorlite._topology.server import Server
+    from motorlite.retry import RetryBudget
 
 
-def server_stats(server: Server, now: float) -> ServerStats:
+def server_stats(server: Server, budget: RetryBudget | None, now: float) -> ServerStats:
     """Return the current statistics of one server and its pool."""
     state = server.pool.state
     description = server.description
@@ -30,7 +31,8 @@ def server_stats(server: Server, now: float) -> ServerStats:
         generation=state.generation,
         operations=server.operation_count,
         breaker=breaker_stats(server.gate, now),
-        concurrency_limit=None if state.limit is None else state.limit.value,
+        concurrency_limit=None if state.limit is None else state.limit.own,
         attempts=server.attempts,
         queue=None if state.bounded is None else state.bounded.stats(),
+        retry_tokens=None if budget is None else budget.tokens_for(server.address),
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
     from bson.objectid import ObjectId
 
+    from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address, Document, ServerFacts
     from motorlite._connection.handshake import Handshake
     from motorlite._net.runtime import FrameStream
@@ -209,21 +210,21 @@ class Connection:
         assert self.renew is not None
         await self.renew(self, until, operation_until)
 
-    async def prepare(self, message: bytes, until: float) -> bytes:
+    async def prepare(self, message: bytes, deadline: Deadline) -> bytes:
         """Return a large message in the form in which it is sent; compressing it takes a while.
 
         Nothing is sent here, so a failure leaves the connection usable.
 
         Raises:
-            ExecutionTimeout: the message was not ready at the loop time `until`.
+            ExecutionTimeout: The deadline passed before the message was ready.
         """
         stream = self.stream
         if not isinstance(stream, CompressedStream):
             return message
         try:
-            return await stream.pack_large(message, until)
+            return await stream.pack_large(message, deadline.expires_at)
         except WaitTimeout:
-            raise no_time_left() from None
+            raise no_time_left(deadline.timeout) from None
 
     async def send_only(self, message: bytes, until: float) -> None:
         """Send `message`, which has no reply."""

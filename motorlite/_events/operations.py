@@ -147,12 +147,12 @@ class RetryEvent(Event):
 
 
 class DegradedEvent(Event):
-    """The client refused to send an operation, and the fallback of its call answers instead.
+    """The client refused to send an operation, and the fallback of its call answered instead.
 
     Attributes:
         command_name: The operation's command.
         operation_id: As in the command events.
-        read_preference: The read preference that is used instead; None if a function supplies the answer.
+        read_preference: The read preference that was used instead; None if a function supplies the answer.
         error: Why the operation was refused; `error.address` is the server, if one was selected.
     """
 
@@ -171,7 +171,7 @@ class RetryListener(Public):
     """A listener for retry events. Subclass it and pass it to the client as ``event_listeners=[...]``."""
 
     def degraded(self, event: DegradedEvent) -> None:
-        """Called when a fallback answers an operation that the client refused to send."""
+        """Called when a fallback has answered an operation that the client refused to send."""
 
     def retry(self, event: RetryEvent) -> None:
         """Called when a retry is permitted (`event.permitted`) or refused (`event.refusal`)."""

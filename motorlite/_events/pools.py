@@ -5,7 +5,7 @@ Applications import them from `motorlite.monitoring`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from motorlite._events.base import Event, Public
 from motorlite.errors import detached
@@ -123,9 +123,14 @@ class ConnectionCheckOutFailedReason(Public):
 
 
 class ConnectionCheckOutFailedEvent(PoolEvent):
-    """An operation got no connection; see `ConnectionCheckOutFailedReason`. `duration` is in seconds."""
+    """An operation got no connection; see `ConnectionCheckOutFailedReason`. `duration` is in seconds.
+
+    `connection_id` is always 0: there is no connection.
+    """
 
     __slots__ = ("duration", "error", "reason")
+
+    connection_id: ClassVar[int] = 0
 
     def __init__(self, address: Address, reason: str, duration: float, error: BaseException | None = None) -> None:
         super().__init__(address)

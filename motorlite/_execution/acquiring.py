@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from motorlite._execution.attempt import Attempt
     from motorlite._execution.deployment import Deployment
     from motorlite._execution.run import Run
+    from motorlite._observe.publishing import Publisher
     from motorlite._topology.server import Server
-    from motorlite.monitoring import ServerSelectionEvent
 
 
 async def select(
@@ -37,7 +37,7 @@ async def select(
     on_wait: Callable[[float], None] | None = None,
 ) -> Server:
     """Wait up to `selection_timeout` seconds for a suitable server. `on_wait` is called when it has to wait."""
-    attempt.waited_from = now
+    attempt.waits(now)
     attempt.selection_until = until = now + selection_timeout
     return await deployment.select(run.selector, run.call.deadline, run.deprioritized, until, on_wait)
 
@@ -48,7 +48,7 @@ async def select_and_publish(
     attempt: Attempt,
     now: float,
     selection_timeout: float,
-    publish: Callable[[ServerSelectionEvent], None],
+    publish: Publisher,
 ) -> Server:
     """Like `select`, with server selection events.
 
@@ -56,8 +56,12 @@ async def select_and_publish(
     """
     operation = run.operation
     selector = run.selector
+    if not publish.is_detailed:  # only waits are logged
+        found = deployment().select_now(selector, run.deprioritized)
+        if found is not None:
+            return found
     wanted = describe_selector(selector)
-    attempt.waited_from = now
+    attempt.waits(now)
 
     def facts() -> tuple[str, int, str, Any]:
         return operation.name, run.operation_id, wanted, deployment().description
@@ -83,8 +87,7 @@ async def check_out(server: Server, run: Run, attempt: Attempt, now: float, sele
     With timeoutMS, selection and checkout share serverSelectionTimeoutMS (CSOT, "Server Selection").
     """
     deadline, until = run.call.deadline, inf
-    if attempt.waited_from is None:
-        attempt.waited_from = now
+    attempt.waits(now)
     if deadline.is_set:
         until = now + selection_timeout if attempt.selection_until == inf else attempt.selection_until
     return await server.pool.check_out(deadline, until, _ticket(run, server, now))

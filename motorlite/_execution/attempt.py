@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from motorlite._base.progress import Progress
 from motorlite._execution import classify
 from motorlite._execution.failure import Failure
+from motorlite._overload.backoff import DEFAULT_RETRY_AFTER
 
 if TYPE_CHECKING:
     from motorlite._base.values import Document
@@ -27,6 +28,7 @@ class Attempt:
     __slots__ = (
         "connection",
         "description",
+        "is_pinned",
         "is_reauthenticated",
         "phase",
         "progress",
@@ -42,9 +44,12 @@ class Attempt:
         # The server's description at selection time. The server may be reset while the operation waits to check out.
         self.description: ServerDescription | None = None
         self.connection: Connection | None = None
+        # Whether a transaction keeps the connection.
+        self.is_pinned: bool = False
         # Loop time by which selection and checkout must finish; set when either has to wait.
         self.selection_until: float = inf
-        # Loop times: when it began to wait for a server or a connection, and when it was about to send; if it did.
+        # Loop times: when it began to wait for its turn, a server or a connection, and when it was about to send; if it
+        # did.
         self.waited_from: float | None = None
         self.sent_at: float | None = None
         # How far the attempt got; set when it fails.
@@ -55,6 +60,11 @@ class Attempt:
         self.reply: Document | None = None
         # The server required authentication, and the connection was authenticated again.
         self.is_reauthenticated: bool = False
+
+    def waits(self, now: float) -> None:
+        """Note that the attempt begins to wait, unless it has waited before."""
+        if self.waited_from is None:
+            self.waited_from = now
 
     def started_at(self, now: float) -> float:
         """When the attempt began. One that neither waited nor sent anything began just now."""
@@ -92,4 +102,5 @@ class Attempt:
             limits=limits,
             reply=self.reply,
             reauthenticated=(connection.address, connection.id) if connection and self.is_reauthenticated else None,
+            retry_after=DEFAULT_RETRY_AFTER if server is None else server.pool.retry_after(),
         )

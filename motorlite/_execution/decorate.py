@@ -47,13 +47,13 @@ def add_time_limit(
     time_limit = operation.time_limit
     if time_limit is TimeLimit.OMIT:
         if deadline.expires_at - now <= 0:
-            raise no_time_left()
+            raise no_time_left(deadline.timeout)
         return
     is_await_time = time_limit is TimeLimit.AWAIT
     if deadline.expires_at != inf:
         milliseconds = int((deadline.expires_at - now - min_round_trip_time) * 1000)
         if milliseconds <= 0:
-            raise no_time_left()
+            raise no_time_left(deadline.timeout)
         milliseconds = min(milliseconds, LONGEST_MS)
         document["maxTimeMS"] = min(milliseconds, document["maxTimeMS"]) if is_await_time else milliseconds
     if time_limit is not TimeLimit.SEND:

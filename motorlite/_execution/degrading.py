@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
@@ -43,9 +42,8 @@ def redirected(run: Run, block: CallBlock) -> tuple[Operation[Any], Call] | None
 
 async def answer(block: CallBlock, error: AdmissionError) -> Any:
     """Return what the application's function answers."""
-    assert callable(block.fallback)
-    found = block.fallback(error)
-    return await found if isawaitable(found) else found
+    assert block._answer is not None
+    return await block._answer(error)
 
 
 async def opened(operation: Operation[CursorReply], block: CallBlock, error: AdmissionError) -> Opened:

@@ -14,13 +14,13 @@ from motorlite._base.error_codes import REAUTHENTICATION_REQUIRED
 from motorlite._base.progress import Progress
 from motorlite._execution import acquiring, degrading
 from motorlite._execution.attempt import Attempt
-from motorlite._execution.cursors.pinning import PinnedConnection, opens_cursor
+from motorlite._execution.cursors.pinning import PinnedConnection, pin_to_cursor
 from motorlite._execution.failure import Failure
 from motorlite._execution.operation import CursorReply, Opened
 from motorlite._execution.retries.steps import RetrySteps
 from motorlite._execution.run import Run
 from motorlite._execution.sender import Sender
-from motorlite._execution.transactions.part import join
+from motorlite._execution.transactions.joining import join
 from motorlite._sessions.session import Session
 from motorlite.errors import AdmissionError, OperationFailure, ProtocolError, PyMongoError
 
@@ -134,9 +134,9 @@ class Executor:
                 block = degrading.fallback_of(operation, call) if self._degrades else None
                 if block is None:
                     raise
-                self.reports.degraded(run, block, error)
                 instead = degrading.redirected(run, block)
                 result = await (degrading.answer(block, error) if instead is None else self.execute(*instead))
+                self.reports.degraded(run, block, error)
         except BaseException as error:
             if call.operation_id is None:  # else a part of an operation that publishes its own end
                 self.reports.failed(published, error, self._now())
@@ -169,9 +169,9 @@ class Executor:
                 block = degrading.fallback_of(operation, call) if self._degrades else None
                 if block is None:
                     raise
-                self.reports.degraded(run, block, error)
                 instead = degrading.redirected(run, block)
                 opened = await (degrading.opened(operation, block, error) if instead is None else self.open(*instead))
+                self.reports.degraded(run, block, error)
         except BaseException as error:
             if call.operation_id is None:  # else a part of an operation that publishes its own end
                 self.reports.failed(published, error, self._now())
@@ -183,7 +183,7 @@ class Executor:
         return opened
 
     @contextmanager
-    def published(self, name: str, database: str, collection: str, operation_id: int) -> Iterator[None]:
+    def published(self, name: str, database: str, collection: str | None, operation_id: int) -> Iterator[None]:
         """Publish the start and end of an operation of several commands, which carry its id in their `Call`."""
         reports, published = self.reports, None
         if reports.publish_operation:
@@ -283,7 +283,7 @@ class Executor:
             pin, selector = pin or run.part.pin, run.part.selector
         visit, admission = None, self._admission
         if admission is not None:
-            await admission.admit(run)
+            await admission.admit(run, attempt)
         server: Server | None
         if pin is not None:
             assert isinstance(pin, PinnedConnection)
@@ -318,13 +318,8 @@ class Executor:
                     await sender.reauthenticate(run, attempt, server, connection)
                     attempt.progress, attempt.is_reauthenticated = Progress.ANSWERED, True
                 raise
-            if (
-                operation.creates_cursor
-                and connection.facts.is_load_balanced
-                and run.part is None
-                and opens_cursor(reply)
-            ):
-                run.pin = PinnedConnection(server, connection)
+            if operation.creates_cursor and connection.facts.is_load_balanced and run.part is None:
+                run.pin = pin_to_cursor(server, connection, reply)
             run.source = server.address
             if admission is not None:
                 admission.replied(visit, run, attempt)
@@ -337,12 +332,7 @@ class Executor:
                 admission.failed(visit, run, attempt, error)
             raise
         finally:
-            if (
-                pin is None
-                and run.pin is None
-                and attempt.connection is not None
-                and (run.part is None or not run.part.holds(attempt.connection))
-            ):
+            if pin is None and run.pin is None and attempt.connection is not None and not attempt.is_pinned:
                 server.pool.check_in(attempt.connection)
             server.attempts_ended += 1
 

@@ -45,6 +45,7 @@ class Failure:
         limits: For a timeout, the limits of its command, if it was sent.
         reply: The reply with ``ok: 1`` that has the write concern error, or None. It stands if there is no retry.
         reauthenticated: The connection, if the server required it to be authenticated again and it was; else None.
+        retry_after: For an overload error without a hint of its own: seconds until the server may be tried again.
     """
 
     error: PyMongoError
@@ -58,6 +59,7 @@ class Failure:
     limits: TimeLimits | None = None
     reply: Document | None = None
     reauthenticated: ConnectionKey | None = None
+    retry_after: float = DEFAULT_RETRY_AFTER
 
     def has_label(self, label: str) -> bool:
         """Whether the error has `label`, or must get it."""
@@ -82,7 +84,7 @@ class Failure:
         if self.limits is not None and error.timeout:
             error.client_limit, error.server_limit = self.limits
         if self.has_label(SYSTEM_OVERLOADED) and error.retry_after is None:
-            error.retry_after = server_base_backoff(error) or DEFAULT_RETRY_AFTER
+            error.retry_after = server_base_backoff(error) or self.retry_after
         for label in self.labels:
             error._add_error_label(label)
         return error

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from motorlite._execution.retries.decisions import Raise
     from motorlite._execution.retry import Retry
     from motorlite._execution.run import Run
-    from motorlite._observe.publishing import Publishers
+    from motorlite._observe.publishing import Publisher, Publishers
     from motorlite.errors import AdmissionError
-    from motorlite.monitoring import CommandEvent, OperationEvent, ServerSelectionEvent
+    from motorlite.monitoring import CommandEvent, OperationEvent
     from motorlite.overload import CallBlock
     from motorlite.retry import RetryBudget
 
@@ -41,7 +41,7 @@ class Reports:
         # Every command reads these, so they are attributes here.
         self.publish_command: Callable[[CommandEvent], None] | None = publishers.command
         self.publish_operation: Callable[[OperationEvent], None] | None = publishers.operation
-        self.publish_selection: Callable[[ServerSelectionEvent], None] | None = publishers.selection
+        self.publish_selection: Publisher | None = publishers.selection
         self._publish_retry: Callable[[RetryEvent | DegradedEvent], None] | None = publishers.retry
         # Empty when a logger's level has changed; then `refresh` is due.
         self.levels: Sized = publishers.levels
@@ -130,7 +130,7 @@ class Reports:
         )
 
     def degraded(self, run: Run, block: CallBlock, error: AdmissionError) -> None:
-        """Publish and count that the fallback of `block` answers an operation that was refused with `error`."""
+        """Publish and count that the fallback of `block` answered an operation that was refused with `error`."""
         self.degraded_count += 1
         block.degraded += 1
         if self._publish_retry:

@@ -33,8 +33,9 @@ less retryable than its code does. An overload error has no such fallback: rule 
 specification refuses its retry without a token, and its pseudocode, like the later revision's, caps every retry after
 it. So `max_retries=0` also turns off the retry of a refused connection, which carries both labels.
 
-A strategy's retry after an error with the label RetryableError takes a token, unless the strategy has no budget. One
-that took no token also brings none when it fails or succeeds.
+A strategy's retry after an error with the label RetryableError takes a token, unless the strategy has no budget; after
+an overload error of the operation, each of its retries does. One that took no token also brings none when it fails or
+succeeds.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from typing import TYPE_CHECKING, Any
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED, TRANSACTION_LABELS, TRANSIENT_TRANSACTION
 from motorlite._execution import classify
 from motorlite._execution.call import DEFAULT_OPTIONS
+from motorlite._execution.failure import TimeLimits
 from motorlite._execution.operation import Kind
 from motorlite._execution.retries.decisions import Again, Ask, ExpireAfter, Raise, StrategyFault
 from motorlite._execution.retries.reasons import reason_of
@@ -205,20 +207,18 @@ class Retry:
         rule, deadline, refusal = RetryRule.STRATEGY, self._deadline, self._refusal
         if isinstance(answer, StrategyFault):
             if now >= deadline.expires_at:
-                return self._expire(0.0)
+                return self._expire(now)
             return self._blame(answer)
         if answer.duration is None:
             return self._refuse(rule, refusal or RetryRefusal.NOT_RETRYABLE)
         if now + answer.duration >= deadline.earliest():
-            return self._expire(max(0.0, deadline.earliest() - now))
+            return self._expire(now)
         if is_closing:
             return self._refuse(rule, RetryRefusal.CLOSED)
-        bucket, is_paid = self._settings.bucket, False
-        if bucket is not None and self.newest.has_label(RETRYABLE) and self._options.retry_strategy.budget is not None:
-            if not bucket.take(self.newest.address):
-                return self._refuse(rule, RetryRefusal.TOKENS)
-            is_paid = True
-        return self._again(rule, answer.duration, is_paid=is_paid)
+        bucket = self._settings.bucket if self._is_metered else None
+        if bucket is not None and not bucket.take(self.newest.address):
+            return self._refuse(rule, RetryRefusal.TOKENS)
+        return self._again(rule, answer.duration, is_paid=bucket is not None)
 
     def _always(self, failure: Failure, now: float) -> Again | Raise:
         # Also while the client is closing: what is in flight may end.
@@ -259,6 +259,7 @@ class Retry:
     def _may_ask(self, refused: Raise, now: float) -> bool:
         """Whether the strategy may permit a retry that the specifications refuse."""
         strategy, failure, reason = self._options.retry_strategy, self.newest, self._reason
+        pin = self._operation.pin
         if (
             type(strategy) is SpecificationRetry
             or reason is RetryReason.UNKNOWN
@@ -266,6 +267,7 @@ class Retry:
             or not self._is_enabled
             or failure.has_label(TRANSIENT_TRANSACTION)
             or now >= self._deadline.earliest()
+            or not (pin is None or pin.is_usable)
         ):
             return False
         if failure.has_label(SYSTEM_OVERLOADED) and not failure.has_label(RETRYABLE):
@@ -291,6 +293,17 @@ class Retry:
         if self.newest.is_transactional:
             return False
         return operation.is_idempotent or (operation.kind is Kind.WRITE and self.newest.is_ordinary)
+
+    @property
+    def _is_metered(self) -> bool:
+        """Whether a retry of the strategy takes a token.
+
+        Once the server was overloaded, all of them do. A retry that fails before it is sent returns its token, so a
+        free one after it would reach the overloaded server without any.
+        """
+        if self._options.retry_strategy.budget is None:
+            return False
+        return self._was_overloaded or self.newest.has_label(RETRYABLE)
 
     def _request(self, now: float) -> RetryRequest:
         failure, earliest = self.newest, self._deadline.earliest()
@@ -363,13 +376,15 @@ class Retry:
             failure = failure.in_phase(self.newest.phase)
         return Raise(failure, self._reason, rule, refusal)
 
-    def _expire(self, delay: float) -> ExpireAfter:
-        self._refusal = RetryRefusal.DEADLINE
-        newest = self.newest
-        if newest.reply is None:
+    def _expire(self, now: float) -> ExpireAfter:
+        deadline = self._deadline
+        failure = self._refuse(RetryRule.STRATEGY, RetryRefusal.DEADLINE).failure
+        # At the end of a cancel scope, the caller gets its cancellation. It is no timeout of the driver.
+        if self.newest.reply is None and deadline.expires_at <= deadline.scope_expires_at:
             error = ExecutionTimeout("the time limit of the operation passed before its next attempt", 50)
-            newest = replace(newest, error=error, phase="retry delay", labels=newest.labels & TRANSACTION_LABELS)
-        return ExpireAfter(newest, self._reason, delay)
+            limits, labels = TimeLimits(deadline.timeout, None), self.newest.labels & TRANSACTION_LABELS
+            failure = replace(self.newest, error=error, phase="retry delay", labels=labels, limits=limits)
+        return ExpireAfter(failure, self._reason, max(0.0, deadline.earliest() - now))
 
     def _blame(self, fault: StrategyFault) -> Raise:
         self._refusal = RetryRefusal.STRATEGY_FAILED

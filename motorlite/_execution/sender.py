@@ -85,10 +85,10 @@ class Sender:
         command, message = self._builder.build(run, attempt, facts, request_id, now, topology)
         if len(message) >= LARGE:
             # The socket's limit and the command's events start when the message is sent.
-            message, now = await connection.prepare(message, deadline.expires_at), self._now()
+            message, now = await connection.prepare(message, deadline), self._now()
         until = now + self._socket_timeout if not deadline.is_set else deadline.expires_at
         if run.part is not None:
-            run.part.begin(server, connection)
+            attempt.is_pinned = run.part.begin(server, connection)
         events = None
         if self._reports.publish_command:
             events = self._reports.command(run, command, connection, request_id, now)

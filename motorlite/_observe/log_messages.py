@@ -165,7 +165,7 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
     "Operation degraded": (
         '"{commandName}" with operation ID {operationId}',
         " on {server}",
-        " was refused: a fallback answers",
+        " was refused: a fallback answered",
         " (read preference {readPreference})",
         ". Error: {error}",
     ),

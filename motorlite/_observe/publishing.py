@@ -19,6 +19,7 @@ from motorlite._observe.limiter import Limiter
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH
 from motorlite._observe.log_messages import log_message
 from motorlite._observe.reachability import Reachability
+from motorlite._observe.safe_log import safe_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
@@ -124,9 +125,16 @@ QUIET_TIME: Final = 10.0
 
 
 class Publisher(list["Callable[[Any], None]"]):
-    """Publishes one kind of event to its receivers. A list, since a truth test of one runs no Python code."""
+    """Publishes one kind of event to its receivers. A list, since a truth test of one runs no Python code.
 
-    __slots__ = ()
+    Attributes:
+        is_detailed: Whether it has receivers for more than the few events that are logged above DEBUG. Levels of INFO
+            are common, so events of every operation need not be made for them.
+    """
+
+    __slots__ = ("is_detailed",)
+
+    is_detailed: bool
 
     def __call__(self, event: Any) -> None:
         for receive in self:
@@ -147,7 +155,7 @@ class Publishers:
     pool: Callable[[events.PoolEvent], None] | None = None
     topology: Callable[[events.TopologyEvent | events.ServerHeartbeatEvent], None] | None = None
     retry: Callable[[events.RetryEvent | events.DegradedEvent], None] | None = None
-    selection: Callable[[events.ServerSelectionEvent], None] | None = None
+    selection: Publisher | None = None
     levels: Sized = ("never stale",)
     _logs: tuple[tuple[Publisher, _Log], ...] = field(default=(), repr=False)
     _limiter: Limiter = field(default_factory=Limiter, repr=False)
@@ -166,6 +174,7 @@ class Publishers:
                     publisher.remove(log)
                 else:
                     publisher.insert(0, log)
+            publisher.is_detailed = log.is_detailed() or any(receive is not log for receive in publisher)
 
 
 _root: Final = logging.getLogger()
@@ -220,6 +229,10 @@ def _methods(listeners: Sequence[object], kind: type, name: str) -> Iterator[Cal
             yield method
 
 
+def _complain(text: str, event: object) -> None:
+    safe_log(_client_logger, logging.ERROR, text, type(event).__name__, exc_info=True)
+
+
 class _Listeners:
     """Calls the listeners of one kind of event."""
 
@@ -233,7 +246,7 @@ class _Listeners:
             try:
                 call(event)
             except Exception:
-                _client_logger.exception("a listener failed on %s; ignored", type(event).__name__)
+                _complain("a listener failed on %s; ignored", event)
 
 
 class _Log:
@@ -258,6 +271,10 @@ class _Log:
             return self._override(self.logger.name)
         return self.logger.isEnabledFor(self._lowest)
 
+    def is_detailed(self) -> bool:
+        """Whether the logger logs everything."""
+        return self.is_enabled() and (self._override is not None or self.logger.isEnabledFor(logging.DEBUG))
+
     def __call__(self, event: Any) -> None:
         if isinstance(event, events.TopologyEvent):
             self._topology_id = event.topology_id
@@ -273,7 +290,7 @@ class _Log:
         except Exception:
             # Documents may hold the application's objects, and logging filters are its code: their errors must not
             # fail an operation.
-            _client_logger.exception("%s could not be logged; ignored", type(event).__name__)
+            _complain("%s could not be logged; ignored", event)
 
     def _retry_level(self, event: events.RetryEvent) -> tuple[int, int]:
         """Return the level, and how many messages of that kind were left out before this one."""

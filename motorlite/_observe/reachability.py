@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite import monitoring as events
 from motorlite._observe.log_messages import reachability_message
+from motorlite._observe.safe_log import safe_log
 from motorlite.errors import NotPrimaryError
 
 if TYPE_CHECKING:
@@ -50,4 +51,4 @@ class Reachability:
         left_out = self._limiter.admit((address, level))
         if left_out is not None:
             message = reachability_message(address, error, left_out, self._max_length)
-            self._logger.log(level, "%s", message, extra={"motorlite": message.fields})
+            safe_log(self._logger, level, "%s", message, extra={"motorlite": message.fields})

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from bson.codec_options import CodecOptions
 
 from motorlite._base.hosts import DEFAULT_PORT
+from motorlite._events.registry import registered
 from motorlite._options.credentials import Credentials, build_credentials
 from motorlite._options.option import WrongOptionType, WrongOptionValue
+from motorlite._options.pools import PoolOptions
 from motorlite._options.rules import check_combination
 from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, did_you_mean, value_of
 from motorlite._options.uri import parse_hosts, parse_txt_record, read_uri
@@ -39,6 +41,7 @@ __all__ = [
     "SRV",
     "ClientOptions",
     "Credentials",
+    "PoolOptions",
     "ProxyOptions",
     "TLSOptions",
     "client_options",
@@ -216,6 +219,44 @@ class ClientOptions:
     explicit: frozenset[str]
     refusals: tuple[str, ...] = ()
 
+    # --- under PyMongo's names ---
+
+    @property
+    def replica_set_name(self) -> str | None:
+        """The same as `replica_set`."""
+        return self.replica_set
+
+    @property
+    def local_threshold_ms(self) -> int:
+        """`local_threshold` in milliseconds."""
+        return round(self.local_threshold * 1000)
+
+    @property
+    def pool_options(self) -> PoolOptions:
+        """The options of each connection pool."""
+        limits = {
+            "maxPoolSize": self.max_pool_size,
+            "minPoolSize": self.min_pool_size,
+            "maxConnecting": self.max_connecting,
+            "maxIdleTimeMS": round((self.max_idle_time or 0.0) * 1000),
+            "waitQueueTimeoutMS": round((self.wait_queue_timeout or 0.0) * 1000),
+        }
+        return PoolOptions(
+            max_pool_size=self.max_pool_size,
+            min_pool_size=self.min_pool_size,
+            max_connecting=self.max_connecting,
+            max_idle_time_seconds=self.max_idle_time,
+            connect_timeout=self.connect_timeout,
+            socket_timeout=self.socket_timeout,
+            wait_queue_timeout=self.wait_queue_timeout,
+            tls_allow_invalid_hostnames=self.tls is not None and self.tls.allow_invalid_hostnames,
+            appname=self.app_name,
+            driver=self.driver_info,
+            server_api=self.server_api,
+            load_balanced=self.load_balanced,
+            non_default_options={name: value for name, value in limits.items() if name in self.explicit},
+        )
+
 
 def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword_arguments: Any) -> ClientOptions:
     """Make the configuration from a connection string (or hosts) and keyword arguments.
@@ -242,6 +283,8 @@ def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword
         # Warn first: an ignored option may explain a later conflict. The warning points at the constructor's caller.
         warnings.warn(note.text, note.category, stacklevel=3)
     given = _keyword_options(keyword_arguments)
+    if registered():
+        given["event_listeners"] = (*registered(), *value_of("event_listeners", given))
     options = {**_without_overridden(settings.options, given), **given}
     refusals = {name: problem for name, problem in settings.refusals.items() if name not in given}
     return _build(settings._replace(options=options, refusals=refusals))

@@ -10,7 +10,8 @@ from motorlite.overload.breaker import CircuitBreaker
 from motorlite.overload.concurrency import ConcurrencyLimit
 from motorlite.overload.rate_limit import as_rate_limits
 from motorlite.overload.wait_queue import WaitQueue
-from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy, SpecificationRetry
+from motorlite.retry import OverloadRetry, RetryBudget, SpecificationRetry
+from motorlite.retry.strategy import as_retry_strategy
 
 _BOOLEAN = Values(boolean, "True or False")
 _NUMBER = Values(integer(0), "a non-negative integer")
@@ -47,7 +48,7 @@ OVERLOAD: Final[tuple[Option, ...]] = (
     ),
     keyword_option(
         "retry_strategy",
-        Values(instance_of(RetryStrategy), "a motorlite.retry.RetryStrategy"),
+        Values(as_retry_strategy, "a motorlite.retry.RetryStrategy, with the budget 'client' or None"),
         "Decides about retries that the specifications refuse.",
         SpecificationRetry(),
         "retry_strategy",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 
-from motorlite import monitoring
+from motorlite._events.registry import LISTENERS
 from motorlite._options.option import Option, Values, keyword_option
 from motorlite._options.overload import OVERLOAD
 from motorlite._options.tracing import tracing_options
@@ -66,9 +66,6 @@ UUID_REPRESENTATIONS: Final = {
 }
 
 _MAX_INT64 = 2**63 - 1
-_LISTENERS = tuple(
-    kind for name, kind in vars(monitoring).items() if isinstance(kind, type) and name.endswith("Listener")
-)
 
 
 def _words(words: Iterable[str]) -> str:
@@ -402,8 +399,8 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         keyword_option(
             "event_listeners",
             Values(
-                event_listeners(_LISTENERS),
-                "a list of listeners: instances of subclasses of " + ", ".join(kind.__name__ for kind in _LISTENERS),
+                event_listeners(LISTENERS),
+                "a list of listeners: instances of subclasses of " + ", ".join(kind.__name__ for kind in LISTENERS),
             ),
             "Receive the client's events.",
             (),

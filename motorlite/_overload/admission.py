@@ -1,8 +1,11 @@
 """Pure: which operations may wait for a connection, and what a configured wait queue counts.
 
-A connection is a permit. An operation that finds a permit free, not counting those that earlier operations are about to
-get, only waits for its connection to be opened and is never refused. All others queue, as far as `WaitQueue` lets them.
-Memory is checked before the depth.
+A connection is a permit, whether it is open yet or not. An operation that finds a permit free, not counting those that
+earlier operations are about to get, only waits for its connection to be opened and is never refused. All others queue,
+as far as `WaitQueue` lets them. With the strategy "queue", they may queue for connections that are in use. With the
+other two they may only queue while connections are missing, since a pool that is not full rejects no operation. The
+depth bounds all of them: a server that is slow to accept connections would keep any number waiting. Memory is checked
+before the depth.
 """
 
 from __future__ import annotations
@@ -86,7 +89,7 @@ class Admission:
         self._retry_after = DurationCounter()
 
     @property
-    def _capacity(self) -> int:
+    def capacity(self) -> int:
         """How many operations may run at once; 0: any number, so nothing is ever refused."""
         if self.limit is None:
             return self._max_size
@@ -99,7 +102,8 @@ class Admission:
         options = self.options
         if assigned is None:
             return options.default_priority
-        return min(options.max_priority, priority if options.allow_priority_override else assigned)
+        highest = options.max_priority if options.allow_priority_override else min(options.max_priority, assigned)
+        return min(highest, priority)
 
     def size_of(self, hint: Callable[[], int]) -> int:
         """Return the estimated bytes of a waiting operation; 0 without a memory limit, and then without asking."""
@@ -107,18 +111,16 @@ class Admission:
 
     # --- the decision ---
 
-    def refusal(self, occupied: int, size: int, now: float) -> AdmissionError | None:
-        """Return the error of an operation that must not wait, or None.
+    def refusal(self, depth: int, size: int, now: float, *, is_full: bool) -> AdmissionError | None:
+        """Return the error of an operation that finds no permit and must not wait for one, or None.
 
-        `occupied`: the connections in use and pending, and the operations that wait before this one.
+        `depth`: how many operations wait without a permit. `is_full`: no further connection may be opened.
         """
-        capacity, options = self._capacity, self.options
-        depth = occupied - capacity
-        if not capacity or depth < 0:
-            return None
-        if options.strategy != "queue":
+        options = self.options
+        if is_full and options.strategy != "queue":
+            capacity = self.capacity
             text = f"all connections of the pool are taken ({capacity}/{capacity}), try again later"
-            return self._refused(ConcurrencyLimitError(text), CONCURRENCY_LIMIT, capacity, capacity, 0, now)
+            return self._refused(ConcurrencyLimitError(text), CONCURRENCY_LIMIT, capacity, capacity, depth, now)
         limit = options.memory_limit
         if limit is not None and self.memory + size > int(limit):
             text = (
@@ -130,10 +132,9 @@ class Admission:
             return self.full(depth, now)
         return None
 
-    def must_drop(self, occupied: int) -> bool:
+    def must_drop(self, depth: int) -> bool:
         """Whether a waiting operation has to make room for a new one that is let in."""
-        capacity = self._capacity
-        return bool(capacity) and occupied - capacity >= self.options.max_depth and self.drops_oldest
+        return depth >= self.options.max_depth and self.drops_oldest
 
     @property
     def drops_oldest(self) -> bool:
@@ -198,7 +199,7 @@ class Admission:
             return self._hint
         if not self._mean:
             return DEFAULT_RETRY_AFTER
-        return self._mean * ceil((waiting + 1) / max(self._capacity, 1))
+        return self._mean * ceil((waiting + 1) / max(self.capacity, 1))
 
     def stats(self, depth: int, *, is_standing: bool) -> QueueStats:
         """Return the statistics."""

@@ -115,7 +115,7 @@ class ByPriority(_Sorted[T]):
         lowest = min(self._by_priority)
         return None if newcomer.priority < lowest else self._by_priority[lowest][0]
 
-    def overdue(self, now: float) -> Iterable[T]:
+    def overdue(self, now: float, round_size: int) -> Iterable[T]:
         """Return the requests that are not worth waiting for: none."""
         return ()
 
@@ -132,18 +132,17 @@ class Adaptive(_Sorted[T]):
     A queue stands when its oldest request has waited for at least `target` at every service for `interval` (the rule of
     CoDel, RFC 8289, with the modes of "Fail at Scale", ACM Queue 13:8). In a standing queue, first in, first out makes
     each caller wait until its patience is nearly used up, and then works for callers that have just left. The newest
-    callers will wait for the answer. Those behind them are unlikely to be served at all: they are told after
-    `interval`, so that they can do something else. The requests that free connections could serve in a single round
-    (`round_size`) are never dropped, however slow the operations are.
+    callers will wait for the answer. Those behind them are unlikely to be served at all, so they get an error after
+    `interval` and can do something else. As many requests as may run at once (`round_size`) are never dropped, however
+    slow the operations are.
     """
 
-    __slots__ = ("_interval", "_round_size", "_standing_since", "_target", "is_standing")
+    __slots__ = ("_interval", "_standing_since", "_target", "is_standing")
 
-    def __init__(self, target: float, interval: float, round_size: int) -> None:
+    def __init__(self, target: float, interval: float) -> None:
         super().__init__()
         self._target = target
         self._interval = interval
-        self._round_size = round_size
         # Loop time since which the oldest request was never below the target; None: it is, or nothing waits.
         self._standing_since: float | None = None
         self.is_standing: bool = False
@@ -172,11 +171,11 @@ class Adaptive(_Sorted[T]):
         """Return the request to drop in favor of `newcomer`: the oldest."""
         return self._requests[0]
 
-    def overdue(self, now: float) -> Iterable[T]:
+    def overdue(self, now: float, round_size: int) -> Iterable[T]:
         """Return the requests that are not worth waiting for; call it after each service."""
         if not self.is_standing:
             return ()
-        too_many = self.count - self._round_size
+        too_many = self.count - round_size
         return [request for request in self._requests[: max(too_many, 0)] if now - request.entered > self._interval]
 
     def _end_if_empty(self) -> None:

@@ -8,7 +8,9 @@ a `Visit`, or None for an attempt that must not be made.
 - Open: what the breaker gates is refused. What it does not gate passes and is not counted. The first attempt after
   `open_for` makes the breaker half-open: there is no timer, since without an attempt there is nothing to decide.
 - Half-open: attempts become probes while there are places for probes. The others are refused if they are gated, and
-  otherwise pass uncounted. One failed probe opens the breaker again; `probes` successes close it.
+  otherwise pass uncounted. One failed probe opens the breaker again; `probes` successes close it. A probe may take for
+  ever (an aggregation of an hour, a caller that waits without a limit), and must not block the server that long: when
+  no probe has begun for `open_for`, another one may, whatever is under way.
 
 An outcome counts only in the period in which its attempt began: an attempt that was sent before the server recovered
 says nothing about the server now. A neutral outcome, such as a cancelled probe, only gives the place back.
@@ -94,6 +96,12 @@ class CountedAttempts:
             self.failures -= failures
         return current
 
+    def counts(self, now: float) -> tuple[int, int]:
+        """The operations in the window, and the failures among them. Changes nothing, so that any thread may ask."""
+        oldest = int(now // self._slice) - _SLICES
+        recent = [each for each in tuple(self._slices) if each[0] > oldest]
+        return sum(each[1] for each in recent), sum(each[2] for each in recent)
+
     def clear(self) -> None:
         """Forget everything."""
         self._slices.clear()
@@ -106,6 +114,7 @@ class Breaker:
     __slots__ = (
         "_counted",
         "_half_open_at",
+        "_next_probe_at",
         "_period",
         "_proved",
         "_settings",
@@ -123,17 +132,18 @@ class Breaker:
         self._counted = CountedAttempts(settings.window)
         # Loop time from which on an open breaker lets probes pass.
         self._half_open_at = -inf
-        # In this half-open period: probes under way, and probes that succeeded.
+        # In this half-open period: probes under way, probes that succeeded, and the loop time from which on another
+        # probe may begin even if all places are taken.
         self._under_way = 0
         self._proved = 0
+        self._next_probe_at = -inf
         # How often the breaker opened, and how many attempts it refused.
         self.opened: int = 0
         self.refused: int = 0
 
     def counts(self, now: float) -> tuple[int, int]:
         """The attempts that count at present, and the failures among them."""
-        self._counted.forget(now)
-        return self._counted.operations, self._counted.failures
+        return self._counted.counts(now)
 
     def enter(self, now: float, *, is_retry: bool) -> tuple[Visit | None, Change | None]:
         """Ask for an attempt. Returns its visit, or None if it is refused, and the change of state, if any."""
@@ -143,8 +153,9 @@ class Breaker:
         change = None
         if state is BreakerState.OPEN and now >= self._half_open_at:
             change = self._become(BreakerState.HALF_OPEN, now)
-        if self.state is BreakerState.HALF_OPEN and self._has_place:
+        if self.state is BreakerState.HALF_OPEN and self._has_place(now):
             self._under_way += 1
+            self._next_probe_at = now + self._settings.open_for
             return Visit(self._period, is_probe=True), change
         if is_retry or self._settings.gates_first_attempts:
             self.refused += 1
@@ -175,7 +186,7 @@ class Breaker:
     def avoids(self, now: float) -> bool:
         """Whether operations that may use other servers should: this one would not serve as the goal of a probe."""
         if self.state is BreakerState.HALF_OPEN:
-            return not self._has_place
+            return not self._has_place(now)
         return self.state is BreakerState.OPEN and now < self._half_open_at
 
     def retry_after(self, now: float) -> float:
@@ -187,9 +198,9 @@ class Breaker:
             return min(_SOON, self._settings.open_for)
         return 0.0
 
-    @property
-    def _has_place(self) -> bool:
-        return self._under_way < self._settings.probes
+    def _has_place(self, now: float) -> bool:
+        """Whether an attempt on a half-open server may be a probe."""
+        return self._under_way < self._settings.probes or now >= self._next_probe_at
 
     def _is_too_much(self) -> bool:
         operations = self._counted.operations

@@ -17,6 +17,9 @@ Durations are looked at in groups, and medians compared, because a single operat
 hundred times as long as a look-up. A group has only operations that began after the last change of the limit. Errors of
 overload and timeouts lower the limit at once, by a tenth, but not more often than operations take.
 
+Operations that wait for data on the server (awaitData) are no work for it. They come on top of the limit, or a few
+change streams would take it up.
+
 docs/limits.md has the measurements behind this choice, and the comparison with AIMD.
 """
 
@@ -45,6 +48,7 @@ class AdaptiveLimit:
     """The concurrency limit of one server."""
 
     __slots__ = (
+        "_awaiting",
         "_base",
         "_began_after",
         "_durations",
@@ -59,8 +63,11 @@ class AdaptiveLimit:
 
     def __init__(self, settings: ConcurrencyLimit) -> None:
         self._settings = settings
-        # How many operations may run at once now. A plain attribute, because every check-out reads it.
+        # How many operations may run at once now: the limit, and those that wait for data. A plain attribute, because
+        # every check-out reads it.
         self.value: int = settings.initial
+        # The operations that wait for data, or for a connection to do so.
+        self._awaiting: set[object] = set()
         # The limit outside of probes, before rounding.
         self._exact = float(settings.initial)
         # The median duration without a queue; None until the first group is complete.
@@ -81,6 +88,23 @@ class AdaptiveLimit:
         """The median duration of operations on the server without a queue, in seconds; None while unknown."""
         return self._base
 
+    @property
+    def own(self) -> int:
+        """The limit of the operations that do not wait for data."""
+        return self.value - len(self._awaiting)
+
+    def awaits_data(self, operation: object) -> None:
+        """Make room for an operation that waits for data."""
+        if operation not in self._awaiting:
+            self._awaiting.add(operation)
+            self.value += 1
+
+    def awaits_no_longer(self, operation: object) -> None:
+        """Take the room back, if the operation had any. Call this before its connection is checked in."""
+        if operation in self._awaiting:
+            self._awaiting.discard(operation)
+            self.value -= 1
+
     def succeeded(self, seconds: float, at_once: int, now: float) -> None:
         """Learn that the server replied after `seconds` to one of `at_once` operations."""
         if self._probe_at == inf:
@@ -88,8 +112,8 @@ class AdaptiveLimit:
         if now - seconds < self._began_after:
             return
         self._durations.append(seconds)
-        self._most_at_once = max(self._most_at_once, at_once)
-        if len(self._durations) >= max(_FEWEST, min(_MOST, 2 * self.value)):
+        self._most_at_once = max(self._most_at_once, at_once - len(self._awaiting))
+        if len(self._durations) >= max(_FEWEST, min(_MOST, 2 * self.own)):
             self._evaluate(median(self._durations), now)
             self._durations = []
             self._most_at_once = 0
@@ -101,7 +125,7 @@ class AdaptiveLimit:
             return
         self._next_cut_at = now + (seconds if self._base is None else self._base)
         self._exact = max(float(self._settings.minimum), self._exact * _AFTER_ERROR)
-        self.value = min(self.value, int(self._exact)) if self._is_probing else int(self._exact)
+        self._use(min(self.own, int(self._exact)) if self._is_probing else int(self._exact))
 
     def _evaluate(self, middle: float, now: float) -> None:
         settings = self._settings
@@ -109,7 +133,7 @@ class AdaptiveLimit:
             self._is_probing = False
             self._probe_at = now + settings.probe_interval
             self._base = middle if self._base is None else (self._base + middle) / 2
-            self.value = int(self._exact)
+            self._use(int(self._exact))
             return
         base = self._base
         if base is None:
@@ -118,12 +142,15 @@ class AdaptiveLimit:
             base = self._base = base + (middle - base) * _BASE_SMOOTHING
         # Durations of zero occur in simulations.
         gradient = min(1.0, settings.tolerance * base / middle) if middle > 0 else 1.0
-        is_used_up = self._most_at_once >= self.value
+        is_used_up = self._most_at_once >= self.own
         if gradient < 1.0 or is_used_up:
             aim = self._exact * max(_STEEPEST, gradient) + sqrt(self._exact)
             self._exact = max(float(settings.minimum), self._exact + (aim - self._exact) * _SMOOTHING)
-        self.value = int(self._exact)
-        if is_used_up and now >= self._probe_at and self.value > settings.minimum:
+        self._use(int(self._exact))
+        if is_used_up and now >= self._probe_at and self.own > settings.minimum:
             self._is_probing = True
             capacity = self._exact * min(1.0, base / middle) if middle > 0 else self._exact
-            self.value = max(settings.minimum, int(capacity / 2))
+            self._use(max(settings.minimum, int(capacity / 2)))
+
+    def _use(self, limit: int) -> None:
+        self.value = limit + len(self._awaiting)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
     from motorlite._pool.pace import Pace
     from motorlite._pool.requests import Request, Ticket
+    from motorlite.errors import AdmissionError
     from motorlite.overload import WaitQueue
     from motorlite.stats import QueueStats
 
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 _OTHER = Purpose.OTHER
 
 
-def _order(options: WaitQueue, max_size: int, pace: Pace) -> Order:
+def _order(options: WaitQueue, pace: Pace) -> Order:
     if options.ordering == "priority":
         return ByPriority(float(options.timeout))
     if options.ordering == "adaptive":
-        return Adaptive(float(options.adaptive_target), float(options.adaptive_interval), max_size)
+        return Adaptive(float(options.adaptive_target), float(options.adaptive_interval))
     return AgedQueue(pace)
 
 
@@ -44,7 +45,7 @@ class BoundedQueue:
 
     def __init__(self, options: WaitQueue, address: Address, max_size: int, pace: Pace) -> None:
         self.admission: Admission = Admission(options, address, max_size)
-        self._order = _order(options, max_size, pace)
+        self._order = _order(options, pace)
         # As in `WaitQueue`: every check-out and every check-in reads it.
         self.count: int = 0
 
@@ -64,29 +65,44 @@ class BoundedQueue:
         if admission.options.strategy == "queue":
             request.leaves_at = request.since + float(admission.options.timeout)
 
-    def admit(self, request: Request, taken: int, now: float) -> bool:
+    def admit(self, request: Request, room: int | None, connecting: int, now: float) -> bool:
         """Let `request` wait, if necessary at the expense of another one; else give it the error.
 
-        `taken`: the connections in use and pending.
+        `room`: how many more operations may have a connection, which need not be open yet; None: any number.
+        `connecting`: how many of these connections are being established.
         """
-        occupied = taken + self.count
-        error = self.admission.refusal(occupied, request.size, now)
-        if error is None and self.admission.must_drop(occupied):
+        if room is not None and self.count >= room:
+            error = self._refusal(request, self.count - max(room, 0), now, is_full=room <= connecting)
+            if error is not None:
+                request.waiter.offer(error)
+                return False
+            request.leaves_at = request.since + float(self.admission.options.timeout)
+        self.admission.let_in(request.priority, request.size)
+        return True
+
+    def _refusal(self, request: Request, depth: int, now: float, *, is_full: bool) -> AdmissionError | None:
+        admission = self.admission
+        error = admission.refusal(depth, request.size, now, is_full=is_full)
+        if error is None and admission.must_drop(depth):
             victim = self._order.victim(request)
             if victim is None:
-                error = self.admission.full(self.count, now)
-            else:
-                self._drop(victim)
-                victim.waiter.offer(self.admission.full(self.count + 1, now, now - victim.since))
-        if error is None:
-            self.admission.let_in(request.priority, request.size)
-            return True
-        request.waiter.offer(error)
-        return False
+                return admission.full(depth, now)
+            self._drop(victim)
+            victim.waiter.offer(admission.full(depth, now, now - victim.since))
+        return error
 
     def push(self, request: Request) -> None:
         """Add `request`, which was let in."""
         self._order.push(request)
+        self.count = self._order.count
+
+    def push_first(self, request: Request) -> None:
+        """Add `request`, whose turn has come."""
+        self.admission.memory += request.size
+        if isinstance(self._order, AgedQueue):
+            self._order.push_first(request)
+        else:
+            self._order.push(request)  # ranks are by age
         self.count = self._order.count
 
     def pop(self, now: float) -> Request:
@@ -103,7 +119,10 @@ class BoundedQueue:
 
     def drop_overdue(self, now: float) -> None:
         """Refuse the requests that an adaptive queue does not consider worth waiting for."""
-        for request in self._order.overdue(now):
+        capacity = self.admission.capacity
+        if not capacity:
+            return  # all that wait do so for connections that are being opened
+        for request in self._order.overdue(now, capacity):
             depth = self.count
             self._drop(request)
             request.waiter.offer(self.admission.standing(depth, now - request.since, now))

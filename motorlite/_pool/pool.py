@@ -159,11 +159,13 @@ class Pool:
         try:
             return await waiter.wait(leaves_at)
         except WaitTimeout:
-            if request.establishment is None:
+            if request.establishment is None and not request.has_passed:
                 raise
-        # The request has passed the queue and only waits for the handshake of its own connection.
+        # The request has passed the queue: its own connection is being opened, or was opened at this very moment.
         again: Any = self._runtime.waiter()
         request.waiter = again
+        self.state.stay(request, self._runtime.now())
+        self._perform()
         return await again.wait(until)
 
     def _leave(self, request: Request) -> None:
@@ -212,6 +214,10 @@ class Pool:
     def is_bounded(self) -> bool:
         """Whether the application configured the wait queue."""
         return self.state.bounded is not None
+
+    def retry_after(self) -> float:
+        """Return after how many seconds an operation may be tried again, as far as the pool knows."""
+        return self.state.retry_after(self._runtime.now())
 
     def learn(self, error: PyMongoError) -> None:
         """Learn from an error of the server for how long it wants to be left alone."""

@@ -52,6 +52,12 @@ class WaitQueue:
         self.count += 1
         self._in_order[request] = None
 
+    def push_first(self, request: Request) -> None:
+        """Add `request`, whose turn has come."""
+        self.count += 1
+        self._in_order[request] = None
+        self._in_order.move_to_end(request, last=False)
+
     def pop(self, now: float) -> Request:
         """Remove and return the request that is served next."""
         self.count -= 1
@@ -128,7 +134,7 @@ class AgedQueue(WaitQueue):
         parts = (self._aside,) if self._aside else (self._returned, self._in_order)
         return min((next(iter(part)) for part in parts if part), key=_age)
 
-    def overdue(self, now: float) -> list[Request]:
+    def overdue(self, now: float, round_size: int) -> list[Request]:
         """Return the requests that are not worth waiting for: none."""
         return []
 

@@ -47,6 +47,7 @@ class Request:
         "ends_at",
         "entered",
         "establishment",
+        "has_passed",
         "haste",
         "leaves_at",
         "operation_until",
@@ -71,6 +72,8 @@ class Request:
         self.operation_until: float | None = operation_until
         # The connection that is being established for this request, or None.
         self.establishment: Establishment | None = None
+        # Its own connection was opened, so it has passed the queue.
+        self.has_passed: bool = False
         # The rest is for a configured wait queue. See `Ticket`; bytes; set by the queue's order.
         self.entered: float = since
         self.priority: int = 50
@@ -88,7 +91,9 @@ class Request:
 
     def has_expired(self, now: float) -> bool:
         """Whether it must not be served any more. One whose own connection is being opened has passed the queue."""
-        return now >= self.ends_at or (now >= self.leaves_at and self.establishment is None)
+        if now >= self.ends_at:
+            return True
+        return now >= self.leaves_at and self.establishment is None and not self.has_passed
 
 
 class Establishment:

@@ -2,8 +2,7 @@
 
 Theory of operation. Every change of state happens in one of the methods below, between two awaits of the shell, so no
 lock is needed. Work outside of this object (establish, close or interrupt a connection) is appended to `effects`, which
-the shell performs afterwards. A connection is in exactly one place: `idle`, `in_use`, `pending`, or not in the pool. A
-connection that is being established is an `Establishment` in `connecting`. maxPoolSize limits the sum of the four.
+the shell performs afterwards. What there is to change is in `contents`.
 
 Connections are established in the background, on behalf of the oldest request that has none in progress. The request
 gets the first connection that becomes free, regardless of its source. A request that gives up does not waste the
@@ -20,21 +19,15 @@ stale; the pool stays ready, and waiters keep waiting.
 
 from __future__ import annotations
 
-import enum
-from collections import OrderedDict, deque
-from math import inf
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from motorlite._base.values import cut
 from motorlite._connection.purpose import Purpose
-from motorlite._overload.backoff import DEFAULT_RETRY_AFTER
-from motorlite._pool.bounded_queue import BoundedQueue
+from motorlite._pool.contents import Phase, PoolContents
 from motorlite._pool.effects import Abandon, Close, Drain, Establish, Interrupt
-from motorlite._pool.pace import Pace
-from motorlite._pool.queue import WaitQueue
 from motorlite._pool.refusals import cleared, closed, server_left, timed_out
 from motorlite._pool.requests import Establishment
-from motorlite._pool.services import Services
 from motorlite.errors import InvalidOperation
 from motorlite.monitoring import ConnectionClosedReason
 
@@ -43,11 +36,7 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
-    from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
-    from motorlite._overload.concurrency_limit import AdaptiveLimit
-    from motorlite._pool.effects import Effect
-    from motorlite._pool.options import PoolOptions
     from motorlite._pool.requests import Request
     from motorlite.errors import PyMongoError, WaitQueueTimeoutError
 
@@ -55,94 +44,14 @@ if TYPE_CHECKING:
 MAX_PENDING: Final = 100
 # The errors of a paused pool show at most this many characters of the reason for the clear.
 _MAX_REASON: Final = 1000
-
-
-class Phase(enum.Enum):
-    """The states of a pool."""
-
-    PAUSED = "paused"
-    READY = "ready"
-    CLOSED = "closed"
-
-
 # Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11, and every operation checks out.
 _READY, _OTHER = Phase.READY, Purpose.OTHER
 
 
-class PoolState:
-    """The state of one pool."""
+class PoolState(PoolContents):
+    """The state of one pool, and all of its changes."""
 
-    __slots__ = (
-        "_last_id",
-        "_options",
-        "address",
-        "bounded",
-        "cleared_because",
-        "connecting",
-        "effects",
-        "generation",
-        "idle",
-        "in_use",
-        "is_server_gone",
-        "limit",
-        "pace",
-        "pending",
-        "phase",
-        "queue",
-        "services",
-    )
-
-    def __init__(self, address: Address, options: PoolOptions) -> None:
-        self.address: Address = address
-        self._options = options
-        self.phase: Phase = Phase.PAUSED
-        # Incremented by every clear; connections of an older generation are stale.
-        self.generation: int = 0
-        # Behind a load balancer: the generations of its services. `generation` does not change there.
-        self.services: Services = Services()
-        # Why the pool was last cleared, for the errors of requests to a paused pool; empty if unknown.
-        self.cleared_because: str = ""
-        # The pool was closed because its server left the deployment.
-        self.is_server_gone: bool = False
-        # The most recently checked in connection is at the right end and is taken first, so that surplus connections
-        # stay idle.
-        self.idle: deque[Connection] = deque()
-        self.in_use: set[Connection] = set()
-        # Connections that await the reply of an abandoned request, oldest first. True: the reply is overdue.
-        self.pending: OrderedDict[Connection, bool] = OrderedDict()
-        # How many operations may run at once, if the client limits that further than by maxPoolSize.
-        self.limit: AdaptiveLimit | None = None
-        # In the order of their start.
-        self.connecting: dict[Establishment, None] = {}
-        # How long operations take here, and how long callers wait.
-        self.pace: Pace = Pace()
-        # The configured wait queue, or None.
-        self.bounded: BoundedQueue | None = None
-        if options.wait_queue is not None:
-            self.bounded = BoundedQueue(options.wait_queue, address, options.max_size, self.pace)
-        self.queue: WaitQueue | BoundedQueue = WaitQueue(self.pace) if self.bounded is None else self.bounded
-        # Effects for the shell to perform next.
-        self.effects: list[Effect] = []
-        self._last_id = 0
-
-    @property
-    def created(self) -> int:
-        """The number of connections started so far."""
-        return self._last_id
-
-    @property
-    def total(self) -> int:
-        """The number of connections, including those being established."""
-        return len(self.idle) + len(self.in_use) + len(self.pending) + len(self.connecting)
-
-    @property
-    def running(self) -> int:
-        """The number of operations that the server seems to work on: not those whose pending reply is overdue."""
-        return len(self.in_use) + len(self.pending) - sum(self.pending.values())
-
-    def may_use(self) -> bool:
-        """Whether the concurrency limit, if there is one, permits another operation."""
-        return self.limit is None or self.running < self.limit.value
+    __slots__ = ()
 
     # --- check-out and check-in ---
 
@@ -162,7 +71,7 @@ class PoolState:
         if self.phase is not _READY:
             request.waiter.offer(self._refusal())
             return
-        if self.bounded is not None and not self.bounded.admit(request, len(self.in_use) + len(self.pending), now):
+        if self.bounded is not None and not self.bounded.admit(request, self.room, len(self.connecting), now):
             return
         self.queue.push(request)
         self.serve(now)
@@ -172,13 +81,24 @@ class PoolState:
         phase = "queue" if request.establishment is None else "connecting"
         self.queue.discard(request)
         request.release()
-        error = timed_out(self.address, phase, now - request.since, self._numbers())
+        error = timed_out(self.address, phase, now - request.since, self.numbers())
         error.depth = self.queue.count
         if self.bounded is None:
-            error.retry_after = self.pace.mean(now) or DEFAULT_RETRY_AFTER
+            error.retry_after = self.retry_after(now)
         else:
             self.bounded.admission.timed_out(error, self.queue.count, now - request.since, now)
         return error
+
+    def stay(self, request: Request, now: float) -> None:
+        """Let `request` wait on with a new waiter: its time in the queue is up, but it has passed the queue."""
+        if request.establishment is not None or any(other is request for other in self.queue):
+            return
+        # Its turn came, or the pool was cleared, after the old waiter had given up and before the new one was there.
+        if self.phase is not _READY:
+            request.waiter.offer(self._refusal())
+            return
+        self.queue.push_first(request)
+        self.serve(now)
 
     def give_up(self, request: Request, now: float) -> None:
         """Remove `request`, which stopped waiting; the connection being established for it goes to the next one."""
@@ -273,25 +193,6 @@ class PoolState:
             self.services.leave(connection.service_id)
         self.effects.append(Close(connection, reason))
 
-    def _perished(self, connection: Connection, now: float) -> str | None:
-        """Return why `connection` must no longer be used, or None."""
-        service_id = connection.service_id
-        if connection.generation != (self.generation if service_id is None else self.services.generation(service_id)):
-            # A broken connection may have caused the clear itself; that does not make it stale.
-            is_broken = connection.stream.is_closed and connection.interruption is None
-            return ConnectionClosedReason.ERROR if is_broken else ConnectionClosedReason.STALE
-        if self.phase is Phase.CLOSED:
-            return ConnectionClosedReason.POOL_CLOSED
-        if connection.stream.is_closed:
-            return ConnectionClosedReason.ERROR
-        idle_for = now - connection.idle_since
-        limit = self._options.max_idle_time
-        if limit is not None and idle_for > limit:
-            return ConnectionClosedReason.IDLE
-        if idle_for > connection.stream.ask_after and not connection.stream.is_healthy():
-            return ConnectionClosedReason.ERROR
-        return None
-
     def serve(self, now: float) -> None:
         """Give connections to waiting requests in the queue's order; start establishing the missing ones."""
         queue = self.queue
@@ -366,7 +267,7 @@ class PoolState:
         """Add `connection`, the result of `establishment`, which was not abandoned."""
         del self.connecting[establishment]
         if establishment.request is not None:
-            establishment.request.leaves_at = inf  # it has passed the queue
+            establishment.request.has_passed = True
             establishment.request.release()
         connection.idle_since = now
         self.idle.append(connection)
@@ -401,19 +302,15 @@ class PoolState:
             else:
                 self._drop(connection, reason)
         if len(kept) < len(self.idle):
-            self.idle = deque(kept)
+            self._replace_idle(kept)
 
     # --- life cycle ---
-
-    def generation_for(self, service_id: ObjectId | None) -> int:
-        """Return the generation of new connections, to the service behind a load balancer if one is given."""
-        return self.generation if service_id is None else self.services.generation(service_id)
 
     def ready(self) -> bool:
         """Allow connections; return False if they were already allowed or the pool is closed."""
         if self.phase is not Phase.PAUSED:
             return False
-        self.phase = Phase.READY
+        self._enter(_READY)
         return True
 
     def clear(self, because: BaseException | None, *, interrupt_in_use: bool = False) -> bool:
@@ -421,12 +318,10 @@ class PoolState:
         if self.phase is Phase.CLOSED:
             return False
         was_ready = self.phase is _READY
-        self.generation += 1
-        self.phase = Phase.PAUSED
-        self.cleared_because = "" if because is None else cut(str(because), _MAX_REASON)
+        self._make_stale("" if because is None else cut(str(because), _MAX_REASON))
         self._discard_all(ConnectionClosedReason.STALE)
         if interrupt_in_use:
-            self.effects += [Interrupt(connection) for connection in self.in_use]
+            self.effects.extend(Interrupt(connection) for connection in self.in_use)
             self._give_up_replies(ConnectionClosedReason.STALE)
         return was_ready
 
@@ -437,14 +332,10 @@ class PoolState:
         self.services.clear(service_id)
         stale = [connection for connection in self.idle if connection.service_id == service_id]
         if stale:
-            self.idle = deque(connection for connection in self.idle if connection.service_id != service_id)
+            self._replace_idle([connection for connection in self.idle if connection.service_id != service_id])
         for connection in stale:
             self._drop(connection, ConnectionClosedReason.STALE)
         return True
-
-    def count(self, purpose: Purpose) -> int:
-        """Return the number of connections in use for `purpose`."""
-        return sum(connection.purpose is purpose for connection in self.in_use)
 
     def close(self, *, is_server_gone: bool = False) -> bool:
         """Close the pool permanently; return False if it is already closed.
@@ -453,7 +344,7 @@ class PoolState:
         """
         if self.phase is Phase.CLOSED:
             return False
-        self.phase = Phase.CLOSED
+        self._enter(Phase.CLOSED)
         self.is_server_gone = is_server_gone
         self._discard_all(ConnectionClosedReason.POOL_CLOSED)
         self._give_up_replies(ConnectionClosedReason.POOL_CLOSED)
@@ -479,7 +370,7 @@ class PoolState:
         self._refuse_waiting(self._refusal)
         for connection in self.idle:
             self._drop(connection, reason)
-        self.effects += [Abandon(establishment, reason) for establishment in self.connecting]
+        self.effects.extend(Abandon(establishment, reason) for establishment in self.connecting)
         self.idle.clear()
         self.connecting.clear()
 
@@ -487,14 +378,3 @@ class PoolState:
         if self.phase is not Phase.CLOSED:
             return cleared(self.address, self.cleared_because)
         return server_left(self.address) if self.is_server_gone else closed(self.address)
-
-    def _numbers(self) -> dict[str, int]:
-        return {
-            "maxPoolSize": self._options.max_size,
-            "connections in use by cursors": self.count(Purpose.CURSOR),
-            "connections in use by transactions": self.count(Purpose.TRANSACTION),
-            "connections in use by other operations": self.count(Purpose.OTHER),
-            "idle": len(self.idle),
-            "being established": len(self.connecting),
-            "more operations waiting": len(self.queue),
-        }

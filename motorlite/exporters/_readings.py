@@ -87,6 +87,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric("retries_refused", "counter", ("refusal",), "Retries that were refused."),
         Metric("retry_tokens", "gauge", (), "Tokens in the retry budget."),
         Metric("retry_token_capacity", "gauge", (), "The capacity of the retry budget."),
+        Metric("retry_server_tokens", "gauge", ("server",), "Tokens for retries after errors of one server."),
         Metric("operation_failures", "counter", (), "Operations that raised an error of the driver or the server."),
         Metric("sessions", "gauge", (), "Server sessions available for reuse."),
     )
@@ -165,6 +166,8 @@ def _server(name: str, server: ServerStats) -> Iterator[Reading]:
         yield from _breaker(name, server.breaker)
     if server.concurrency_limit is not None:
         yield Reading("concurrency_limit", here, server.concurrency_limit)
+    if server.retry_tokens is not None:
+        yield Reading("retry_server_tokens", here, server.retry_tokens)
 
 
 def _queue(name: str, queue: QueueStats) -> Iterator[Reading]:

@@ -59,6 +59,7 @@ from motorlite._events.pools import (
     PoolEvent,
     PoolReadyEvent,
 )
+from motorlite._events.registry import register
 from motorlite._events.topology import (
     ServerClosedEvent,
     ServerDescriptionChangedEvent,
@@ -137,4 +138,5 @@ __all__ = [
     "TopologyEvent",
     "TopologyListener",
     "TopologyOpenedEvent",
+    "register",
 ]

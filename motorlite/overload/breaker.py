@@ -41,7 +41,7 @@ class CircuitBreaker:
         window: Seconds for which an attempt counts; at most 3600.
         open_for: Seconds until an open breaker lets the first probes pass; at most 3600.
         probes: How many probes may be under way at the same time, and how many must succeed, without one that fails,
-            to close the breaker; 1 to 1,000,000.
+            to close the breaker; 1 to 1,000,000. One more may begin when no probe has begun for `open_for`.
         gates_first_attempts: Whether an open breaker also stops first attempts. By default it stops only retries, which
             multiply the load on a failing server.
 

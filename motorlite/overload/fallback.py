@@ -22,10 +22,14 @@ class CallBlock:
         degraded: How many calls were answered by that fallback.
     """
 
-    __slots__ = ("degraded", "fallback")
+    __slots__ = ("_answer", "degraded", "fallback")
 
-    def __init__(self, fallback: Fallback | None = None) -> None:
+    def __init__(
+        self, fallback: Fallback | None = None, answer: Callable[[AdmissionError], Awaitable[Any]] | None = None
+    ) -> None:
         self.fallback: Fallback | None = fallback
+        # Calls the fallback if it is a function.
+        self._answer = answer
         self.degraded: int = 0
 
     @property

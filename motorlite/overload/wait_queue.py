@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Final, Literal
 
 from motorlite._base.arguments import check_boolean, wrong
-from motorlite._base.quantities import duration, size
+from motorlite._base.quantities import check_whole, duration, size
 
 __all__ = ["WaitQueue"]
 
@@ -36,18 +36,19 @@ _NEEDS_ORDERING: Final = {
 class WaitQueue:
     """What becomes of operations that find all connections of a pool taken (the client option `wait_queue`).
 
-    A pool is full when operations hold, or are about to get, all of its `maxPoolSize` connections, or replies without
-    a caller occupy them. Connections that are yet to be opened are free: a cold pool takes as many operations as a warm
-    one. Each server has its own pool and its own queue.
+    A pool is full when no connection is idle, and those in use, those that are being opened, and those that wait for a
+    reply without a caller together are `maxPoolSize`. A cold pool rejects nobody: while connections are missing,
+    operations wait for them with every strategy, at most `max_depth` more than there may be connections (100 for at
+    most 5 s, unless the strategy is ``"queue"``). Each server has its own pool and its own queue.
 
     Durations are seconds or a text such as ``"5s"`` or ``"500ms"``; sizes are bytes or a text such as ``"10MB"`` (in
     powers of 1024). Both are numbers once the object is made.
 
     Attributes:
-        strategy: ``"reject"``: refuse the operation at once with a ConcurrencyLimitError. ``"queue"``: let it wait.
-            ``"degrade"``: refuse it at once, and answer with the call's fallback instead of raising
-            (`motorlite.call_options(fallback=...)`); a call without one raises.
-        max_depth: How many operations may wait, 1 to 10,000.
+        strategy: What happens when the pool is full. ``"reject"``: refuse the operation at once with a
+            ConcurrencyLimitError. ``"queue"``: let it wait. ``"degrade"``: refuse it at once, and answer with the
+            call's fallback instead of raising (`motorlite.call_options(fallback=...)`); a call without one raises.
+        max_depth: How many operations may wait that no connection is free for, 1 to 10,000.
         timeout: How long an operation may wait, at most 60 s; the operation's own time limit applies too.
         ordering: Who gets the next free connection. ``"fifo"``: the operation that waits longest, as without this
             option. ``"priority"``: the highest `motorlite.call_options(priority=...)`; waiting raises the rank.
@@ -59,8 +60,8 @@ class WaitQueue:
             that waits longest among those with the lowest priority.
         default_priority: The priority of calls that set none.
         max_priority: Higher priorities count as this one.
-        allow_priority_override: False: a priority that a `motorlite.call_options` block sets cannot be changed by the
-            blocks inside of it. So the code that authenticates the user decides, and not the code that it calls.
+        allow_priority_override: Whether a `motorlite.call_options` block may raise the priority that an outer block
+            sets. By default it may not: the code that authenticates the user decides, not the code that it calls.
         adaptive_target: A queue whose oldest operation waits for less than this is never a standing queue; at most 1 s.
         adaptive_interval: A queue that has not been below the target for this long is one; at most 10 s.
 
@@ -77,7 +78,7 @@ class WaitQueue:
     overflow_strategy: Literal["drop_newest", "drop_oldest", "reject"] = "drop_newest"
     default_priority: int = 50
     max_priority: int = HIGHEST_PRIORITY
-    allow_priority_override: bool = True
+    allow_priority_override: bool = False
     adaptive_target: float | str = 0.005
     adaptive_interval: float | str = 0.1
 
@@ -89,9 +90,9 @@ class WaitQueue:
                 raise TypeError(wrong(name, value, allowed))
             if value not in words:
                 raise ValueError(wrong(name, value, allowed))
-        _check_integer("max_depth", self.max_depth, 1, MAX_DEPTH)
-        _check_integer("max_priority", self.max_priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
-        _check_integer("default_priority", self.default_priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+        check_whole("max_depth", self.max_depth, 1, MAX_DEPTH)
+        check_whole("max_priority", self.max_priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+        check_whole("default_priority", self.default_priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
         check_boolean("allow_priority_override", self.allow_priority_override)
         self._normalize("timeout", duration("timeout", self.timeout, MAX_TIMEOUT))
         self._normalize("adaptive_target", duration("adaptive_target", self.adaptive_target, 1.0))
@@ -117,11 +118,3 @@ class WaitQueue:
             ordering = _NEEDS_ORDERING.get(field.name, self.ordering)
             if ordering != self.ordering:
                 raise ValueError(f"{field.name}={value!r} has no effect without ordering={ordering!r}")
-
-
-def _check_integer(name: str, value: object, least: int, most: int) -> None:
-    allowed = f"an integer from {least} to {most}"
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(wrong(name, value, allowed))
-    if not least <= value <= most:
-        raise ValueError(wrong(name, value, allowed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from motorlite._base.arguments import check_number, wrong
-from motorlite.retry.strategy import RetryAction, RetryStrategy
+from motorlite.retry.strategy import RetryAction, RetryStrategy, check_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,9 +55,7 @@ class BestEffort(RetryStrategy):
             raise TypeError(wrong("backoff", backoff, "a function of the number of retries"))
         if give_up_after is not None:
             check_number("give_up_after", give_up_after, "number of seconds", int, float)
-        if budget is not None and budget != "client":
-            kind = ValueError if isinstance(budget, str) else TypeError
-            raise kind(wrong("budget", budget, "'client' or None"))
+        check_budget("budget", budget)
         self._backoff = backoff
         self._give_up_after = give_up_after
         self._budget = budget

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from motorlite._base.arguments import check_number
+from motorlite._base.arguments import check_number, instance, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -32,7 +32,7 @@ class RetryAction:
             check_number("duration", self.duration, "number of seconds", int, float)
 
     @classmethod
-    def with_duration(cls, seconds: float) -> RetryAction:
+    def with_duration(cls, seconds: float) -> Self:
         """Retry after `seconds`.
 
         If the operation's time limit passes before that, the operation is not sent again and fails at that moment.
@@ -48,7 +48,7 @@ class RetryAction:
         return cls(seconds)
 
     @classmethod
-    def no_retry(cls) -> RetryAction:
+    def no_retry(cls) -> Self:
         """Do not retry. The operation fails with the error that it would have raised without a strategy."""
         return cls(None)
 
@@ -102,7 +102,8 @@ class RetryStrategy(abc.ABC):
 
     @property
     def budget(self) -> Literal["client"] | None:
-        """The budget of the strategy's retries after errors with the label `RetryableError` (overload errors too).
+        """The budget of the strategy's retries: after errors with the label `RetryableError`, and all retries of an
+        operation that has met an overload error.
 
         ``"client"``: each takes a token from the client's budget. None: they take none, so that nothing but the
         strategy itself limits what it adds to an overload.
@@ -134,3 +135,28 @@ class SpecificationRetry(RetryStrategy):
     def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
         """Return ``RetryAction.no_retry()``."""
         return RetryAction.no_retry()
+
+
+def check_budget(name: str, value: Any) -> None:
+    """Check the budget of a strategy.
+
+    Raises:
+        TypeError: It is neither a string nor None.
+        ValueError: It is another string.
+    """
+    if value is not None and value != "client":
+        kind = ValueError if isinstance(value, str) else TypeError
+        raise kind(wrong(name, value, "'client' or None"))
+
+
+def as_retry_strategy(value: Any) -> RetryStrategy:
+    """Check a strategy where it is set. Its budget is read here too: a wrong one must not break operations later.
+
+    Raises:
+        TypeError: It is no strategy, or its budget is neither a string nor None.
+        ValueError: Its budget is another string.
+    """
+    instance("retry_strategy", value, RetryStrategy)
+    strategy: RetryStrategy = value
+    check_budget("retry_strategy.budget", strategy.budget)
+    return strategy

@@ -16,6 +16,7 @@ import pytest
 from bson import ObjectId
 
 from motorlite.testing import LocalServer, failpoints
+from tests.support.mongos.cluster import Cluster
 
 pytest.register_assert_rewrite("tests.live.oracle")
 from tests.live.oracle import Oracle  # noqa: E402  # rewritten, so that a failure shows what differs
@@ -64,6 +65,22 @@ def replica_set3() -> Iterator[LocalServer]:
     """A replica set of our own with three members."""
     with LocalServer.start("replicaset", nodes=3, own=True) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def running_cluster(replica_set: LocalServer) -> Iterator[Cluster]:
+    """Two mongos, or rather a facade of two, in front of `replica_set`."""
+    with Cluster(replica_set) as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(running_cluster: Cluster) -> Iterator[Cluster]:
+    """The same; afterwards its failpoints are switched off, and what went wrong in the facade itself is raised."""
+    yield running_cluster
+    running_cluster.turn_fail_points_off()
+    failures, running_cluster.failures = running_cluster.failures, []
+    assert not failures
 
 
 @pytest.fixture(scope="session")

@@ -410,7 +410,8 @@ async def test_a_server_that_does_not_answer(mortal: LocalServer, database_name:
             started = anyio.current_time()
             with pytest.raises(NetworkTimeout) as caught:
                 await collection.find_one()
-            assert 0.1 <= anyio.current_time() - started < 5
+            # The timer of a connection may end up to a millisecond early.
+            assert 0.099 <= anyio.current_time() - started < 5
             assert caught.value.timeout
             with pytest.raises(PyMongoError) as other:
                 await collection.find_one(timeoutMS=50)

@@ -10,6 +10,7 @@ import pytest
 
 from motorlite._client.abandoned_operations import MOST, PAUSE
 from motorlite.errors import PyMongoError
+from motorlite.server_api import ServerApi
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support.clients import scripted_client
 from tests.support.core import FOUND, replica_set
@@ -277,6 +278,46 @@ async def test_the_number_that_waits_is_bounded() -> None:
         assert not waiting._waiting
 
 
+async def test_the_close_kills_what_was_left_just_before() -> None:
+    """A program that ends cancels its tasks, and then closes its client."""
+    deployment = replica_set()
+    operations = Operations(deployment)
+    async with scripted_client(deployment, killAbandoned=True) as client:
+        await cancelled(client)
+        started = anyio.current_time()
+        await client.close()
+        assert operations.killed == [1]
+        assert anyio.current_time() - started < 0.1
+
+
+async def test_the_close_does_not_wait_for_a_second_look() -> None:
+    deployment = replica_set()
+    operations = Operations(deployment)
+    operations.instead = [{"cursor": {"id": 0, "ns": "admin.$cmd.aggregate", "firstBatch": []}}]
+    async with scripted_client(deployment, killAbandoned=True) as client:
+        await cancelled(client)
+        started = anyio.current_time()
+        await client.close()
+        assert anyio.current_time() - started < 0.1
+        await anyio.sleep(10)
+        assert len(operations.looks) == 1
+
+
+@pytest.mark.parametrize(("strict", "expected"), [(True, False), (False, False), (None, None)])
+async def test_a_stable_api_declared_strictly_is_no_obstacle(strict: bool | None, expected: bool | None) -> None:
+    deployment = replica_set()
+    operations = Operations(deployment)
+    api = ServerApi("1", strict=strict)
+    async with scripted_client(deployment, killAbandoned=True, server_api=api) as client:
+        await cancelled(client)
+        await anyio.sleep(5)
+    assert operations.killed == [1]
+    assert deployment["a:1"].commands("find")[0].get("apiStrict") is strict
+    for name in ("aggregate", "killOp"):
+        (command,) = deployment["a:1"].commands(name)
+        assert (command["apiVersion"], command.get("apiStrict")) == ("1", expected)
+
+
 async def test_the_close_ends_it(caplog: pytest.LogCaptureFixture) -> None:
     deployment = replica_set()
     operations = Operations(deployment)
@@ -286,7 +327,7 @@ async def test_the_close_ends_it(caplog: pytest.LogCaptureFixture) -> None:
         await anyio.sleep(0.1)
         started = anyio.current_time()
         await client.close()
-        assert anyio.current_time() - started < 0.1
+        assert anyio.current_time() - started == pytest.approx(1.0, abs=0.1)
         await anyio.sleep(10)
         assert (len(operations.looks), warned(caplog)) == (1, [])
 

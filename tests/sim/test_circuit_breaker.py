@@ -313,6 +313,22 @@ async def test_a_cancelled_probe_gives_its_place_back() -> None:
         assert state(client) == "closed"
 
 
+async def test_a_probe_that_hangs_does_not_stop_the_others() -> None:
+    """Nothing limits its time: without another probe, a server that works again would get nothing until it ends."""
+    deployment = replica_set()
+    async with driver(deployment, circuit_breaker=SENSITIVE) as client, anyio.create_task_group() as group:
+        await open_breaker(client)
+        deployment["a:1"].on("find", Hang())
+        await anyio.sleep(5)
+        group.start_soon(client.run, find())
+        await anyio.sleep(4)
+        assert isinstance(await fails(client, run_command()), CircuitBreakerOpenError)
+        await anyio.sleep(1)
+        await client.run(run_command())
+        assert state(client) == "closed"
+        group.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("late", [False, True])
 async def test_a_probe_that_is_cancelled_anywhere(late: bool) -> None:
     point = 0

@@ -219,6 +219,7 @@ async def test_compressing_counts_against_the_deadline_and_not_against_the_socke
             True,
             False,
         )
+        assert caught.value.client_limit == 0.5
         assert len(compressors_of(server, "insert")) == 1, "nothing was sent"
         assert not client.recorder.command_events
         # So nothing is wrong with the connection.

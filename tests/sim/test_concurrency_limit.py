@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 from motorlite.errors import PyMongoError
 from motorlite.overload import ConcurrencyLimit
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
+from tests.support.cancellation import cancel_at, settle
 from tests.support.core import OVERLOADED_ONLY, A, Driver, driver, fails, get_more, replica_set, run_command
 
 if TYPE_CHECKING:
@@ -160,6 +162,49 @@ async def test_waiting_for_data_is_not_slow() -> None:
             operation.is_await_data = True
             await client.run(operation)
         assert limit(client)._durations == [pytest.approx(0.0)]  # of the command that connected
+
+
+async def test_waiting_for_data_takes_no_place() -> None:
+    """Or a few change streams would keep everything else from the server."""
+    deployment = replica_set()
+    deployment["a:1"].on("getMore", Reply({"cursor": {"id": 7, "ns": "db.coll", "nextBatch": []}}, 10.0))
+    async with driver(deployment, concurrency_limit=ConcurrencyLimit(initial=2, minimum=1)) as client:
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                operation = get_more()
+                operation.is_await_data = True
+                group.start_soon(client.run, operation)
+            await anyio.sleep(1)
+            assert len(deployment["a:1"].times("getMore")) == 5
+            started = client.now
+            for _ in range(3):
+                await client.run(run_command())
+            assert client.now == started
+            # The others find the limit as it is.
+            Machine(deployment, 100, seconds=1.0)
+            for _ in range(4):
+                group.start_soon(client.run, run_command())
+            await anyio.sleep(0.5)
+            stats = client.core.stats().servers[A]
+            assert (stats.concurrency_limit, stats.in_use, stats.waiting) == (2, 7, 2)
+        assert limit(client).value == 2
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_waiting_for_data_that_is_cancelled_anywhere_leaves_the_limit_as_it_was(late: bool) -> None:
+    point, was_cancelled = 0, True
+    deployment = replica_set()
+    deployment["a:1"].on("getMore", Reply({"cursor": {"id": 7, "ns": "db.coll", "nextBatch": []}}, 0.5))
+    async with driver(deployment, concurrency_limit=ConcurrencyLimit(initial=2, minimum=1)) as client:
+        while was_cancelled:
+            point += 1
+            deployment["a:1"].drop_connections()
+            operation = get_more()
+            operation.is_await_data = True
+            was_cancelled = await cancel_at(partial(client.run, operation), point, late=late)
+            await settle()
+            assert limit(client).value == limit(client).own == 2
+    assert point > 2
 
 
 async def test_a_limit_above_max_pool_size_changes_nothing() -> None:

@@ -131,6 +131,7 @@ async def test_when_nothing_is_left_nothing_is_sent() -> None:
         error = await fails_after(0, client, find(), timeout=0.2)
         assert isinstance(error, ExecutionTimeout)
         assert (error.code, error.timeout, error.phase, error.attempts) == (50, True, "before sending", 1)
+        assert "time used up in phase: before sending; time limits: client 0.2 s, server none" in str(error)
         assert not deployment["a:1"].commands()
         assert not client.recorder.command_events
         # The connection is as good as before.

@@ -108,6 +108,17 @@ async def test_a_look_is_an_operation_with_a_deadline_of_its_own() -> None:
             assert read["maxTimeMS"] == pytest.approx(LIMIT * 1000, abs=1)
 
 
+async def test_the_document_is_read_from_a_mongos_too() -> None:
+    deployment = ScriptedDeployment(["a:1"], mongos=True)
+    setting = Setting(deployment)
+    setting.value(1000)
+    async with scripted_client(deployment, **WHERE) as client:
+        await anyio.sleep(10)
+        assert client.default_max_time == 1
+        # A mongos keeps the collection on its config servers, which may have no primary for a while.
+        assert setting.reads[0]["$readPreference"] == {"mode": "primaryPreferred"}
+
+
 @pytest.mark.parametrize("wrong", [None, "1000", True, -1, 0.5, float("nan"), 2**31, [5], DatetimeMS(2**62)])
 async def test_a_wrong_value_is_ignored_with_one_warning(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
     deployment = replica_set()

@@ -55,6 +55,7 @@ WRITES: Final = {
     "bulk insert",
     "bulk update",
     "bulk delete",
+    "client bulk write",
     "find_one_and_update",
 }
 EVERY_CASE: Final = pytest.mark.parametrize("name", CASES)

@@ -104,6 +104,11 @@ async def dropped(client: Any) -> Any:
     await anyio.sleep(20)  # until the last attempt to kill it
 
 
+async def watch(client: Any) -> Any:
+    async with client.db.coll.watch() as stream:
+        return await stream.to_list()
+
+
 async def in_transaction(client: Any, end: str) -> Any:
     """Ends a transaction."""
     async with client.start_session() as session:
@@ -114,10 +119,34 @@ async def in_transaction(client: Any, end: str) -> Any:
 
 OPEN: Final = cursor("firstBatch", {"_id": 1}, cursor_id=7)
 MORE: Final = cursor("nextBatch", {"_id": 2})
+WATCHED: Final = cursor("firstBatch", {"_id": {"_data": "1"}}, cursor_id=7)
+WATCHED["cursor"]["postBatchResumeToken"] = {"_data": "2"}
+CHANGED: Final = cursor("nextBatch", {"_id": {"_data": "3"}})
 COLLECTION: Final = {"name": "coll", "options": {}}
 INDEX: Final = {"key": {"a": 1}, "name": "a_1"}
 COUNTED: Final = cursor("firstBatch", {"_id": 1, "n": 3})
 UPDATED: Final = [{"n": 1, "nModified": 0, "upserted": [{"index": 0, "_id": 5}]}, LIKEWISE[1]]
+
+BULK: Final = "admin.$cmd.bulkWrite"
+SINGLE_RESULT: Final = {"ok": 1, "idx": 0, "n": 1, "nModified": 0, "upserted": {"_id": 5}}
+BULK_WRITTEN: Final[list[dict[str, Any]]] = [
+    {**cursor("firstBatch", SINGLE_RESULT, namespace=BULK), "nErrors": 0, "nInserted": 0, "nUpserted": 1},
+    {
+        **cursor("firstBatch", {"ok": 0, "idx": 1, "code": 2, "errmsg": "no"}, namespace=BULK),
+        "nErrors": 1,
+        "nMatched": 1,
+        "nModified": 1,
+        "nDeleted": 1,
+        "writeConcernError": CONCERN,
+    },
+]
+
+
+def bulk_written(client: Any) -> Awaitable[Any]:
+    models = [UpdateOne({}, {"$set": {"a": 1}}, upsert=True, namespace="db.coll"), InsertOne({}, "db.other")]
+    written: Awaitable[Any] = client.bulk_write(models, verbose_results=True)
+    return written
+
 
 CASES: Final[dict[str, Case]] = {
     "find": Case("find", lambda c: iterate(c.db.coll.find()), [cursor("firstBatch", {"_id": 1}), OPEN]),
@@ -136,6 +165,8 @@ CASES: Final[dict[str, Case]] = {
         lambda c: iterate(c.db.coll.aggregate([{"$out": "other"}])),
         [cursor("firstBatch"), {**cursor("firstBatch"), "writeConcernError": CONCERN, "errorLabels": ["a"]}],
     ),
+    "watch": Case("aggregate", watch, [WATCHED], {"getMore": CHANGED}),
+    "watch, more": Case("getMore", watch, [CHANGED], {"aggregate": WATCHED}),
     "explain": Case("explain", lambda c: c.db.coll.find().explain(), [{"queryPlanner": {}}]),
     "count_documents": Case("aggregate", lambda c: c.db.coll.count_documents({}), [COUNTED]),
     "estimated_document_count": Case("count", lambda c: c.db.coll.estimated_document_count(), [{"n": 3}]),
@@ -177,6 +208,13 @@ CASES: Final[dict[str, Case]] = {
         UPDATED,
     ),
     "bulk delete": Case("delete", lambda c: c.db.coll.bulk_write([DeleteOne({}), DeleteOne({})]), LIKEWISE),
+    "client bulk write": Case("bulkWrite", bulk_written, BULK_WRITTEN),
+    "client bulk write, more": Case(
+        "getMore",
+        bulk_written,
+        [cursor("nextBatch", SINGLE_RESULT, namespace=BULK)],
+        {"bulkWrite": {**BULK_WRITTEN[0], **cursor("firstBatch", cursor_id=7, namespace=BULK)}},
+    ),
     "find_one_and_update": Case(
         "findAndModify",
         lambda c: c.db.coll.find_one_and_update({}, {"$set": {"a": 1}}),

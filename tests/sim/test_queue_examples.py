@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
-from examples import application_loop, service
+from examples import application_loop, service, service_fastapi
 from motorlite.errors import ConcurrencyLimitError
 from motorlite.overload import WaitQueue
 from motorlite.testing.scripted import Reply
@@ -149,10 +148,15 @@ async def test_the_tier_of_the_user_becomes_the_priority() -> None:
 
 
 async def test_the_service_in_fastapi(busy: Client) -> None:
-    pytest.importorskip("fastapi", reason="FastAPI is not part of the dev extra; `RetryAfter` is tested without it")
-    example = import_module("examples.service_fastapi")
-    status, headers, body = await get(
-        example.service(busy),
-        {**REQUEST, "headers": [], "query_string": b"", "raw_path": b"/", "root_path": "", "scheme": "http"},
-    )
-    assert (status, headers["retry-after"], body["title"]) == (503, "1", "ConcurrencyLimitError")
+    application = service_fastapi.service(busy)
+    request = {**REQUEST, "headers": [], "query_string": b"", "raw_path": b"/", "root_path": "", "scheme": "http"}
+    status, headers, body = await get(application, request)
+    assert (status, headers["retry-after"]) == (503, "1")
+    assert body == {
+        "title": "ConcurrencyLimitError",
+        "detail": "all connections of the pool are taken (1/1), try again later (server a:1)",
+        "retry_after_seconds": 1,
+    }
+    await anyio.sleep(5)
+    status, _, body = await get(application, request)
+    assert (status, body) == (200, {"parts": 7})

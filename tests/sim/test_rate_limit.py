@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from motorlite._operations.cursors.kill_cursors import KillCursors
+from motorlite._operations.reads.explain import Explain
 from motorlite._operations.reads.find import Find
 from motorlite.errors import InvalidOperation, PyMongoError, RateLimitError
 from motorlite.overload import RateLimit
@@ -120,6 +121,12 @@ async def test_limits_of_databases_and_collections() -> None:
         assert "shop may start" in str(await fails(client, find_in("shop", "goods")))
         for _ in range(10):
             await client.run(find_in("other", "orders"))
+
+
+async def test_what_is_explained_belongs_to_its_collection() -> None:
+    async with driver(replica_set(), rate_limit={"shop.orders": RateLimit(rate=1, burst=1)}) as client:
+        await client.run(Explain(find_in("shop", "orders")))
+        assert "shop.orders may start" in str(await fails(client, find_in("shop", "orders")))
 
 
 async def test_a_refusal_takes_no_token_of_another_limit() -> None:

@@ -23,6 +23,7 @@ from motorlite.errors import (
     ServerSelectionTimeoutError,
     WaitQueueTimeoutError,
 )
+from motorlite.overload import RateLimit
 from motorlite.retry import (
     BestEffort,
     OverloadRetry,
@@ -157,6 +158,36 @@ async def test_wrong_strategies(wrong: Any) -> None:
             pass
 
 
+@pytest.mark.parametrize(
+    ("budget", "kind"), [(RetryBudget(5), TypeError), (5, TypeError), ("server", ValueError), ("Client", ValueError)]
+)
+async def test_wrong_budgets_are_refused_where_the_strategy_is_set(budget: Any, kind: type[Exception]) -> None:
+    class Wrong(Strategy):
+        pass
+
+    setattr(Wrong, "budget", budget)  # noqa: B010
+    async with scripted_client(deployment_of(FOUND)) as client:
+        for use in (client.db.with_options, client.db.coll.with_options):
+            with pytest.raises(kind, match=r"^retry_strategy\.budget must be 'client' or None, not "):
+                use(retry_strategy=Wrong())
+        with pytest.raises(kind, match="budget must be"), motorlite.call_options(retry_strategy=Wrong()):
+            pass
+    with pytest.raises(kind, match="retry_strategy"):
+        make_client(deployment_of(FOUND), retry_strategy=Wrong())
+
+
+async def test_a_strategy_without_its_base_is_refused_where_it_is_set() -> None:
+    """Not in the middle of an operation."""
+
+    class Forgetful(BestEffort):
+        def __init__(self) -> None:  # without super().__init__()
+            self.mine = 5
+
+    async with scripted_client(deployment_of(FOUND)) as client:
+        with pytest.raises(AttributeError, match="_budget"):
+            client.db.with_options(retry_strategy=Forgetful())
+
+
 async def test_cursors_keep_the_strategy_and_take_the_context_of_the_moment() -> None:
     strategy = Strategy(0.1)
     batch = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
@@ -212,6 +243,18 @@ async def test_the_time_in_the_queue_counts() -> None:
     ((request, reason),) = strategy.asked
     assert request.elapsed == pytest.approx(2.0)
     assert reason is RetryReason.CONNECTION_NOT_AVAILABLE
+
+
+async def test_the_wait_for_a_rate_limit_counts() -> None:
+    strategy = Strategy(NO_RETRY)
+    deployment = deployment_of(FOUND)
+    limit = RateLimit(rate=0.5, burst=1, strategy="wait")
+    async with scripted_client(deployment, retry_strategy=strategy, rate_limit=limit) as client:
+        await client.db.coll.find_one()
+        deployment["a:1"].on("find", HOST_UNREACHABLE)
+        await error_of(client.db.coll.find_one)
+    ((request, _),) = strategy.asked
+    assert request.elapsed == pytest.approx(2.0)
 
 
 async def test_an_operation_that_finds_no_server_can_be_retried() -> None:
@@ -338,6 +381,36 @@ async def test_a_delay_beyond_a_cancel_scope_ends_with_its_cancellation() -> Non
         assert scope.cancelled_caught
         assert anyio.current_time() - begin == pytest.approx(2)
     assert len(deployment["a:1"].commands("find")) == 2
+
+
+async def test_a_cancellation_that_is_a_moment_late_still_comes_first() -> None:
+    """Both are due at the same time, and either timer may fire first."""
+    deployment = deployment_of(HOST_UNREACHABLE)
+    async with scripted_client(deployment, retry_strategy=Strategy(60.0)) as client, anyio.create_task_group() as group:
+        with anyio.CancelScope(deadline=anyio.current_time() + 2) as scope:
+
+            async def delay() -> None:
+                await anyio.sleep(1)
+                scope.deadline += 0.0005
+
+            group.start_soon(delay)
+            await client.db.coll.find_one()
+        assert scope.cancelled_caught
+
+
+async def test_a_cancel_scope_that_is_extended_meanwhile_is_no_timeout() -> None:
+    deployment = deployment_of(HOST_UNREACHABLE)
+    async with scripted_client(deployment, retry_strategy=Strategy(60.0)) as client, anyio.create_task_group() as group:
+        with anyio.CancelScope(deadline=anyio.current_time() + 2) as scope:
+
+            async def extend() -> None:
+                await anyio.sleep(1)
+                scope.deadline += 10
+
+            group.start_soon(extend)
+            error = await error_of(client.db.coll.find_one)
+    assert isinstance(error, OperationFailure)
+    assert (error.code, error.timeout, error.retry_refusal) == (6, False, "deadline")
 
 
 async def test_the_policy_still_raises_at_once() -> None:
@@ -503,13 +576,14 @@ async def test_the_client_closes_before_an_operation_expires() -> None:
     assert isinstance(errors[0].__cause__, OperationFailure)
 
 
-@pytest.mark.parametrize("answer", [LookupError("x"), NO_RETRY, None])
+@pytest.mark.parametrize("answer", [LookupError("x"), NO_RETRY, None, 60.0])
 async def test_no_error_forms_a_cycle(answer: Any) -> None:
     class Probe:
         """Lives as long as the frame that it is in."""
 
-    deployment = deployment_of(HOST_UNREACHABLE)
-    async with scripted_client(deployment, retry_strategy=Strategy(answer)) as client:
+    deployment = deployment_of(OVERLOADED)
+    options: dict[str, Any] = {"maxAdaptiveRetries": 0, "timeoutMS": 1000}
+    async with scripted_client(deployment, retry_strategy=Strategy(answer), **options) as client:
         await error_of(client.db.coll.find_one)
         gc.collect()
         gc.disable()
@@ -589,6 +663,20 @@ async def test_an_overloaded_server_gets_what_the_rules_allow(name: str, per_ser
         assert len(deployment["a:1"].commands("find")) == sent + (1 if has_budget else 3)
 
 
+async def test_no_retry_reaches_an_overloaded_server_without_a_token() -> None:
+    """Not even if retries between two overload errors do not get that far: those return their tokens."""
+    budget, capacity, operations = RetryBudget(20), 20, 40
+    deployment = deployment_of(Reply(OVERLOADED, 0.02))
+    options: dict[str, Any] = {"maxPoolSize": 2, "waitQueueTimeoutMS": 30, "maxAdaptiveRetries": 0}
+    async with scripted_client(deployment, retry_strategy=Eager(), retry_budget=budget, **options) as client:
+        async with anyio.create_task_group() as group:
+            for _ in range(operations):
+                group.start_soon(error_of, client.db.coll.find_one)
+        assert client.stats().retries["connection not available"] > 0
+        assert len(deployment["a:1"].commands("find")) <= operations + capacity
+        assert budget.tokens == 0
+
+
 @pytest.mark.parametrize(("name", "attempts"), [("specifications", 6), ("overload", 9), ("revision", 6)])
 async def test_one_operation_with_enough_tokens(name: str, attempts: int) -> None:
     deployment = deployment_of(OVERLOADED)
@@ -623,6 +711,8 @@ async def test_the_tokens_of_one_server_do_not_end_the_retries_of_another() -> N
         secondary = client.db.coll.with_options(read_preference=motorlite.ReadPreference.SECONDARY)
         assert await secondary.find_one() == {"_id": 1}
         assert budget.tokens_for(("b", 1)) == pytest.approx(3 - 2 + 1.1)
+        tokens = {address: server.retry_tokens for address, server in client.stats().servers.items()}
+        assert tokens == {("a", 1): 0, ("b", 1): budget.tokens_for(("b", 1))}
 
 
 async def test_clients_share_a_budget() -> None:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite._execution import acquiring
 from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
+from motorlite.monitoring import ServerSelectionEvent
 from motorlite.testing.scripted import ScriptedDeployment, overloaded
 from tests.support.clients import scripted_client
+from tests.support.events import Recorder
 from tests.support.srv import Records, srv_client
 
 if TYPE_CHECKING:
@@ -46,6 +49,37 @@ class Told:
 def told(caplog: pytest.LogCaptureFixture) -> Told:
     caplog.set_level(logging.DEBUG, LOGGER)
     return Told(caplog)
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.WARNING])
+async def test_above_debug_no_event_is_made_for_what_is_not_logged(
+    level: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """INFO is a common level, and would otherwise cost each operation a few microseconds."""
+    caplog.set_level(level, LOGGER)
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].hello_delay = 1.0
+    async with scripted_client(deployment) as client:
+        await client.db.coll.find_one()
+        assert Told(caplog).messages() == ([WAITING] if level == logging.INFO else [])
+        with monkeypatch.context() as patch:
+            patch.delattr(acquiring, "ServerSelectionStartedEvent")
+            await client.db.coll.find_one()
+        assert Told(caplog).messages() == []
+        caplog.set_level(logging.DEBUG, LOGGER)
+        await client.db.coll.find_one()
+        assert Told(caplog).messages() == [STARTED, SUCCEEDED]
+
+
+async def test_a_listener_hears_of_every_selection_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    recorder = Recorder()
+    async with scripted_client(ScriptedDeployment(["a:1"]), event_listeners=[recorder]) as client:
+        await client.aconnect()
+        recorder.clear()
+        await client.db.coll.find_one()
+    kinds = [type(event).__name__ for event in recorder.events if isinstance(event, ServerSelectionEvent)]
+    assert kinds[:2] == ["ServerSelectionStartedEvent", "ServerSelectionSucceededEvent"]
 
 
 async def test_a_server_that_is_not_known_yet(told: Told) -> None:

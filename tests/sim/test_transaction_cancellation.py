@@ -20,14 +20,14 @@ from tests.support.kept_errors import garbage, without_collector
 from tests.support.transactions import REJECTED, in_use, replica_set
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from motorlite import AsyncClientSession
     from tests.support.clients import Client
 
     Document = Mapping[str, Any]
     Session = AsyncClientSession[Any]
-    Scenario = Callable[[Client], Awaitable[None]]
+    Scenario = Callable[[Client], Coroutine[Any, Any, None]]
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

@@ -19,7 +19,15 @@ from motorlite.errors import (
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
 )
-from motorlite.monitoring import DegradedEvent, PoolEvent, RetryEvent
+from motorlite.monitoring import (
+    DegradedEvent,
+    OperationEvent,
+    OperationFailedEvent,
+    OperationStartedEvent,
+    OperationSucceededEvent,
+    PoolEvent,
+    RetryEvent,
+)
 from motorlite.overload import WaitQueue
 from motorlite.testing.scripted import Reply, overloaded
 from tests.support.clients import scripted_client
@@ -138,6 +146,21 @@ async def test_a_full_queue_and_a_timeout() -> None:
         assert (subject.queue.rejected, subject.queue.timeouts) == ({"queue_full": 1, "timeout": 1}, 1)
 
 
+@pytest.mark.parametrize("strategy", ["reject", "queue", "degrade"])
+async def test_a_cold_pool_rejects_nobody(strategy: Any) -> None:
+    """More operations at once than there may be connections; two connections are opened at a time."""
+    deployment = replica_set(servers=1)
+    deployment["a:1"].on("find", FOUND)
+    async with scripted_client(deployment, maxPoolSize=5, wait_queue=WaitQueue(strategy)) as client:
+        async with anyio.create_task_group() as group:
+            for _ in range(50):
+                group.start_soon(client.db.coll.find_one)
+        queue = client.stats().servers[A].queue
+        assert queue is not None
+        assert queue.rejected == {}
+        assert len(deployment["a:1"].commands("find")) == 50
+
+
 async def test_memory_counts_the_documents() -> None:
     async with client_with(WaitQueue("queue", memory_limit="50KB")) as subject:
         subject.deployment["a:1"].on("insert", {"n": 1})
@@ -184,6 +207,20 @@ async def test_an_overload_error_says_when_to_try_again() -> None:
         with pytest.raises(OperationFailure) as caught:
             await subject.coll.find_one()
         assert caught.value.retry_after == 1.0
+
+
+@pytest.mark.parametrize("queue", [None, WaitQueue("queue", 500, "60s")])
+async def test_an_overload_error_without_a_hint_has_the_mean_duration(queue: WaitQueue | None) -> None:
+    async with client_with(queue, maxAdaptiveRetries=0) as subject, anyio.create_task_group() as group:
+        # The pool measures while operations wait.
+        subject.deployment["a:1"].on("find", *[Reply(FOUND, 0.25)] * 200, overloaded(), overloaded(baseBackoffMS=300))
+        for _ in range(200):
+            group.start_soon(subject.coll.find_one)
+        await settle()
+        for expected in (0.25, 0.3):
+            with pytest.raises(OperationFailure) as caught:
+                await subject.coll.find_one()
+            assert caught.value.retry_after == pytest.approx(expected, rel=0.05)
 
 
 async def test_retry_after_is_measured() -> None:
@@ -294,6 +331,23 @@ async def test_a_read_preference_instead() -> None:
         assert count(subject.recorder, RetryEvent) == 0
 
 
+@pytest.mark.parametrize("fallback", [ReadPreference.SECONDARY, ReadPreference.PRIMARY_PREFERRED])
+@pytest.mark.parametrize("read", [lambda coll: coll.find_one(), lambda coll: coll.find().to_list()])
+async def test_a_degraded_operation_is_published_once(fallback: Any, read: Callable[[Any], Awaitable[Any]]) -> None:
+    async with client_with(DEGRADE, servers=2) as subject, subject.full():
+        subject.recorder.clear()
+        before = subject.client.stats().failures
+        with motorlite.call_options(fallback=fallback) as block:
+            if is_answered := fallback is ReadPreference.SECONDARY:
+                await read(subject.coll)
+            else:
+                await refused(lambda: read(subject.coll))
+        kinds = [type(event) for event in subject.recorder.events if isinstance(event, OperationEvent)]
+        assert kinds == [OperationStartedEvent, OperationSucceededEvent if is_answered else OperationFailedEvent]
+        assert subject.client.stats().failures == before + (not is_answered)
+        assert block.is_degraded is is_answered
+
+
 async def test_nothing_is_degraded_while_there_is_room() -> None:
     async with client_with(DEGRADE, servers=2) as subject:
         with motorlite.call_options(fallback=ReadPreference.SECONDARY) as block:
@@ -305,9 +359,12 @@ async def test_nothing_is_degraded_while_there_is_room() -> None:
 async def test_the_read_preference_is_used_once() -> None:
     async with client_with(DEGRADE) as subject, subject.full():
         with motorlite.call_options(fallback=ReadPreference.PRIMARY_PREFERRED) as block:
-            error = await refused(subject.coll.find_one)
-        assert type(error) is ConcurrencyLimitError
-        assert block.degraded == 1
+            for call in (subject.coll.find_one, lambda: subject.coll.find().to_list()):
+                error = await refused(call)
+                assert type(error) is ConcurrencyLimitError
+        # No fallback answered.
+        assert block.degraded == subject.client.stats().degraded == 0
+        assert count(subject.recorder, DegradedEvent) == 0
 
 
 CACHED: list[dict[str, Any]] = [{"_id": "cached"}]
@@ -392,6 +449,41 @@ async def test_what_the_function_raises_leaves_the_method() -> None:
             assert isinstance(caught.value.__cause__, ConcurrencyLimitError)
             with pytest.raises(LookupError):
                 await subject.coll.find().to_list()
+        assert subject.client.stats().degraded == 0
+
+
+@pytest.mark.parametrize("read", [lambda coll: coll.find_one(), lambda coll: coll.find().to_list()])
+async def test_calls_inside_the_function_have_no_fallback(read: Callable[[Any], Awaitable[Any]]) -> None:
+    """Else a fallback that reads from a server that is busy too would call itself again and again."""
+    errors: list[AdmissionError] = []
+
+    async with client_with(DEGRADE) as subject, subject.full():
+
+        async def read_elsewhere(error: AdmissionError) -> Any:
+            errors.append(error)
+            return await read(subject.client.db.copy)
+
+        with motorlite.call_options(fallback=read_elsewhere) as block:
+            error = await refused(lambda: read(subject.coll))
+        assert isinstance(error, ConcurrencyLimitError)
+        assert len(errors) == 1
+        assert not block.is_degraded
+
+
+async def test_the_function_may_set_a_fallback_of_its_own() -> None:
+    async with client_with(DEGRADE) as subject, subject.full():
+
+        async def read_elsewhere(error: AdmissionError) -> Any:
+            with motorlite.call_options(fallback=lambda error: CACHED[0]) as inner:
+                found = await subject.client.db.copy.find_one()
+            assert inner.degraded == 1
+            return found
+
+        with motorlite.call_options(fallback=read_elsewhere) as block:
+            assert await subject.coll.find_one() == CACHED[0]
+            # The block has its fallback again.
+            assert await subject.coll.find_one() == CACHED[0]
+        assert block.degraded == 2
 
 
 async def test_a_cursor_needs_a_list() -> None:

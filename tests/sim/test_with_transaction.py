@@ -233,7 +233,7 @@ async def test_an_error_that_is_a_timeout_is_raised_as_it_is() -> None:
 async def test_the_time_limit_applies_to_the_operations_of_the_callback(where: str) -> None:
     session = {"defaultTimeoutMS": 500} if where == "session" else {}
     client = {"timeoutMS": 500} if where == "client" else {}
-    call = {"timeoutMS": 500} if where == "call" else {}
+    call: dict[str, Any] = {"timeoutMS": 500} if where == "call" else {}
     async with subject(session=session, **client) as it:
         it.server.on("insert", Reply({"n": 1}, 0.2))
         with motorlite.timeout(0.5 if where == "block" else None):

@@ -27,9 +27,10 @@ BACKENDS = {"asyncio": ("asyncio",), "trio": ("trio",), "both": ("asyncio", "tri
 TOPOLOGIES: dict[str, tuple[Topology, ...]] = {
     "single": ("single",),
     "replicaset": ("replicaset",),
+    "sharded": ("sharded",),
     "load-balanced": ("load-balanced",),
     "both": ("single", "replicaset"),
-    "all": ("single", "replicaset", "load-balanced"),
+    "all": ("single", "replicaset", "sharded", "load-balanced"),
 }
 # Of a replica set, that can vote.
 _MOST_MEMBERS = 7

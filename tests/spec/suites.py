@@ -34,6 +34,8 @@ class Suite:
         expects: What each of its tests ends with.
         preset: The overload policy that it is run with; None for the default.
         options: The client options that it is run with.
+        sharded: The files whose tests are run on a sharded cluster too, by name or pattern. Of other files only those
+            are that need one, or two mongos.
         slower: A test that fails is judged with times that are so many times as long, one factor after the other.
         waits_for: Why the whole suite is not run yet; None for those that are.
         may_be_missing: Why the public data need not have it.
@@ -45,6 +47,7 @@ class Suite:
     expects: Expects = "success"
     preset: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    sharded: tuple[str, ...] = ()
     slower: tuple[int, ...] = ()
     waits_for: str | None = None
     may_be_missing: str | None = None
@@ -174,7 +177,7 @@ def load() -> Suites:
     }
     return Suites(
         tuple(
-            Suite(**{**fields, "slower": tuple(fields.get("slower", ()))})
+            Suite(**{**fields, **{name: tuple(fields.get(name, ())) for name in ("sharded", "slower")}})
             for fields in [*data["suite"], *data.get("pending_suite", ())]
         ),
         features,

@@ -27,7 +27,7 @@ def environment() -> Iterator[Environment]:
 @pytest.mark.parametrize("services", [1, 2])
 async def test_connections_lead_to_the_services_in_turn(environment: Environment, services: int) -> None:
     record = Recorder(CommandSucceededEvent)
-    uri = environment.uri(has_many_services=services == 2)
+    uri = environment.uri(has_many_mongos=services == 2)
     async with make_client(uri, event_listeners=[record]) as client:
         coll = client.motorlite_test.coll
         await coll.delete_many({})
@@ -42,5 +42,5 @@ async def test_connections_lead_to_the_services_in_turn(environment: Environment
 async def test_a_client_that_does_not_expect_a_load_balancer_is_refused(environment: Environment) -> None:
     uri = environment.uri().replace("loadBalanced=true", "serverSelectionTimeoutMS=200")
     async with make_client(uri) as client:
-        with pytest.raises(ServerSelectionTimeoutError, match="the client does not have load balancing enabled"):
+        with pytest.raises(ServerSelectionTimeoutError, match="this driver does not have load balancing enabled"):
             await client.admin.command("ping")

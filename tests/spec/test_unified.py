@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from tests.spec.unified.environment import Topology
 
-TOPOLOGIES: tuple[Topology, ...] = ("single", "replicaset", "load-balanced")
+TOPOLOGIES: tuple[Topology, ...] = ("single", "replicaset", "sharded", "load-balanced")
+FACADES = ("sharded", "load-balanced")
 BACKENDS = ("asyncio", "trio")
 
 
@@ -30,7 +31,7 @@ def _items() -> list[Any]:
         if isinstance(case, Case)
         for topology in case.topologies(TOPOLOGIES)
     ]
-    found.sort(key=lambda item: (item[0].members, item[1] == "load-balanced", item[0].needs_auth))
+    found.sort(key=lambda item: (item[0].members, item[1] in FACADES, item[0].needs_auth))
     return [
         pytest.param(case, topology, backend, id=f"{case.id} [{topology}, {backend}]")
         for case, topology in found

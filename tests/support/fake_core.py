@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from motorlite.stats import ClientStats
 
 ADDRESS = ("db.example", 27017)
-FACTS = ServerFacts(ADDRESS, max_wire_version=21, session_timeout_minutes=30)
+FACTS = ServerFacts(ADDRESS, max_wire_version=25, session_timeout_minutes=30)
 
 
 class Sent:
@@ -98,6 +98,7 @@ class FakeExecutor(Executor):
         self.sent: list[Sent] = []
         self.released: list[Session] = []
         self.reports = Reports(None, Publishers())
+        self._now = anyio.current_time
 
     async def execute(self, operation: Operation[Any], call: Call) -> Any:
         reply = await self._reply(operation, call)
@@ -154,6 +155,10 @@ class FakeCore(Core):
         # The argument of `close`.
         self.grace: float | None = None
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
+        # Seconds.
+        self.paused: list[float] = []
+        # The servers that are not available.
+        self.lost: set[Address] = set()
         # The deadlines of `connect`.
         self.connected: list[Deadline] = []
         # The topology after `connect`.
@@ -170,6 +175,16 @@ class FakeCore(Core):
         self.connected.append(deadline)
         if self.discovered is not None:
             self.topology_description = self.discovered
+
+    def is_known(self, address: Address) -> bool:
+        return address not in self.lost
+
+    def backoff(self, retries: int) -> float:
+        return 0.1 * 2.0**retries
+
+    async def pause(self, until: float) -> None:
+        self.paused.append(until - self.time)
+        self.time = until
 
     async def checkpoint(self) -> None:
         self.checkpoints += 1

@@ -12,6 +12,7 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from motorlite._overload.concurrency_limit import AdaptiveLimit
 from motorlite._pool.effects import Abandon, Close, Establish
 from motorlite._pool.requests import Request, Ticket
 from motorlite._pool.state import PoolState
@@ -23,7 +24,7 @@ from motorlite.errors import (
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
 )
-from motorlite.overload import WaitQueue
+from motorlite.overload import ConcurrencyLimit, WaitQueue
 from tests.support.pool_state import ADDRESS, FakeConnection, pool_settings
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ CONFIGURATIONS: Final = {
     "adaptive": WaitQueue("queue", 20, 0.5, "adaptive", 8_000),
     "adaptive, drop_oldest": WaitQueue("queue", 20, 0.5, "adaptive", overflow_strategy="drop_oldest"),
     "reject": WaitQueue("reject"),
+    "fifo, limited": WaitQueue("queue", 20, 0.5, memory_limit=8_000),
+    "priority, drop_oldest, limited": WaitQueue("queue", 20, 0.5, "priority", overflow_strategy="drop_oldest"),
+    "reject, limited": WaitQueue("reject"),
 }
 
 
@@ -121,12 +125,12 @@ class Model:
             same = [caller for caller in self.callers if caller.request.priority == lowest]
         return min(same, key=lambda caller: (caller.request.entered, self.key(caller)))
 
-    def verdict(self, request: Request, taken: int) -> type[Exception] | None:
-        """The error of a request that must not wait."""
-        options, depth = self.options, taken + len(self.callers) - SIZE
+    def verdict(self, request: Request, in_use: int, connecting: int, most: int) -> type[Exception] | None:
+        """The error of a request that must not wait, where `most` operations may run at once."""
+        options, depth = self.options, len(self.callers) - max(most - in_use, 0)
         if depth < 0:
             return None
-        if options.strategy != "queue":
+        if options.strategy != "queue" and in_use + connecting >= most:
             return ConcurrencyLimitError
         if options.memory_limit is not None and self.memory + request.size > int(options.memory_limit):
             return WaitQueueMemoryError
@@ -136,12 +140,17 @@ class Model:
 class Run:
     """One pool, its callers and the model."""
 
-    def __init__(self, options: WaitQueue, seed: int) -> None:
+    def __init__(self, options: WaitQueue, seed: int, *, is_limited: bool = False) -> None:
         self.random = random.Random(seed)
         self.options = options
         self.model = Model(options)
         self.state = PoolState(ADDRESS, pool_settings(max_size=SIZE, max_connecting=2, wait_queue=options))
         self.state.ready()
+        self.limit: AdaptiveLimit | None = None
+        if is_limited:
+            assert self.state.bounded is not None
+            self.limit = AdaptiveLimit(ConcurrencyLimit(initial=3, minimum=1))
+            self.state.limit = self.state.bounded.admission.limit = self.limit
         self.now = 0.0
         self.numbers = count()
         # The operation that asks now, and whether it is yet to join the queue.
@@ -225,7 +234,8 @@ class Run:
         bounded = self.state.bounded
         assert bounded is not None
         bounded.fill_in(request, Ticket(entered, lambda: size, self.random.choice((0, 30, 50, 100)), 0), until)
-        expected = self.model.verdict(request, len(self.in_use))
+        most = SIZE if self.limit is None else self.limit.value
+        expected = self.model.verdict(request, len(self.in_use), len(self.under_way), most)
         if expected is WaitQueueFullError and self.options.overflow_strategy == "drop_oldest":
             expected = WaitQueueFullError if self.model.victim(caller) is None else None
         self.joins = expected is None
@@ -240,6 +250,9 @@ class Run:
         if self.in_use:
             connection = self.taken()
             connection.stream.is_closed = self.random.random() < 0.02
+            if self.limit is not None and self.random.random() < 0.1:
+                # It changes when an operation ends, before its connection is returned.
+                self.limit.value = self.random.randint(1, SIZE)
             self.state.put(cast("Connection", connection), self.now)
 
     def put_back(self) -> None:
@@ -314,13 +327,16 @@ class Run:
         assert state.total <= SIZE
         if callers:
             # No lost wake-up: whoever waits, waits for something that will happen.
-            assert not state.idle
-            if any(caller.request.establishment is None for caller in callers):
+            assert not state.idle or not state.may_use()
+            if any(caller.request.establishment is None for caller in callers) and not self.is_used_up():
                 assert state.total == SIZE or len(state.connecting) == 2
             assert self.options.memory_limit is None or self.queue_memory() == sum(
                 caller.request.size for caller in callers
             )
         assert len(callers) <= SIZE + self.options.max_depth
+
+    def is_used_up(self) -> bool:
+        return self.limit is not None and len(self.in_use) + len(self.under_way) >= self.limit.value
 
     def queue_memory(self) -> int:
         assert self.state.bounded is not None
@@ -354,7 +370,7 @@ WEIGHTS: Final = (50, 28, 2, 4, 4, 6, 6, 1)
 
 def check(name: str, steps: int, seed: int = 1) -> dict[str, int]:
     """Make `steps` random steps; return how often callers got what."""
-    run = Run(CONFIGURATIONS[name], seed)
+    run = Run(CONFIGURATIONS[name], seed, is_limited=name.endswith("limited"))
     for _ in range(steps):
         run.step()
     run.end()

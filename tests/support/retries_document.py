@@ -10,6 +10,7 @@ from bson.dbref import DBRef
 
 from motorlite import IndexModel, InsertOne, OverloadRetry, SearchIndexModel, UpdateMany, UpdateOne
 from motorlite._execution.operation import Kind, TimeLimit
+from motorlite.errors import AutoReconnect
 from motorlite.write_concern import WriteConcern
 from tests.support.fake_core import batch, fake_client, next_batch
 
@@ -80,14 +81,28 @@ def _command_cursor(text: str, perform: Callable[[Any], Awaitable[Any]], *replie
     return Call(text, on_cursor, (_CURSOR, *replies), f"AsyncCommandCursor.{name}")
 
 
+def _stream(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) -> Call:
+    """A call on a change stream after its first batch was read."""
+    name = text.partition("(")[0].removeprefix("stream.")
+
+    async def on_stream(client: AsyncMongoClient) -> None:
+        stream = await client.app.things.watch()
+        await stream.next()
+        await perform(stream)
+
+    return Call(text, on_stream, (_CURSOR, *replies), f"AsyncChangeStream.{name}")
+
+
 _CHANGE = {"$set": {"a": 1}}
 _EMPTY = batch([])
+_LOST = AutoReconnect("lost")
 _CREATED = {"ok": 1, "indexesCreated": [{"id": "1", "name": "default"}]}
 
 READS: tuple[Call, ...] = (
     _collection("collection.find(...)", lambda c: c.find().to_list(), _EMPTY),
     _collection("collection.find_one(...)", lambda c: c.find_one(), _EMPTY),
     _collection("collection.aggregate([...])", lambda c: c.aggregate([]), _EMPTY),
+    _collection("collection.watch(...)", lambda c: c.watch(), _EMPTY),
     _collection("collection.distinct(...)", lambda c: c.distinct("a"), {"ok": 1, "values": []}),
     _collection("collection.count_documents(...)", lambda c: c.count_documents({}), _EMPTY),
     _collection("collection.estimated_document_count()", lambda c: c.estimated_document_count(), {"ok": 1, "n": 0}),
@@ -96,9 +111,11 @@ READS: tuple[Call, ...] = (
     _collection("collection.index_information()", lambda c: c.index_information(), _EMPTY),
     _collection("collection.options()", lambda c: c.options(), _EMPTY),
     _database("database.aggregate([...])", lambda d: d.aggregate([{"$currentOp": {}}]), _EMPTY),
+    _database("database.watch(...)", lambda d: d.watch(), _EMPTY),
     _database("database.list_collections()", lambda d: d.list_collections(), _EMPTY),
     _database("database.list_collection_names()", lambda d: d.list_collection_names(), _EMPTY),
     _database("database.dereference(...)", lambda d: d.dereference(DBRef("things", 1)), _EMPTY),
+    _client("client.watch(...)", lambda c: c.watch(), _EMPTY),
     _client("client.list_databases()", lambda c: c.list_databases(), {"ok": 1, "databases": []}),
     _client("client.list_database_names()", lambda c: c.list_database_names(), {"ok": 1, "databases": []}),
     _unopened("cursor.distinct(...)", lambda c: c.distinct("a"), {"ok": 1, "values": []}),
@@ -112,6 +129,13 @@ CURSORS: tuple[Call, ...] = (
     _command_cursor("command_cursor.try_next()", lambda c: c.try_next(), next_batch([{}])),
     _command_cursor("command_cursor.to_list()", lambda c: c.to_list(), next_batch([])),
     _command_cursor("command_cursor.close()", lambda c: c.close()),
+    _stream("stream.next()", lambda s: s.next(), next_batch([{"_id": {}}])),
+    _stream("stream.next() after a failure", lambda s: s.next(), _LOST, batch([{"_id": {}}])),
+    _stream("stream.try_next()", lambda s: s.try_next(), next_batch([])),
+    _stream("stream.try_next() after a failure", lambda s: s.try_next(), _LOST, _EMPTY),
+    _stream("stream.to_list()", lambda s: s.to_list(), next_batch([])),
+    _stream("stream.to_list() after a failure", lambda s: s.to_list(), _LOST, _EMPTY),
+    _stream("stream.close()", lambda s: s.close()),
 )
 WRITES: tuple[Call, ...] = (
     _collection("collection.insert_one(...)", lambda c: c.insert_one({})),
@@ -134,6 +158,16 @@ WRITES: tuple[Call, ...] = (
         "collection.bulk_write([UpdateMany(...)])",
         lambda c: c.bulk_write([UpdateMany({}, _CHANGE)]),
         {"ok": 1, "n": 1, "nModified": 1},
+    ),
+    _client(
+        "client.bulk_write([InsertOne(...), UpdateOne(...)])",
+        lambda c: c.bulk_write([InsertOne({}, "app.things"), UpdateOne({}, _CHANGE, namespace="app.others")]),
+        {"ok": 1, "cursor": {"id": 0, "ns": "admin.$cmd.bulkWrite", "firstBatch": []}},
+    ),
+    _client(
+        "client.bulk_write([UpdateMany(...)])",
+        lambda c: c.bulk_write([UpdateMany({}, _CHANGE, namespace="app.things")]),
+        {"ok": 1, "cursor": {"id": 0, "ns": "admin.$cmd.bulkWrite", "firstBatch": []}},
     ),
     _collection(
         "collection.insert_one(...) with w=0",
@@ -184,6 +218,7 @@ ELSEWHERE = {
     "AsyncMongoClient.aclose": "the same as close",
     "AsyncCursor.aclose": "the same as close",
     "AsyncCommandCursor.aclose": "the same as close",
+    "AsyncChangeStream.aclose": "the same as close",
 }
 
 _POLICY = OverloadRetry()
@@ -250,7 +285,8 @@ because its retry was not sent. A retry that is cancelled later has spent its to
 
 The ordinary rule does not apply to:
 
-- `getMore`, because a batch could be lost, and `killCursors`, because the server closes an abandoned cursor by itself;
+- `getMore`, because a batch could be lost, and `killCursors`, because the server closes an abandoned cursor by itself.
+  A change stream resumes instead ([change-streams.md](change-streams.md));
 - `database.command(...)` and `database.cursor_command(...)`, even for reads, because the driver does not inspect the
   command. **`mapReduce`** has no method of its own, so it is sent this way and never retried after a network error or a
   failover;

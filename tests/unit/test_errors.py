@@ -25,6 +25,7 @@ from motorlite._wire.error_replies import error_from_reply, write_concern_error,
 from motorlite.errors import (
     AutoReconnect,
     BulkWriteError,
+    ClientBulkWriteException,
     CursorNotFound,
     NotPrimaryError,
     OperationFailure,
@@ -69,8 +70,8 @@ def all_classes() -> list[type[PyMongoError]]:
 def make(kind: type[ErrorT]) -> ErrorT:
     """An error of this class with everything that it may have."""
     error: Any
-    if issubclass(kind, BulkWriteError):
-        error = kind(DETAILS)
+    if issubclass(kind, errors._BulkFailure):
+        error = kind(DETAILS, *([True] if issubclass(kind, ClientBulkWriteException) else []))
     elif issubclass(kind, OperationFailure):
         error = kind("message", 43, DETAILS, 17)
     elif issubclass(kind, AutoReconnect):
@@ -247,3 +248,12 @@ def test_the_code_of_a_server_that_is_no_primary() -> None:
 def test_documents_that_bson_refuses_raise_an_error_that_can_be_imported_from_here() -> None:
     assert errors.InvalidDocument is bson.errors.InvalidDocument
     assert not issubclass(errors.InvalidDocument, errors.PyMongoError)
+
+
+def test_a_document_that_is_too_large_is_also_bsons_error() -> None:
+    error = errors.DocumentTooLarge("the insert has 17 bytes")
+    assert isinstance(error, bson.errors.InvalidDocument)
+    assert isinstance(error, errors.PyMongoError)
+    assert error.document is None
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert not error.timeout

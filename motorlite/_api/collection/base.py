@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from motorlite._api.settings import Configured
+from motorlite._api.cursors.watching import Watching
 from motorlite._api.typings import DocumentT
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from motorlite._client.core import Core
 
 
-class CollectionBase(Configured[DocumentT]):
+class CollectionBase(Watching[DocumentT]):
     """The names of a collection."""
 
     __slots__ = ("_database_name", "_name")
@@ -35,6 +35,10 @@ class CollectionBase(Configured[DocumentT]):
     @property
     def _names(self) -> tuple[str, str]:
         return self._database_name, self._name
+
+    @property
+    def _watched(self) -> tuple[str, str | None]:
+        return self._names
 
     if not TYPE_CHECKING:  # type checkers report the call themselves and continue
 

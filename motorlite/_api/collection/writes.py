@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
+from motorlite._api.arguments.identifiers import id_first, identify
 from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
@@ -70,7 +70,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         """
         if type(document) is not dict:
             check_document("document", document)
-        inserted_id = _identify(document)
+        inserted_id = identify(document)
         core = self._core
         core.enter()
         settings = self._settings
@@ -83,7 +83,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         operation = Insert(
             self._database_name,
             self._name,
-            _id_first(document),
+            id_first(document),
             codec_options=settings.codec_options,
             write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
@@ -470,25 +470,9 @@ def _take(documents: Iterator[Any], found: list[Any], inserted_ids: list[Any]) -
     for document in documents:
         if type(document) is not dict:
             check_document("documents", document)
-        inserted_id = _identify(document)
+        inserted_id = identify(document)
         if inserted_id is not None or not isinstance(document, RawBSONDocument):
             inserted_ids.append(inserted_id)
         found.append(document)
         if not len(found) % ITEMS:
             yield
-
-
-def _identify(document: Any) -> Any:
-    """Return a document's `_id`, added if it has none. None for a RawBSONDocument, which cannot get one."""
-    if isinstance(document, RawBSONDocument):
-        return None
-    if "_id" not in document:
-        document["_id"] = ObjectId()
-    return document["_id"]
-
-
-def _id_first(document: Any) -> Any:
-    """Order the document as `bson` does outside a command (CRUD specification, generated identifiers)."""
-    if isinstance(document, RawBSONDocument) or next(iter(document)) == "_id":
-        return document
-    return {"_id": document["_id"], **document}

@@ -52,12 +52,16 @@ def aggregation(
     if is_write and mode == "iteration":
         allowed = "'cursorLifetime', because the pipeline has $out or $merge"
         raise ConfigurationError(arguments.wrong("timeoutMode", mode, allowed))
-    limits = CursorLimits(settings.timeout, options.pop("timeoutMS", None), mode)
+    is_endless = waits_for_data(stages)
+    limits = CursorLimits(
+        settings.timeout, options.pop("timeoutMS", None), mode, is_tailable=is_endless, is_await_data=is_endless
+    )
     max_await_time_ms = options.pop("maxAwaitTimeMS", None)
     get_more = GetMoreOptions(
         batch_size=options.get("batchSize", 0),
         comment=options.get("comment"),
-        is_await_data=max_await_time_ms is not None or waits_for_data(stages),
+        is_await_data=max_await_time_ms is not None or is_endless,
+        is_endless=is_endless,
         max_await_time_ms=max_await_time_ms,
         read_preference=settings.read_preference,
     )

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from motorlite._api.call_options import effective
-from motorlite._api.cursors.server_cursor import GetMoreOptions, ServerCursor
+from motorlite._api.cursors.server_cursor import TWO_READERS, GetMoreOptions, ServerCursor
 from motorlite._api.session import resolved, state_of
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, milliseconds, positive
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._client.core import Core
     from motorlite._execution.call import CallOptions
-    from motorlite._execution.operation import CursorReply, Operation
+    from motorlite._execution.operation import CursorReply, Opened, Operation
 
 
 class CursorBase(ABC, Generic[DocumentT]):
@@ -99,7 +99,7 @@ class CursorBase(ABC, Generic[DocumentT]):
 
     async def _open(self) -> None:
         if self._is_opening:
-            raise InvalidOperation("two tasks are reading from the same cursor; give each its own, or take turns")
+            raise InvalidOperation(TWO_READERS)
         core = self._core
         core.enter()
         self._session = resolved(self._session)
@@ -112,16 +112,18 @@ class CursorBase(ABC, Generic[DocumentT]):
             opened = await core.executor.open(self._first_operation(), call)
         finally:
             self._is_opening = False
-        cursor = ServerCursor[DocumentT](
-            core, opened, self._session, self._limits, self._codec_options, self._get_more, call.options
-        )
-        self._cursor = cursor
+        cursor = self._cursor = self._server_cursor(opened, call.options)
         self._documents = cursor.documents
         if self._is_closed:  # by another task, while the reply was pending
             cursor.documents.clear()
             await cursor.close()
         elif cursor.is_complete:
             await cursor.close()
+
+    def _server_cursor(self, opened: Opened, call_options: CallOptions) -> ServerCursor[DocumentT]:
+        return ServerCursor(
+            self._core, opened, self._session, self._limits, self._codec_options, self._get_more, call_options
+        )
 
     # --- iterating ---
 
@@ -146,6 +148,9 @@ class CursorBase(ABC, Generic[DocumentT]):
     async def to_list(self, length: int | None = None) -> list[DocumentT]:
         """Return the remaining documents.
 
+        A cursor that the server never ends (tailable, or of a pipeline with $changeStream) returns those that the
+        server has: up to the first empty batch.
+
         Args:
             length: The maximum number of documents; None for all. The cursor stays open if there are more.
 
@@ -157,7 +162,8 @@ class CursorBase(ABC, Generic[DocumentT]):
         if length is not None:
             converted("length", length, positive)
         found: list[DocumentT] = []
-        while (length is None or len(found) < length) and (self._documents or await self._fill()):
+        is_patient = not self._get_more.is_endless
+        while (length is None or len(found) < length) and (self._documents or await self._fill(is_patient)):
             documents = self._documents
             if length is None or len(found) + len(documents) <= length:
                 found.extend(documents)
@@ -166,8 +172,8 @@ class CursorBase(ABC, Generic[DocumentT]):
                 found.extend(documents.popleft() for _ in range(length - len(found)))
         return found
 
-    async def _fill(self) -> bool:
-        """Fetch a batch. False if the iteration ends here."""
+    async def _fill(self, is_patient: bool = True) -> bool:
+        """Fetch a batch. False if the iteration ends here; without `is_patient`, at an empty batch."""
         if self._is_closed:
             return False
         if self._cursor is None:
@@ -176,7 +182,7 @@ class CursorBase(ABC, Generic[DocumentT]):
                 return True
             if self._stops_on_empty_batch:
                 return False
-        return await self._fetch(is_patient=not self._stops_on_empty_batch)
+        return await self._fetch(is_patient=is_patient and not self._stops_on_empty_batch)
 
     async def _fetch(self, is_patient: bool) -> bool:
         """Fetch the next batch that has documents. Without `is_patient`, stop after an empty batch."""

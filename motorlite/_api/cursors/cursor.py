@@ -122,8 +122,8 @@ class AsyncCursor(CursorBase[DocumentT]):
             **find_arguments(self._settings, query),
         )
 
-    async def _fill(self) -> bool:
-        return not self._is_empty and await super()._fill()
+    async def _fill(self, is_patient: bool = True) -> bool:
+        return not self._is_empty and await super()._fill(is_patient)
 
     async def _fetch(self, is_patient: bool) -> bool:
         try:

@@ -83,7 +83,7 @@ class CursorLimits:
         if within is None:
             first = limits.deadline(core, self._inherited, self._timeout_ms)
         else:
-            first = limits.within(core, within, self._timeout_ms)
+            first = limits.of_session(core, within, self._timeout_ms)
         if max_await_time_ms is not None and max_await_time_ms >= first.timeout * 1000:
             allowed = f"less than timeoutMS, which is {first.timeout * 1000:g}"
             raise ConfigurationError(wrong("maxAwaitTimeMS", max_await_time_ms, allowed))

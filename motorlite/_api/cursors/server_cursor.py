@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 from motorlite._api.call_options import effective
 from motorlite._api.session import state_of
@@ -34,10 +34,21 @@ if TYPE_CHECKING:
 _CLOSED_ON_SERVER = frozenset({43, 237, 175, 136})
 
 
+TWO_READERS: Final = "two tasks are reading from the same cursor; give each its own, or take turns"
+
+
 class GetMoreOptions:
     """The options of a cursor's getMore commands. The cursor's setters may change them."""
 
-    __slots__ = ("batch_size", "comment", "is_await_data", "limit", "max_await_time_ms", "read_preference")
+    __slots__ = (
+        "batch_size",
+        "comment",
+        "is_await_data",
+        "is_endless",
+        "limit",
+        "max_await_time_ms",
+        "read_preference",
+    )
 
     def __init__(
         self,
@@ -45,6 +56,7 @@ class GetMoreOptions:
         batch_size: int = 0,
         comment: Any = None,
         is_await_data: bool = False,
+        is_endless: bool = False,
         limit: int = 0,
         max_await_time_ms: float | None = None,
         read_preference: ServerMode | None = None,
@@ -53,6 +65,8 @@ class GetMoreOptions:
         self.batch_size: int = batch_size
         self.comment: Any = comment
         self.is_await_data: bool = is_await_data
+        # The server never ends the cursor: after an empty batch, more documents may come.
+        self.is_endless: bool = is_endless
         # The maximum number of documents that the cursor returns in total; 0: no limit.
         self.limit: int = limit
         self.max_await_time_ms: float | None = max_await_time_ms
@@ -61,6 +75,8 @@ class GetMoreOptions:
 
 class ServerCursor(Generic[DocumentT]):
     """A cursor on a server. `close` kills it there. Dropping the last reference kills it in the background."""
+
+    _more: ClassVar[type[GetMore]] = GetMore
 
     __slots__ = (
         "_call_options",
@@ -140,6 +156,9 @@ class ServerCursor(Generic[DocumentT]):
         session, self._implicit_session = self._implicit_session, None
         if session is not None:
             self._core.executor.release(session)
+        self._unpin()
+
+    def _unpin(self) -> None:
         pin, self._pin = self._pin, None
         if pin is not None:
             pin.release()
@@ -162,7 +181,7 @@ class ServerCursor(Generic[DocumentT]):
             message = "the cursor cannot continue: a getMore failed or was cancelled, so documents may be missing"
             raise InvalidOperation(message) from self._failure
         if self._is_reading:
-            raise InvalidOperation("two tasks are reading from the same cursor; give each its own, or take turns")
+            raise InvalidOperation(TWO_READERS)
         core = self._core
         core.enter()
         session = self._implicit_session or state_of(self._explicit_session, core)
@@ -182,7 +201,7 @@ class ServerCursor(Generic[DocumentT]):
     def _get_more(self) -> GetMore:
         options = self.options
         database, _, collection = self._namespace.partition(".")
-        return GetMore(
+        return self._more(
             database,
             collection,
             self.cursor_id,
@@ -207,7 +226,7 @@ class ServerCursor(Generic[DocumentT]):
         if isinstance(error, OperationFailure) and error.code in _CLOSED_ON_SERVER:
             self.cursor_id = 0
             self._release()
-        elif not (isinstance(error, PyMongoError) and _was_not_executed(error)):
+        elif not (isinstance(error, PyMongoError) and was_not_executed(error)):
             self._failure = detached(error)
 
     async def close(self, timeout_ms: float | None = None) -> None:
@@ -261,6 +280,6 @@ class ServerCursor(Generic[DocumentT]):
             self._core.kill_cursor(self._lose())
 
 
-def _was_not_executed(error: PyMongoError) -> bool:
+def was_not_executed(error: PyMongoError) -> bool:
     """Whether a failed getMore left the cursor's position unchanged: it reached no server, or was shed by overload."""
     return not error.reached_server or error.has_error_label(SYSTEM_OVERLOADED)

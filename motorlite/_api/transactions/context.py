@@ -41,6 +41,8 @@ def bound_session() -> Any:
 class TransactionContext:
     """The end of a transaction: ``async with session.start_transaction():`` commits, or aborts after an exception."""
 
+    __module__ = "motorlite.client_session"
+
     __slots__ = ("_session",)
 
     def __init__(self, session: SessionLike) -> None:
@@ -67,6 +69,8 @@ class TransactionContext:
 
 class BoundSession(Generic[SessionT]):
     """A block whose operations use one session: ``async with session.bind():``."""
+
+    __module__ = "motorlite.client_session"
 
     __slots__ = ("_ends_session", "_session", "_token")
 

@@ -53,6 +53,11 @@ class PinnedConnection:
             self.connection.check_in()
 
 
+def pin_to_cursor(server: Server, connection: Connection, reply: Mapping[str, Any] | None) -> PinnedConnection | None:
+    """Return the connection, pinned to the cursor that the reply opened, or None if there is no more of it."""
+    return PinnedConnection(server, connection) if opens_cursor(reply) else None
+
+
 def opens_cursor(reply: Mapping[str, Any] | None) -> bool:
     """Whether the reply has a cursor with more batches to fetch."""
     cursor = reply.get("cursor") if reply is not None else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from motorlite._base.values import format_address
-from motorlite._execution.limits.outcome import collection_of, outcome_of
+from motorlite._execution.limits.outcome import outcome_of
 from motorlite._overload.circuit_breaker import Outcome
 from motorlite.errors import CircuitBreakerOpenError, InvalidOperation, RateLimitError
 from motorlite.overload.breaker import BreakerState
@@ -63,7 +63,7 @@ class Admission:
 
     # --- before the server is selected ---
 
-    async def admit(self, run: Run) -> None:
+    async def admit(self, run: Run, attempt: Attempt) -> None:
         """Take the operation's tokens, and have it avoid servers with an open breaker.
 
         Raises:
@@ -72,14 +72,14 @@ class Admission:
         # A retry takes no token, unless the operation had none.
         is_due = run.retry is None or isinstance(run.retry.newest.error, RateLimitError)
         if self._rates.buckets and is_due and not run.operation.is_housekeeping:
-            await self._take_tokens(run)
+            await self._take_tokens(run, attempt)
         if self._gates.broken:
             avoided = self._gates.avoided(self._now())
             run.deprioritized += tuple(address for address in avoided if address not in run.deprioritized)
 
-    async def _take_tokens(self, run: Run) -> None:
+    async def _take_tokens(self, run: Run, attempt: Attempt) -> None:
         operation = run.operation
-        buckets = self._rates.concerning(operation.database, collection_of(operation))
+        buckets = self._rates.concerning(operation.database, operation.collection_name)
         if operation.is_continuation:
             for bucket in buckets:
                 bucket.charge(self._now())
@@ -87,14 +87,14 @@ class Admission:
         taken: list[RateBucket] = []
         try:
             for bucket in buckets:
-                await self._take_token(bucket, run.call.deadline)
+                await self._take_token(bucket, run.call.deadline, attempt)
                 taken.append(bucket)
         except BaseException:
             for bucket in taken:
                 bucket.give_back()
             raise
 
-    async def _take_token(self, bucket: RateBucket, deadline: Deadline) -> None:
+    async def _take_token(self, bucket: RateBucket, deadline: Deadline, attempt: Attempt) -> None:
         now, limit = self._now(), bucket.limit
         wait = bucket.wait(now)
         if not wait:
@@ -103,6 +103,7 @@ class Admission:
         until = min(now + limit.timeout, deadline.earliest()) if limit.strategy == "wait" else now
         if now + wait > until:
             raise self._no_token(bucket, now, deadline)
+        attempt.waits(now)
         place = self._new_turn()
         is_first = bucket.join(place)
         try:
@@ -152,13 +153,17 @@ class Admission:
     # --- at the selected server ---
 
     def enter(self, run: Run, server: Server) -> Visit | None:
-        """Ask the server's breaker for an attempt.
+        """Ask the server's breaker for an attempt. `replied` or `failed` ends the visit.
 
         Raises:
             CircuitBreakerOpenError: The breaker is open, or enough probes are under way.
         """
         gate = server.gate
-        if gate is None or gate.breaker is None or run.operation.is_housekeeping:
+        if gate is None:
+            return None
+        if gate.limit is not None and run.operation.is_await_data:
+            gate.limit.awaits_data(run)
+        if gate.breaker is None or run.operation.is_housekeeping:
             return None
         breaker, now = gate.breaker, self._now()
         visit = gate.enter(breaker, now, is_retry=run.is_retry)
@@ -184,7 +189,9 @@ class Admission:
         if gate is None:
             return
         now, operation = self._now(), run.operation
-        if gate.limit is not None and operation.is_acknowledged and not operation.is_await_data:
+        if gate.limit is not None and operation.is_await_data:
+            gate.limit.awaits_no_longer(run)
+        elif gate.limit is not None and operation.is_acknowledged:
             gate.limit.succeeded(now - connection.in_use_since, server.pool.state.running, now)
         if visit is not None:
             gate.leave(visit, Outcome.SUCCESS if operation.is_acknowledged else Outcome.NEUTRAL, now)
@@ -197,7 +204,9 @@ class Admission:
         if gate is None:
             return
         now, outcome = self._now(), outcome_of(error, attempt.progress)
-        if gate.limit is not None and connection is not None and not run.operation.is_await_data:
+        if gate.limit is not None and run.operation.is_await_data:
+            gate.limit.awaits_no_longer(run)
+        elif gate.limit is not None and connection is not None:
             seconds = now - connection.in_use_since
             if outcome is Outcome.FAILURE:
                 gate.limit.failed(seconds, now)

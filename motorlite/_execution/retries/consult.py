@@ -31,7 +31,8 @@ async def consult(ask: Ask, until: float) -> RetryAction | StrategyFault:
             if scope.cancelled_caught:
                 return StrategyFault("did not answer in time")
         if isinstance(answer, RetryAction):
-            return answer
+            # Checked once more: a NaN from a subclass of the application's own would disorder the loop's timers.
+            return RetryAction(answer.duration)
         return StrategyFault(f"returned {cut(repr(answer), _SHOWN)} instead of a RetryAction")
     except Exception as error:
         # As text: the exception itself would keep the frames of this call alive.

@@ -67,8 +67,11 @@ class RetrySteps:
                 run.is_retry = True
                 return None
             if isinstance(decision, ExpireAfter):
-                await self.deployment.pause(self._now() + decision.delay)
+                deadline = run.call.deadline
+                await self.deployment.pause(deadline.earliest())
                 self._check_open(run)
+                if deadline.scope_expires_at < deadline.expires_at:
+                    await self._sleep(0.001)  # the cancellation is due now
             return decision.failure
         finally:
             # An error may be raised through this frame, which must not reference it then.

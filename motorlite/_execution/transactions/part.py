@@ -13,7 +13,7 @@ from motorlite._connection.purpose import Purpose
 from motorlite._execution.cursors.pinning import PinnedConnection
 from motorlite._execution.operation import Ends, Kind
 from motorlite._execution.retries.decisions import Again
-from motorlite._execution.transactions.rules import added_labels, in_transaction
+from motorlite._execution.transactions.rules import added_labels
 from motorlite._sessions.transaction import State
 
 if TYPE_CHECKING:
@@ -24,35 +24,10 @@ if TYPE_CHECKING:
     from motorlite._execution.failure import Failure
     from motorlite._execution.operation import Operation, Selector
     from motorlite._execution.retries.decisions import Raise
-    from motorlite._execution.run import Run
     from motorlite._sessions.session import ServerSession, Session
     from motorlite._sessions.transaction import Transaction
     from motorlite._topology.server import Server
     from motorlite.errors import PyMongoError
-
-
-def join(run: Run, session: Session) -> None:
-    """Make the operation a part of its session's transaction, if there is one.
-
-    Any operation returns the session to "no transaction" when its transaction has ended. Housekeeping (killCursors)
-    neither does that nor begins a transaction.
-
-    Raises:
-        InvalidOperation: Another operation of the transaction is running, or this one would not read from the primary.
-    """
-    transaction, operation = session.transaction, run.operation
-    if transaction is None:
-        return
-    if operation.ends is None:
-        if operation.is_housekeeping:
-            if transaction.state is not State.IN_PROGRESS or transaction.is_busy:
-                return
-        elif not transaction.is_active:
-            _release(session.forget_transaction())
-            return
-        transaction.check_idle()
-        run.operation = in_transaction(operation, transaction.concerns.read_preference)
-    run.part = Part(session, transaction, run.operation)
 
 
 class Part:
@@ -102,8 +77,11 @@ class Part:
                 concern = document.get("readConcern") or {}
                 document["readConcern"] = {**concern, "afterClusterTime": session.operation_time}
 
-    def begin(self, server: Server, connection: Connection) -> None:
-        """Pin the transaction to where its first command goes; called right before a command is sent."""
+    def begin(self, server: Server, connection: Connection) -> bool:
+        """Pin the transaction to where its first command goes. Call this right before a command is sent.
+
+        Returns whether the transaction keeps the connection after the attempt.
+        """
         transaction, facts = self._transaction, connection.facts
         if self._operation.ends is Ends.COMMIT:
             transaction.end_was_sent = True
@@ -111,14 +89,11 @@ class Part:
         elif self._is_first:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
             if facts.is_load_balanced:
-                if transaction.connection is None:
-                    transaction.connection = PinnedConnection(server, connection, Purpose.TRANSACTION)
-            elif facts.is_mongos:
+                transaction.connection = PinnedConnection(server, connection, Purpose.TRANSACTION)
+                return True
+            if facts.is_mongos:
                 transaction.address = server.address
-
-    def holds(self, connection: Connection) -> bool:
-        """Whether the transaction keeps the connection after the attempt."""
-        return self.pin is not None and self.pin.connection is connection
+        return False
 
     def learn(self, reply: Mapping[str, Any]) -> None:
         """Learn the recovery token from a reply with ``ok: 1``."""
@@ -168,12 +143,9 @@ class Part:
             self._unpin()
 
     def _unpin(self) -> None:
-        _release(self._transaction.unpin())
-
-
-def _release(held: Any) -> None:
-    if held is not None:
-        held.release()
+        held = self._transaction.unpin()
+        if held is not None:
+            held.release()
 
 
 def _was_rejected(failure: Failure) -> bool:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _BOUNDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 _UNITS: Final = {"": "1", "seconds": "s", "bytes": "By"}
 _POOL: Final = "db.client.connection.pool.name"
+# The conventions want a prefix for attributes that they do not define. Unprefixed, `client` and `server` would also be
+# the names of namespaces, such as that of `server.address`.
+_PREFIX: Final = "motorlite."
+_CLIENT: Final = f"{_PREFIX}client"
 
 
 class OpenTelemetryMetrics(events.OperationListener, events.ConnectionPoolListener):
@@ -66,7 +70,7 @@ class OpenTelemetryMetrics(events.OperationListener, events.ConnectionPoolListen
                 self._observe_metric(meter, metric)
 
     def observe(self, client: AsyncMongoClient[Any], name: str) -> None:
-        """Export what `client.stats()` contains, with the attribute ``client="name"``.
+        """Export what `client.stats()` contains, with the attribute ``motorlite.client="name"``.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -116,16 +120,16 @@ class OpenTelemetryMetrics(events.OperationListener, events.ConnectionPoolListen
         def count(_: CallbackOptions) -> Iterator[Observation]:
             for name, pool, server, _limit in pools():
                 for state, number in (("used", server.in_use), ("idle", server.idle)):
-                    yield Observation(number, {_POOL: pool, "client": name, "db.client.connection.state": state})
+                    yield Observation(number, {_POOL: pool, _CLIENT: name, "db.client.connection.state": state})
 
         def pending(_: CallbackOptions) -> Iterator[Observation]:
             for name, pool, server, _limit in pools():
-                yield Observation(server.waiting, {_POOL: pool, "client": name})
+                yield Observation(server.waiting, {_POOL: pool, _CLIENT: name})
 
         def most(_: CallbackOptions) -> Iterator[Observation]:
             for name, pool, _server, limit in pools():
                 if limit:
-                    yield Observation(limit, {_POOL: pool, "client": name})
+                    yield Observation(limit, {_POOL: pool, _CLIENT: name})
 
         made: tuple[tuple[str, Callable[[CallbackOptions], Iterable[Observation]], str, str], ...] = (
             ("count", count, "{connection}", "Connections in the state that the attribute describes."),
@@ -137,11 +141,12 @@ class OpenTelemetryMetrics(events.OperationListener, events.ConnectionPoolListen
 
     def _observe_metric(self, meter: Meter, metric: Metric) -> None:
         def callback(_: CallbackOptions) -> Iterator[Observation]:
+            names = [f"{_PREFIX}{label}" for label in metric.labels]
             for name, client, _own in self._clients.live():
                 for reading in readings(snapshot(client)):
                     if reading.name == metric.name and not isinstance(reading.value, Durations):
-                        labels = dict(zip(metric.labels, reading.labels, strict=True))
-                        yield Observation(reading.value, {"client": name, **labels})
+                        labels = dict(zip(names, reading.labels, strict=True))
+                        yield Observation(reading.value, {_CLIENT: name, **labels})
 
         create = meter.create_observable_counter if metric.kind == "counter" else meter.create_observable_gauge
         create(metric.opentelemetry_name, [callback], _UNITS[metric.unit], metric.meaning)

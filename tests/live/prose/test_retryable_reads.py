@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite.errors import NotPrimaryError
+from motorlite.errors import NotPrimaryError, OperationFailure
 from motorlite.monitoring import PoolEvent
 from motorlite.testing import failpoints
 from tests.live.prose.steps import BOTH, DEFAULTS, MAXIMA, POLICIES, POLLING, REVISION, SHUTDOWN_IN_PROGRESS, TwoSteps
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from motorlite.testing import LocalServer
     from tests.live.conftest import Fail
+    from tests.support.mongos.cluster import Cluster
 
 pytestmark = pytest.mark.anyio
 
@@ -152,3 +153,33 @@ async def test_5_no_backoff_after_other_errors(
     assert backoff > 0
     assert others == [0] * (max_retries - 1)
     assert record.gaps[0] >= backoff - 1e-6
+
+
+async def test_2_1_reads_are_retried_on_a_different_mongos(cluster: Cluster, database_name: str) -> None:
+    """Retryable reads, 2.1."""
+    record = Recorder()
+    fails = failpoints.fail_command(["find"], error_code=HOST_UNREACHABLE, times=1, namespace=f"{database_name}.coll")
+    async with make_client(cluster.uri, retryReads=True, event_listeners=[record]) as client:
+        await client.aconnect()
+        await until(lambda: len(client.topology_description.known_servers) == 2)
+        for number in (0, 1):
+            cluster.command(number, fails)
+        with pytest.raises(OperationFailure) as caught:
+            await client[database_name].coll.find_one()
+        assert caught.value.code == HOST_UNREACHABLE
+        assert record.history == ["started find", "failed find"] * 2
+        assert {event.connection_id for event in record.ended_events} == set(cluster.addresses)
+
+
+async def test_2_2_reads_are_retried_on_the_same_mongos_when_no_other_is_available(
+    cluster: Cluster, database_name: str
+) -> None:
+    """Retryable reads, 2.2."""
+    record = Recorder()
+    fails = failpoints.fail_command(["find"], error_code=HOST_UNREACHABLE, times=1, namespace=f"{database_name}.coll")
+    cluster.command(0, fails)
+    options: dict[str, Any] = {"directConnection": False, "retryReads": True, "event_listeners": [record]}
+    async with make_client(cluster.uri_of_one, **options) as client:
+        assert await client[database_name].coll.find_one() is None
+        assert record.history == ["started find", "failed find", "started find", "succeeded find"]
+        assert {event.connection_id for event in record.ended_events} == {cluster.addresses[0]}

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite.errors import NotPrimaryError, WriteConcernError
+from motorlite.errors import NotPrimaryError, OperationFailure, WriteConcernError
 from motorlite.monitoring import PoolEvent
 from motorlite.testing import failpoints
 from tests.live.prose.steps import BOTH, MAXIMA, POLICIES, POLLING, SHUTDOWN_IN_PROGRESS, TwoSteps
 from tests.support.clients import make_client
 from tests.support.events import Recorder
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
     from tests.live.conftest import Fail
+    from tests.support.mongos.cluster import Cluster
 
 pytestmark = pytest.mark.anyio
 
+HOST_UNREACHABLE = 6
 NOT_WRITABLE_PRIMARY = 10107
 NO_WRITES_PERFORMED = "NoWritesPerformed"
 
@@ -170,3 +173,43 @@ async def test_6_case_5_no_backoff_after_other_errors(
     assert backoff > 0
     assert others == [0] * (max_retries - 1)
     assert record.gaps[0] >= backoff - 1e-6
+
+
+def insert_fails(database_name: str, **effect: Any) -> dict[str, Any]:
+    """Let one insert fail with an error after which it is sent again."""
+    return failpoints.fail_command(
+        ["insert"],
+        error_code=HOST_UNREACHABLE,
+        error_labels=["RetryableWriteError"],
+        times=1,
+        namespace=f"{database_name}.coll",
+        **effect,
+    )
+
+
+async def test_4_writes_are_retried_on_a_different_mongos(cluster: Cluster, database_name: str) -> None:
+    """Retryable writes, 4."""
+    record = Recorder()
+    async with make_client(cluster.uri, retryWrites=True, event_listeners=[record]) as client:
+        await client.aconnect()
+        await until(lambda: len(client.topology_description.known_servers) == 2)
+        for number in (0, 1):
+            cluster.command(number, insert_fails(database_name))
+        with pytest.raises(OperationFailure) as caught:
+            await client[database_name].coll.insert_one({})
+        assert caught.value.code == HOST_UNREACHABLE
+        assert record.history == ["started insert", "failed insert"] * 2
+        assert {event.connection_id for event in record.ended_events} == set(cluster.addresses)
+
+
+async def test_5_writes_are_retried_on_the_same_mongos_when_no_other_is_available(
+    cluster: Cluster, database_name: str
+) -> None:
+    """Retryable writes, 5."""
+    record = Recorder()
+    cluster.command(0, insert_fails(database_name, close_connection=True))
+    options: dict[str, Any] = {"directConnection": False, "retryWrites": True, "event_listeners": [record]}
+    async with make_client(cluster.uri_of_one, **options) as client:
+        await client[database_name].coll.insert_one({})
+        assert record.history == ["started insert", "failed insert", "started insert", "succeeded insert"]
+        assert {event.connection_id for event in record.ended_events} == {cluster.addresses[0]}

@@ -113,6 +113,19 @@ def transaction_options(fields: Mapping[str, Any]) -> dict[str, Any]:
     return selected(made, names, "a transaction")
 
 
+def bucket_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a GridFS bucket.
+
+    Raises:
+        BadTest: there is one that is not known.
+    """
+    own = {"bucketName": "bucket_name", "chunkSizeBytes": "chunk_size_bytes"}
+    # MD5 is not computed anyway: then this option is to have no effect.
+    given = {name: value for name, value in options.items() if name != "disableMD5"}
+    shared = {name: given.pop(name) for name in list(given) if name in _OBJECTS}
+    return {**selected(given, own, "a bucket"), **converted(shared)}
+
+
 def return_document(value: str) -> bool:
     """Which version of a document is returned.
 
@@ -151,6 +164,22 @@ def write_models(requests: Iterable[Mapping[str, Any]]) -> list[Any]:
         make, names = _MODELS[name]
         models.append(make(**selected(fields, renamed(names), name)))
     return models
+
+
+def namespaced_models(models: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """The models of a client's bulk write.
+
+    Raises:
+        BadTest: there is an unknown one.
+    """
+    made = []
+    for model in models:
+        ((name, fields),) = model.items()
+        rest = {key: value for key, value in fields.items() if key != "namespace"}
+        (request,) = write_models([{name: rest}])
+        request.namespace = fields.get("namespace")
+        made.append(request)
+    return made
 
 
 def index_model(keys: Mapping[str, Any], options: Mapping[str, Any]) -> IndexModel:

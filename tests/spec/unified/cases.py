@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from tests.spec import suites
-from tests.spec.unified import changes, features, members
+from tests.spec.unified import changes, features, members, requirements
 from tests.spec.unified.outcomes import SkipKind, Skipped
 
 if TYPE_CHECKING:
@@ -75,14 +76,29 @@ class Case:
         """Those of the known topologies that it may run on; the first one when there is none, to say why not."""
         if self.suite.expects == "refusal":
             return known[:1]
-        requirements = self._requirements()
+        needed = self._requirements()
         found = [
             topology
             for topology in known
-            if all(not each or any(topology in one.get("topologies", known) for one in each) for each in requirements)
+            if all(
+                not each or any(requirements.allows(one.get("topologies", known), topology) for one in each)
+                for each in needed
+            )
         ]
+        plain = [topology for topology in found if topology not in ("sharded", "load-balanced")]
+        if plain and not self._is_about_mongos:
+            return plain
         # What needs no load balancer is shown without it.
-        return [topology for topology in found if topology != "load-balanced"] or found or known[:1]
+        return [topology for topology in found if not plain or topology != "load-balanced"] or known[:1]
+
+    @property
+    def _is_about_mongos(self) -> bool:
+        """Whether a sharded cluster may show more than other servers."""
+        if any(fnmatchcase(self.file.path.stem, pattern) for pattern in self.suite.sharded):
+            return True
+        file = self.file.plain if isinstance(self.file.plain, dict) else {}
+        content = [file.get("createEntities"), *self.file.tests[self.index : self.index + 1]]
+        return any(name == "useMultipleMongoses" and value is True for name, value in members.fields(content))
 
     @property
     def members(self) -> int:

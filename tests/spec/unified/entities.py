@@ -19,6 +19,7 @@ from bson.regex import Regex
 from bson.timestamp import Timestamp
 
 from motorlite import (
+    AsyncChangeStream,
     AsyncClientSession,
     AsyncCollection,
     AsyncCursor,
@@ -31,8 +32,9 @@ from motorlite import (
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._client.core import Core
 from motorlite._client.world import REAL
+from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.overload import WaitQueue
-from tests.spec.unified.arguments import converted, renamed, selected, transaction_options
+from tests.spec.unified.arguments import bucket_options, converted, renamed, selected, transaction_options
 from tests.spec.unified.events import EventRecord
 from tests.spec.unified.limits import limit_options
 from tests.spec.unified.logs import LogRecord
@@ -82,6 +84,9 @@ _VALUES: Final = (
     Timestamp,
 )
 
+# What else may be saved.
+_OBJECTS: Final = (AsyncCollection, AsyncCursor, AsyncCommandCursor, AsyncChangeStream)
+
 _T = TypeVar("_T")
 
 
@@ -125,14 +130,6 @@ class Session:
         await self.session.end_session()
 
 
-class Bucket:
-    """A GridFS bucket, which is made at its first operation."""
-
-    def __init__(self, database: AsyncDatabase[Document], options: Mapping[str, Any]) -> None:
-        self.database = database
-        self.options = options
-
-
 class EntityMap:
     """Entities by name: names are unique, and what is looked up has to be there and of the right kind."""
 
@@ -158,7 +155,7 @@ class EntityMap:
         Raises:
             BadTest: the name is taken, or there is no result, or not one that may be stored.
         """
-        if not isinstance(result, (*_VALUES, AsyncCollection, AsyncCursor, AsyncCommandCursor)) or result is None:
+        if not isinstance(result, (*_VALUES, *_OBJECTS)) or result is None:
             raise BadTest(f"a {type(result).__name__} cannot be saved as the entity {name!r}")
         self.add(name, result)
 
@@ -233,7 +230,8 @@ class EntityFactory:
         elif kind == "session":
             made = self._session(fields)
         elif kind == "bucket":
-            made = Bucket(self._entities.database(fields["database"]), fields.get("bucketOptions", {}))
+            options = bucket_options(fields.get("bucketOptions", {}))
+            made = AsyncGridFSBucket(self._entities.database(fields["database"]), **options)
         elif kind == "thread":
             made = Thread()
         elif kind == "clientEncryption":
@@ -273,8 +271,8 @@ class EntityFactory:
         )
         observed_logs = fields.get("observeLogMessages", {})
         logs = LogRecord(observed_logs)
-        has_many_services = bool(fields.get("useMultipleMongoses"))
-        uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_services=has_many_services)
+        has_many_mongos = bool(fields.get("useMultipleMongoses"))
+        uri = self._environment.uri(is_direct=bool(given.get("directConnection")), has_many_mongos=has_many_mongos)
         with warnings.catch_warnings():
             # The specifications' tests know no limit on the server besides timeoutMS.
             warnings.filterwarnings("ignore", "socketTimeoutMS ends only", UserWarning)

@@ -10,14 +10,14 @@ from anyio import current_time, sleep
 from motorlite._base.values import format_address
 from motorlite.errors import OperationFailure
 from motorlite.testing import LocalServer
-from tests.spec.unified.load_balancer import LoadBalancer
 from tests.spec.unified.outcomes import Failed
 from tests.spec.unified.schema import version
+from tests.support.mongos.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-Topology = Literal["single", "replicaset", "load-balanced"]
+Topology = Literal["single", "replicaset", "sharded", "load-balanced"]
 
 # Seconds between two looks at something that nobody announces.
 _LOOK = 0.005
@@ -31,12 +31,11 @@ class Environment:
     Those are sent by the test tools' own code, so that a broken driver cannot hide that it is broken.
     """
 
-    def __init__(self, server: LocalServer, topology: Topology, *, has_auth: bool) -> None:
+    def __init__(self, server: LocalServer, topology: Topology, *, has_auth: bool, shares: bool = False) -> None:
         self.server = server
-        # One before a single service, one before two.
-        self._balancers = (
-            [LoadBalancer(server.addresses[0], services) for services in (1, 2)] if topology == "load-balanced" else []
-        )
+        self._shares = shares
+        # A replica set with a facade in front of it.
+        self._cluster = Cluster(server) if topology in ("sharded", "load-balanced") else None
         self._members = len(server.addresses)
         self.topology = topology
         self.has_auth = has_auth
@@ -51,15 +50,20 @@ class Environment:
         server = LocalServer.start(kind, nodes=members, auth=has_auth, own=True, parameters={"acceptApiVersion2": True})
         return cls(server, topology, has_auth=has_auth)
 
+    def facade(self, topology: Topology) -> Environment:
+        """A sharded cluster, or one behind a load balancer, that this replica set is behind; it has to stop first."""
+        return Environment(self.server, topology, has_auth=self.has_auth, shares=True)
+
     @property
     def name(self) -> str:
         """For example ``"replicaset+auth"``."""
         return f"{self.topology}+auth" if self.has_auth else self.topology
 
     def stop(self) -> None:
-        for balancer in self._balancers:
-            balancer.close()
-        self.server.stop()
+        if self._cluster is not None:
+            self._cluster.close()
+        if not self._shares:
+            self.server.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -67,19 +71,21 @@ class Environment:
     def __exit__(self, *_exc: object) -> None:
         self.stop()
 
-    def uri(self, *, is_direct: bool = False, has_many_services: bool = False) -> str:
+    def uri(self, *, is_direct: bool = False, has_many_mongos: bool = False) -> str:
         """The connection string for a client; one that connects directly names no replica set.
 
-        `has_many_services` is for load balancers.
+        `has_many_mongos` is for clusters, behind a load balancer or not.
         """
         server = self.server
-        hosts = server.addresses[:1] if is_direct else server.addresses
         user = ""
         if server.username is not None and server.password is not None:
             user = f"{quote(server.username, safe='')}:{quote(server.password, safe='')}@"
-        if self._balancers:
-            balancer = self._balancers[has_many_services]
-            return f"mongodb://{user}{format_address(balancer.address)}/?loadBalanced=true"
+        if self._cluster is not None and self.topology == "load-balanced":
+            return f"mongodb://{user}{format_address(self._cluster.balancers[has_many_mongos])}/?loadBalanced=true"
+        if self._cluster is not None:
+            hosts = self._cluster.addresses if has_many_mongos else self._cluster.addresses[:1]
+            return f"mongodb://{user}{','.join(map(format_address, hosts))}/"
+        hosts = list(server.addresses[:1] if is_direct else server.addresses)
         options = f"?replicaSet={server.replica_set}" if server.replica_set and not is_direct else ""
         return f"mongodb://{user}{','.join(map(format_address, hosts))}/{options}"
 
@@ -89,10 +95,23 @@ class Environment:
         """Run a command and return the reply."""
         return self.server.command(document, database)
 
-    def command_everywhere(self, document: Mapping[str, Any]) -> None:
-        """Run an admin command on every server: the primary may be another than it was."""
-        for address in self.server.addresses:
-            self.server.command(document, address=address)
+    def turn_fail_points_off(self, names: Iterable[str]) -> None:
+        """Turn fail points off on every server: the primary may be another than it was."""
+        if self._cluster is not None:
+            self._cluster.turn_fail_points_off()
+        for name in names:
+            for address in self.server.addresses:
+                self.server.command({"configureFailPoint": name, "mode": "off"}, address=address)
+
+    def check_facade(self) -> None:
+        """Check that nothing went wrong in the facade itself.
+
+        Raises:
+            ExceptionGroup: something did.
+        """
+        if self._cluster is not None and self._cluster.failures:
+            failures, self._cluster.failures = self._cluster.failures, []
+            raise ExceptionGroup("the facade failed", failures)
 
     def kill_sessions(self) -> None:
         """End all sessions on the server, with what a failed test has left open ("Terminating Open Transactions")."""

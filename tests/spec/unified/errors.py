@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.errors import BSONError
 
-from motorlite.errors import BulkWriteError, ConnectionFailure, OperationFailure, PyMongoError
+from motorlite.errors import (
+    BulkWriteError,
+    ClientBulkWriteException,
+    ConnectionFailure,
+    OperationFailure,
+    PyMongoError,
+)
 from tests.spec.unified.outcomes import BadTest, Failed
 from tests.spec.unified.results import bulk_error_result
 
@@ -32,10 +38,38 @@ def check_error(expected: Mapping[str, Any], error: Exception, matcher: Matcher)
             matcher.match(value, result, "the error's result", is_root=True)
         elif name == "errorResponse":
             matcher.match(value, _response(error) or {}, "the error's response", is_root=True)
+        elif name in ("writeErrors", "writeConcernErrors"):
+            _check_parts(name, value, error, matcher)
         elif name not in _CHECKS:
             raise BadTest(f"expectError.{name} is not known")
         elif not _CHECKS[name](error, value):
             raise Failed(f"expectError.{name}: expected {value!r}, found {describe(error)}") from error
+
+
+def _check_parts(name: str, expected: Any, error: Exception, matcher: Matcher) -> None:
+    """Compare the single errors of a client's bulk write."""
+    if not isinstance(error, ClientBulkWriteException):
+        raise Failed(f"expectError.{name}: found {describe(error)}") from error
+    found: Any = [_part(each) for each in error.write_concern_errors]
+    if name == "writeErrors":
+        found = {str(each["idx"]): _part(each) for each in error.write_errors}
+    if len(found) != len(expected):
+        raise Failed(f"expectError.{name}: expected {expected!r}, found {found!r}") from error
+    for key, value in expected.items() if isinstance(expected, dict) else enumerate(expected):
+        part = found.get(key, {}) if isinstance(found, dict) else found[key]
+        matcher.match(value, part, f"{name}.{key}", is_root=True)
+
+
+def _part(error: Mapping[str, Any]) -> dict[str, Any]:
+    return {**error, "message": error.get("errmsg")}
+
+
+def _top_level(error: Exception) -> Exception:
+    """Return what ended a client's bulk write, or the error itself."""
+    if isinstance(error, ClientBulkWriteException) and error.error is not None:
+        found: Exception = error.error
+        return found
+    return error
 
 
 def describe(error: BaseException) -> str:
@@ -46,12 +80,12 @@ def describe(error: BaseException) -> str:
 
 def _response(error: Exception) -> Mapping[str, Any] | None:
     """The server's reply, or the part of it that the error stands for; None when no server raised it."""
-    details = getattr(error, "details", None)
+    details = getattr(_top_level(error), "details", None)
     return details if isinstance(details, dict) and details else None
 
 
 def _is_client_error(error: Exception) -> bool:
-    if isinstance(error, OperationFailure | ConnectionFailure):
+    if isinstance(_top_level(error), OperationFailure | ConnectionFailure):
         return _response(error) is None
     return True
 
@@ -65,6 +99,8 @@ def _parts(error: Exception) -> Iterator[Mapping[str, Any]]:
     details = _response(error)
     if details is None:
         return
+    if isinstance(error, ClientBulkWriteException) and error.error is None:
+        return
     if isinstance(error, BulkWriteError):
         yield from details.get("writeErrors", ())
         yield from details.get("writeConcernErrors", ())
@@ -73,7 +109,7 @@ def _parts(error: Exception) -> Iterator[Mapping[str, Any]]:
 
 
 def _contains(error: Exception, text: str) -> bool:
-    messages = [str(error), *(str(part.get("errmsg", "")) for part in _parts(error))]
+    messages = [str(_top_level(error)), *(str(part.get("errmsg", "")) for part in _parts(error))]
     return any(text.lower() in message.lower() for message in messages)
 
 

@@ -64,14 +64,19 @@ class Deployments:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        for environment in self._running.values():
+        # Those that share a server with an earlier one stop before it.
+        for environment in reversed(self._running.values()):
             environment.stop()
 
     def get(self, topology: Topology, *, has_auth: bool, members: int = 1) -> Environment:
         """One deployment; `members` counts for replica sets, unless all have the same number."""
-        key = topology, has_auth, (self._members or members) if topology == "replicaset" else 1
+        key = topology, has_auth, 1 if topology == "single" else self._members or members
         if key not in self._running:
-            self._running[key] = Environment.start(topology, has_auth=has_auth, members=key[2])
+            if topology in ("sharded", "load-balanced"):
+                made = self.get("replicaset", has_auth=has_auth, members=members).facade(topology)
+            else:
+                made = Environment.start(topology, has_auth=has_auth, members=key[2])
+            self._running[key] = made
         return self._running[key]
 
     def suitable(self, case: Case) -> tuple[list[Environment], Skipped | None]:

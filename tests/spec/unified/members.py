@@ -34,7 +34,7 @@ def needed(content: Any, *, is_for_replica_sets_only: bool) -> int:
     only and looks at how one is discovered, counts its members.
     """
     words = _ELECTIONS | _DISCOVERY if is_for_replica_sets_only else _ELECTIONS
-    found = any(name in words or _names_others(name, value, words) for name, value in _fields(content))
+    found = any(name in words or _names_others(name, value, words) for name, value in fields(content))
     return SEVERAL if found else ALONE
 
 
@@ -51,12 +51,12 @@ def _names_others(name: str, value: Any, words: frozenset[str]) -> bool:
             return isinstance(value, str) and value in words
 
 
-def _fields(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def fields(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """A value and everything in it, each with the name of its field; an element of a list has that of the list."""
     yield name, value
     if isinstance(value, dict):
         for key, one in value.items():
-            yield from _fields(one, key)
+            yield from fields(one, key)
     elif isinstance(value, list):
         for one in value:
-            yield from _fields(one, name)
+            yield from fields(one, name)

@@ -10,7 +10,7 @@ from tests.spec.unified.schema import version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tests.spec.unified.environment import Environment
+    from tests.spec.unified.environment import Environment, Topology
 
 _KNOWN = frozenset(
     {
@@ -24,6 +24,11 @@ _KNOWN = frozenset(
         "csfle",
     }
 )
+
+
+def allows(topologies: Iterable[str], topology: Topology) -> bool:
+    """Whether a list of topologies has this one; the shard behind the facade is a replica set."""
+    return topology in topologies or (topology == "sharded" and "sharded-replicaset" in topologies)
 
 
 def check(requirements: Iterable[Mapping[str, Any]] | None, environment: Environment) -> None:
@@ -69,7 +74,7 @@ def _unmet_version(requirement: Mapping[str, Any], environment: Environment) -> 
 
 def _unmet_kind(requirement: Mapping[str, Any], environment: Environment) -> str | None:
     topologies = requirement.get("topologies")
-    if topologies is not None and environment.topology not in topologies:
+    if topologies is not None and not allows(topologies, environment.topology):
         return f"the topology {' or '.join(topologies)}"
     if "auth" in requirement and requirement["auth"] is not environment.has_auth:
         return "authentication" if requirement["auth"] else "a server without authentication"

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from motorlite.errors import BulkWriteError
+from motorlite.errors import BulkWriteError, ClientBulkWriteException
 from tests.spec.unified.matching import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
+    from motorlite.results import (
+        BulkWriteResult,
+        ClientBulkWriteResult,
+        DeleteResult,
+        InsertManyResult,
+        InsertOneResult,
+        UpdateResult,
+    )
 
 
 def insert_one(result: InsertOneResult) -> dict[str, Any]:
@@ -44,8 +51,31 @@ def bulk_write(result: BulkWriteResult) -> dict[str, Any]:
     return {"acknowledged": True, **_counts(result.bulk_api_result)} if result.acknowledged else {"acknowledged": False}
 
 
+def client_bulk_write(result: ClientBulkWriteResult) -> dict[str, Any]:
+    if not result.acknowledged:
+        return {"acknowledged": False}
+    counts = {
+        "acknowledged": True,
+        "deletedCount": result.deleted_count,
+        "insertedCount": result.inserted_count,
+        "matchedCount": result.matched_count,
+        "modifiedCount": result.modified_count,
+        "upsertedCount": result.upserted_count,
+    }
+    if not result.has_verbose_results:
+        return counts
+    return {
+        **counts,
+        "insertResults": {str(index): insert_one(each) for index, each in result.insert_results.items()},
+        "updateResults": {str(index): update(each) for index, each in result.update_results.items()},
+        "deleteResults": {str(index): delete(each) for index, each in result.delete_results.items()},
+    }
+
+
 def bulk_error_result(error: Exception) -> Any:
     """What a bulk write had done when it failed; missing for other errors."""
+    if isinstance(error, ClientBulkWriteException):
+        return MISSING if error.partial_result is None else client_bulk_write(error.partial_result)
     if isinstance(error, BulkWriteError) and error.details is not None:
         return _counts(error.details)
     # Of an error that ended a bulk write as a whole.

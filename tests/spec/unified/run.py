@@ -123,6 +123,7 @@ class Run:
             await self._clear_entities()
             if has_transactions:
                 self.environment.kill_sessions()
+        self.environment.check_facade()
 
     # --- operations ---
 
@@ -202,8 +203,8 @@ class Run:
             # It closes the connection first and fails the write afterwards, one statement after the other: what it has
             # not failed yet would succeed.
             self.environment.wait_for_writes()
-        for name in dict.fromkeys(self.fail_points):
-            self.environment.command_everywhere({"configureFailPoint": name, "mode": "off"})
+        if self.fail_points:
+            self.environment.turn_fail_points_off(dict.fromkeys(self.fail_points))
         self.fail_points.clear()
 
     def _check_observations(self) -> None:

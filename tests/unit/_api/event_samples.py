@@ -117,7 +117,7 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
     (
         degraded(ReadPreference.SECONDARY),
         (
-            '"find" with operation ID 8 on db.example:27018 was refused: a fallback answers (read preference '
+            '"find" with operation ID 8 on db.example:27018 was refused: a fallback answered (read preference '
             "secondary). Error: WaitQueueFullError: full (server db.example:27018)"
         ),
     ),
@@ -269,7 +269,7 @@ WITH_LITTLE: tuple[Sample, ...] = (
     ),
     (
         events.DegradedEvent("find", 8, None, WaitQueueFullError("full")),
-        '"find" with operation ID 8 was refused: a fallback answers. Error: WaitQueueFullError: full',
+        '"find" with operation ID 8 was refused: a fallback answered. Error: WaitQueueFullError: full',
     ),
     (
         events.PoolCreatedEvent(_SOCKET, {}),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite import (
+    AsyncChangeStream,
     AsyncClientSession,
     AsyncCollection,
     AsyncCommandCursor,
@@ -26,28 +27,36 @@ from tests.support.retries_document import SECTIONS, Call, sent_by
 if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
 
-CLASSES = (AsyncMongoClient, AsyncDatabase, AsyncCollection, AsyncCursor, AsyncCommandCursor)
+CLASSES = (AsyncMongoClient, AsyncDatabase, AsyncCollection, AsyncCursor, AsyncCommandCursor, AsyncChangeStream)
 # Asynchronous, but without a command of their own.
 SILENT = {"AsyncCursor.add_option", "AsyncMongoClient.aconnect"}
 # Not asynchronous, but the cursor they return sends the command.
 CURSORS = {
-    "AsyncMongoClient": {"list_databases"},
-    "AsyncDatabase": {"aggregate", "cursor_command", "list_collections"},
-    "AsyncCollection": {"aggregate", "find", "list_indexes", "list_search_indexes"},
+    "AsyncMongoClient": {"list_databases", "watch"},
+    "AsyncDatabase": {"aggregate", "cursor_command", "list_collections", "watch"},
+    "AsyncCollection": {"aggregate", "find", "list_indexes", "list_search_indexes", "watch"},
 }
 
 # More to say than the sentences below.
 LONGER = {
+    "AsyncChangeStream.close",
+    "AsyncChangeStream.next",
+    "AsyncChangeStream.to_list",
+    "AsyncChangeStream.try_next",
     "AsyncCollection.aggregate",
     "AsyncCollection.bulk_write",
     "AsyncCollection.insert_many",
+    "AsyncCollection.watch",
     "AsyncCommandCursor.close",
     "AsyncCursor.close",
     "AsyncCursor.rewind",
     "AsyncDatabase.aggregate",
     "AsyncDatabase.command",
+    "AsyncMongoClient.bulk_write",
     "AsyncDatabase.create_collection",
     "AsyncDatabase.cursor_command",
+    "AsyncDatabase.watch",
+    "AsyncMongoClient.watch",
 }
 TIMES = "(up to 5, with backoff)"
 

@@ -185,7 +185,7 @@ async def test_the_deadline_counts_in_between() -> None:
     with pytest.raises(ExecutionTimeout) as caught:
         await collection.insert_many([Part(work, _id=n) for n in range(COUNT)], timeoutMS=100)
     assert caught.value.timeout
-    assert caught.value.phase == "before sending"
+    assert (caught.value.phase, caught.value.client_limit) == ("before sending", 0.1)
     assert core.executor.sent == []
     assert work.turns < 15
     updates = [UpdateOne({"_id": n}, {"$set": {"x": Value()}}) for n in range(COUNT)]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict, assert_type
 
-from motorlite import AsyncClientSession, AsyncCollection, AsyncDatabase, AsyncMongoClient
+from motorlite import AsyncChangeStream, AsyncClientSession, AsyncCollection, AsyncDatabase, AsyncMongoClient
 
 
 class Movie(TypedDict):
@@ -36,8 +36,8 @@ async def misspelt(client: AsyncMongoClient[dict[str, Any]], session: AsyncClien
 
 
 async def not_there_yet(client: AsyncMongoClient[dict[str, Any]], session: AsyncClientSession) -> None:
-    await client.bulk_write([])  # error
-    client.shop.watch()  # error
+    await client.bulk_write([1])  # error
+    client.shop.parts.aggregate_raw_batches([])  # error
     client.shop.parts.find_raw_batches()  # error
     await session.start_transaction()  # error
     number: int = "a"  # error
@@ -75,6 +75,14 @@ async def clients() -> None:
     assert_type(await typed.test.movies.find_one(), Movie | None)
     plain: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient("mongodb://localhost")
     assert_type(await plain.test.movies.find_one(), dict[str, Any] | None)
+
+
+async def changes(client: AsyncMongoClient[dict[str, Any]], movies: AsyncCollection[Movie]) -> None:
+    async with client.watch() as everything, await client.shop.watch() as shop:
+        assert_type(await everything.next(), dict[str, Any])
+        assert_type(await shop.try_next(), dict[str, Any] | None)
+        assert_type(shop.resume_token, dict[str, Any] | None)
+    assert_type(movies.watch([], "updateLookup"), AsyncChangeStream[Movie])
 
 
 async def sessions(client: AsyncMongoClient) -> None:

@@ -63,6 +63,7 @@ def test_nothing_is_left(left: float, round_trip_time: float) -> None:
         limited(Deadline(NOW + left, inf, 1), round_trip_time=round_trip_time)
     error = raised.value
     assert (error.code, error.timeout, error.phase, error.reached_server) == (50, True, "before sending", False)
+    assert (error.client_limit, error.server_limit) == (1, None)
 
 
 @pytest.mark.parametrize("scope", [inf, NOW + 1])

@@ -231,6 +231,24 @@ def test_nothing_is_asked_when_the_time_is_over(deadline: Deadline) -> None:
     assert Case(deadline=deadline).refused(WaitQueueTimeoutError("x")) is None
 
 
+class Held:
+    """The connection of a cursor (a `Pin`)."""
+
+    def __init__(self, *, is_usable: bool) -> None:
+        self.is_usable = is_usable
+
+    def release(self) -> None:
+        raise AssertionError("only its owner releases it")
+
+
+@pytest.mark.parametrize("is_usable", [False, True])
+def test_nothing_is_asked_about_a_cursor_whose_connection_is_lost(is_usable: bool) -> None:
+    """No other connection reaches it, so that every further attempt would fail at once."""
+    operation = read()
+    operation.pin = Held(is_usable=is_usable)
+    assert isinstance(Case(operation).after(AutoReconnect("lost"), is_ordinary=False), Ask) is is_usable
+
+
 # --- the overload policy and the strategy ---
 
 
@@ -274,6 +292,33 @@ def test_only_errors_with_the_label_cost_a_token() -> None:
     decision = case.retry.conclude(AT_ONCE, NOW)
     assert isinstance(decision, Again)
     assert not decision.is_paid
+
+
+def test_after_an_overload_error_every_retry_costs_a_token() -> None:
+    """One that is not sent returns its token. A free one after it would reach the overloaded server."""
+    budget = RetryBudget(2)
+    case = Case(budget=budget, policy=OverloadRetry(max_retries=0))
+    case.ask(overload())
+    assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
+    assert budget.tokens == 1
+    case.ask(WaitQueueTimeoutError("x"))
+    assert budget.tokens == 2
+    decision = case.retry.conclude(AT_ONCE, NOW)
+    assert isinstance(decision, Again)
+    assert decision.is_paid
+    assert budget.tokens == 1
+    case.ask(overload())
+    assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
+    case.ask(overload())
+    decision = case.retry.conclude(AT_ONCE, NOW)
+    assert isinstance(decision, Raise)
+    assert decision.refusal is RetryRefusal.TOKENS
+    # Without a budget, none costs anything.
+    case = Case(budget=budget, strategy=Strategy(budget=None), policy=OverloadRetry(max_retries=0))
+    for error in (overload(), WaitQueueTimeoutError("x"), overload()):
+        case.ask(error)
+        assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
+    assert budget.tokens == 0
 
 
 def test_a_backoff_of_the_policy_that_does_not_fit_is_final() -> None:
@@ -393,11 +438,9 @@ def test_no_retry_of_what_no_specification_covers() -> None:
 
 
 @pytest.mark.parametrize(("left", "expires_after"), [(2.0, 2.0), (0.5, 0.5), (1.999, 1.999), (0.0, 0.0), (-3.0, 0.0)])
-@pytest.mark.parametrize("is_scope", [False, True])
-def test_a_delay_that_does_not_fit_is_capped(left: float, expires_after: float, is_scope: bool) -> None:
+def test_a_delay_that_does_not_fit_is_capped(left: float, expires_after: float) -> None:
     end = NOW + 10
-    deadline = Deadline(inf, end) if is_scope else Deadline(end, inf, 10)
-    case, decision = concluded(LATER, deadline, now=end - left)
+    case, decision = concluded(LATER, Deadline(end, end, 10), now=end - left)
     assert isinstance(decision, ExpireAfter)
     assert decision.delay == pytest.approx(expires_after)
     assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.DEADLINE)
@@ -407,6 +450,20 @@ def test_a_delay_that_does_not_fit_is_capped(left: float, expires_after: float, 
     assert case.retry.attempts == 1
     case.retry.describe(error)
     assert error.retry_refusal == "deadline"
+    assert str(error) == (
+        "the time limit of the operation passed before its next attempt "
+        "(time used up in phase: retry delay; time limits: client 10 s, server none)"
+    )
+
+
+@pytest.mark.parametrize("limit", [inf, NOW + 11])
+def test_the_end_of_a_cancel_scope_is_no_timeout_of_the_driver(limit: float) -> None:
+    case, decision = concluded(LATER, Deadline(limit, NOW + 10, 11), now=NOW + 9)
+    assert isinstance(decision, ExpireAfter)
+    assert (decision.delay, decision.refusal) == (1.0, RetryRefusal.DEADLINE)
+    error = decision.failure.annotate()
+    # WaitQueueTimeoutError: what the attempt ended with.
+    assert (type(error), error.phase, case.retry.attempts) == (WaitQueueTimeoutError, None, 1)
 
 
 def test_a_delay_that_just_fits() -> None:

@@ -237,6 +237,22 @@ def test_an_event_that_cannot_be_logged_is_ignored(records: Sequence[logging.Log
     assert record.exc_info is not None
 
 
+def test_a_failure_that_cannot_be_logged_either_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A filter that raises for every record, where all loggers meet."""
+
+    def broken(record: logging.LogRecord) -> bool:
+        raise LookupError("a bug of the application")
+
+    for name in ("motorlite.client", "motorlite.retry"):
+        monkeypatch.setattr(logging.getLogger(name), "filters", [broken])
+    publish = make_publishers([Broken()]).retry
+    assert publish is not None
+    publish(retry())
+    assert "LookupError" in capsys.readouterr().err
+
+
 # --- logging ---
 
 

@@ -99,3 +99,19 @@ def test_a_server_that_left_the_deployment_is_forgotten(logged: Logged) -> None:
 def test_nothing_is_logged_below_the_level(logged: Logged, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "motorlite.client")
     assert logged.change(lost(NetworkTimeout("late")), UP) == []
+
+
+def test_a_filter_that_raises_harms_nothing_else(
+    logged: Logged, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(record: logging.LogRecord) -> bool:
+        raise LookupError("a bug of the application")
+
+    logger = logging.getLogger("motorlite.client")
+    monkeypatch.setattr(logger, "filters", [broken])
+    assert logged.change(lost(NetworkTimeout("late")), UP) == []
+    assert capsys.readouterr().err.count("LookupError: a bug of the application") == 2
+    # As in the standard library's handlers.
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    assert logged.change(lost(NetworkTimeout("late"))) == []
+    assert capsys.readouterr().err == ""

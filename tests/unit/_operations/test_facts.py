@@ -13,10 +13,13 @@ import pytest
 import motorlite._operations
 from motorlite._execution.operation import WRITABLE, Ends, Kind, Operation, TimeLimit
 from motorlite._operations.build_info import BuildInfo
+from motorlite._operations.client_bulk.batch import ClientBulkBatch
+from motorlite._operations.client_bulk.statements import Statement
 from motorlite._operations.common import AdministrativeWrite
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.cursors.kill_cursors import KillCursors
 from motorlite._operations.reads.aggregate import Aggregate, AggregateWrite, CountDocuments
+from motorlite._operations.reads.change_stream import Watch, WatchMore
 from motorlite._operations.reads.count import Count
 from motorlite._operations.reads.distinct import Distinct
 from motorlite._operations.reads.explain import Explain
@@ -61,6 +64,7 @@ ALL_OF_IT: Final[dict[str, Any]] = {}
 FIRST_BATCH: Final = {"cursor": {"firstBatch": 1}}
 NEXT_BATCH: Final = {"cursor": {"nextBatch": 1}}
 ONE_DELETE: Final = Run("delete", [delete_statement({})], range(1))
+ONE_INSERT: Final = Statement("insert", "db.coll", {"document": {"_id": 1}})
 ONE_UPDATE: Final = Run("update", [update_statement({}, SET)], range(1))
 
 # Permitted by the retryable reads specification.
@@ -108,7 +112,10 @@ TABLE: Final = [
     Row(ListDatabases(), "listDatabases", READ, {RETRYABLE, IDEMPOTENT}),
     Row(ListIndexes("db", "coll"), "listIndexes", READ, {RETRYABLE, IDEMPOTENT, CURSOR}),
     Row(ListSearchIndexes("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR}, FIRST_BATCH),
+    Row(Watch("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
+    Row(WatchMore("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED, CONTINUES}, NEXT_BATCH),
     Row(AggregateWrite("db", "coll", [{"$out": "x"}]), "aggregate", WRITE, {CURSOR, CAUSAL}, FIRST_BATCH),
+    Row(ClientBulkBatch([ONE_INSERT]), "bulkWrite", WRITE, {IF_SINGLE, CURSOR, CAUSAL}, FIRST_BATCH),
     Row(Create("db", "coll"), "create", WRITE, {CAUSAL}),
     Row(CreateIndexes("db", "coll", [{"name": "a_1"}]), "createIndexes", WRITE, {CAUSAL}),
     Row(CreateSearchIndexes("db", "coll", [{}]), "createSearchIndexes", WRITE, set()),
@@ -195,13 +202,14 @@ def test_what_is_idempotent() -> None:
     """All operations, so that one that is added is False unless it says otherwise. Few besides reads say so."""
     idempotent = {type(row.operation) for row in TABLE if row.operation.is_idempotent}
     reads = {type(row.operation) for row in TABLE if row.kind is READ}
-    assert idempotent == (reads | {BuildInfo, CommitTransaction, AbortTransaction}) - {GetMore, KillCursors}
+    assert idempotent == (reads | {BuildInfo, CommitTransaction, AbortTransaction}) - {GetMore, KillCursors, WatchMore}
     assert Operation.is_idempotent is False
 
 
 WITHOUT_COLLECTION: Final = {
     **dict.fromkeys((FindCollection, ListCollections, DropDatabase, RunCommand, RunCursorCommand), "db"),
-    **dict.fromkeys((BuildInfo, EndSessions, ListDatabases, CommitTransaction, AbortTransaction), "admin"),
+    **dict.fromkeys((BuildInfo, ClientBulkBatch, EndSessions, ListDatabases), "admin"),
+    **dict.fromkeys((CommitTransaction, AbortTransaction), "admin"),
     Rename: "db.a",
 }
 

@@ -28,15 +28,9 @@ def facts(error: AdmissionError | None) -> tuple[Any, ...]:
     return type(error), error.depth, error.limit, error.retry_after
 
 
-@pytest.mark.parametrize("strategy", ["reject", "queue", "degrade"])
-def test_a_free_connection_is_a_permit(strategy: str) -> None:
-    subject = admission(strategy)
-    assert [subject.refusal(occupied, 10**9, 0.0) for occupied in range(10)] == [None] * 10
-
-
 @pytest.mark.parametrize("strategy", ["reject", "degrade"])
 def test_without_a_queue_a_full_pool_refuses_at_once(strategy: str) -> None:
-    error = admission(strategy).refusal(10, 0, 0.0)
+    error = admission(strategy).refusal(0, 0, 0.0, is_full=True)
     assert facts(error) == (ConcurrencyLimitError, 10, 10, 1.0)
     assert str(error) == ("all connections of the pool are taken (10/10), try again later (server db.example:27017)")
     assert error is not None
@@ -45,10 +39,18 @@ def test_without_a_queue_a_full_pool_refuses_at_once(strategy: str) -> None:
     assert not error.reached_server
 
 
-def test_the_queue_is_full_at_its_depth() -> None:
+@pytest.mark.parametrize("strategy", ["reject", "degrade"])
+def test_without_a_queue_some_may_wait_while_connections_are_missing(strategy: str) -> None:
+    subject = admission(strategy)
+    assert subject.refusal(99, 0, 0.0, is_full=False) is None
+    assert facts(subject.refusal(100, 0, 0.0, is_full=False)) == (WaitQueueFullError, 100, 100, 1.0)
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_the_queue_is_full_at_its_depth(is_full: bool) -> None:
     subject = admission(max_depth=3)
-    assert [subject.refusal(occupied, 0, 0.0) for occupied in (10, 11, 12)] == [None] * 3
-    error = subject.refusal(13, 0, 0.0)
+    assert [subject.refusal(depth, 0, 0.0, is_full=is_full) for depth in (0, 1, 2)] == [None] * 3
+    error = subject.refusal(3, 0, 0.0, is_full=is_full)
     assert facts(error) == (WaitQueueFullError, 3, 3, 1.0)
     assert str(error) == "the wait queue is full (3/3), try again later (server db.example:27017)"
 
@@ -56,14 +58,14 @@ def test_the_queue_is_full_at_its_depth() -> None:
 def test_memory_is_checked_before_the_depth() -> None:
     subject = admission(max_depth=1, memory_limit=1000)
     subject.let_in(50, 900)
-    assert subject.refusal(10, 100, 0.0) is None
-    error = subject.refusal(11, 101, 0.0)
+    assert subject.refusal(0, 100, 0.0, is_full=True) is None
+    error = subject.refusal(1, 101, 0.0, is_full=True)
     assert facts(error) == (WaitQueueMemoryError, 900, 1000, 1.0)
     assert str(error) == (
         "the operations that wait for a connection use 900 of 1000 bytes, and this one needs 101, try again later "
         "(server db.example:27017)"
     )
-    assert facts(subject.refusal(11, 100, 0.0))[0] is WaitQueueFullError
+    assert facts(subject.refusal(1, 100, 0.0, is_full=True))[0] is WaitQueueFullError
 
 
 def test_a_size_is_only_asked_for_where_it_counts() -> None:
@@ -74,25 +76,26 @@ def test_a_size_is_only_asked_for_where_it_counts() -> None:
     assert admission().size_of(lambda: 50) == 250
 
 
-def test_a_pool_without_a_limit_is_never_full() -> None:
-    assert admission("reject", max_size=0).refusal(10**6, 10**9, 0.0) is None
-    assert not admission(max_size=0, overflow_strategy="drop_oldest").must_drop(10**6)
+def test_without_a_limit_of_memory_any_size_may_wait() -> None:
+    subject = admission(memory_limit=None)
+    assert subject.refusal(99, 10**12, 0.0, is_full=True) is None
+    assert isinstance(subject.refusal(100, 0, 0.0, is_full=True), WaitQueueFullError)
 
 
 @pytest.mark.parametrize(("overflow", "refuses"), [("drop_newest", True), ("reject", True), ("drop_oldest", False)])
 def test_overflow(overflow: str, refuses: bool) -> None:
     subject = admission(max_depth=5, overflow_strategy=overflow)
-    assert (subject.refusal(15, 0, 0.0) is not None) is refuses
-    assert subject.must_drop(15) is not refuses
-    assert not subject.must_drop(14)
+    assert (subject.refusal(5, 0, 0.0, is_full=True) is not None) is refuses
+    assert subject.must_drop(5) is not refuses
+    assert not subject.must_drop(4)
 
 
 def test_the_priority_that_counts() -> None:
-    free = admission(ordering="priority", default_priority=40, max_priority=90)
+    free = admission(ordering="priority", default_priority=40, max_priority=90, allow_priority_override=True)
     assert [free.priority_of(*each) for each in [(50, None), (70, 20), (100, 20), (0, 0)]] == [40, 70, 90, 0]
     # The outermost block assigns it: the code that knows the user, and not the code that it calls.
-    strict = admission(ordering="priority", allow_priority_override=False)
-    assert [strict.priority_of(*each) for each in [(50, None), (100, 20), (0, 80)]] == [50, 20, 80]
+    strict = admission(ordering="priority", max_priority=90)
+    assert [strict.priority_of(*each) for each in [(50, None), (100, 20), (30, 80), (100, 100)]] == [50, 20, 30, 90]
 
 
 def test_accepted_priorities_are_counted() -> None:
@@ -124,6 +127,18 @@ def test_retry_after_is_the_mean_duration_for_each_round() -> None:
     assert subject.retry_after(0, 0.0) == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize("max_size", [1, 0])
+def test_retry_after_of_a_single_connection_and_of_a_pool_without_a_limit(max_size: int) -> None:
+    subject = admission(max_size=max_size)
+    subject.worked(0.2)
+    assert [subject.retry_after(waiting, 0.0) for waiting in (0, 1, 2)] == pytest.approx([0.2, 0.4, 0.6])
+
+
+def test_nothing_is_counted_at_first() -> None:
+    stats = admission().stats(0, is_standing=False)
+    assert (stats.timeouts, stats.rejected, stats.waits.count, stats.retry_after.count) == (0, {}, 0, 0)
+
+
 def test_the_hint_of_the_server_comes_first_for_a_while() -> None:
     subject = admission()
     subject.worked(0.2)
@@ -139,8 +154,8 @@ def test_what_is_counted() -> None:
     subject = admission(max_depth=1, memory_limit=1000)
     subject.worked(0.2)
     subject.let_in(50, 700)
-    subject.refusal(10, 700, 0.0)
-    subject.refusal(11, 0, 0.0)
+    subject.refusal(0, 700, 0.0, is_full=True)
+    subject.refusal(1, 0, 0.0, is_full=True)
     subject.timed_out(WaitQueueTimeoutError("late"), 0, 5.2, 0.0)
     subject.standing(0, 0.2, 0.0)
     subject.served(0.003)

@@ -91,7 +91,7 @@ def test_leaving() -> None:
     order.discard(waiters[0])
     order.discard(Waiter("x", priority=3))
     assert (len(order), names(order)) == (2, "cb")
-    assert order.overdue(100.0) == ()
+    assert order.overdue(100.0, 1) == ()
     assert not order._by_priority
 
 
@@ -104,7 +104,7 @@ class Queue:
     """An adaptive queue, and the time."""
 
     def __init__(self) -> None:
-        self.order: Adaptive[Waiter] = Adaptive(TARGET, INTERVAL, ROUND)
+        self.order: Adaptive[Waiter] = Adaptive(TARGET, INTERVAL)
         self.now = 0.0
         self.numbers = 0
 
@@ -117,7 +117,7 @@ class Queue:
         return self.order.pop(self.now).name
 
     def drop(self) -> list[str]:
-        overdue = list(self.order.overdue(self.now))
+        overdue = list(self.order.overdue(self.now, ROUND))
         for waiter in overdue:
             self.order.discard(waiter)
         return [waiter.name for waiter in overdue]

@@ -81,6 +81,16 @@ def test_old_attempts_are_forgotten() -> None:
     assert attempt(breaker, FAILURE, 10.0) is None
 
 
+def test_to_ask_for_the_counts_changes_nothing() -> None:
+    """Exporters ask in threads of their own, while the event loop counts."""
+    breaker = make(window=10.0, min_operations=5)
+    for _ in range(4):
+        attempt(breaker, FAILURE, 0.5)
+    assert breaker.counts(30.0) == (0, 0)
+    assert breaker.counts(9.9) == (4, 4)
+    assert attempt(breaker, FAILURE, 9.9) is not None
+
+
 def test_closed_it_refuses_nothing() -> None:
     breaker = make()
     assert [breaker.enter(0, is_retry=is_retry)[1] for is_retry in (False, True)] == [None, None]
@@ -166,6 +176,32 @@ def test_a_cancelled_probe_gives_its_place_back() -> None:
     assert enter(breaker, 5.2).is_probe
 
 
+def test_a_probe_that_takes_for_ever_does_not_block_the_server() -> None:
+    breaker = opened(open_for=3.0)
+    stuck = enter(breaker, 3.0)
+    assert breaker.enter(5.9, is_retry=False) == (None, None)
+    assert breaker.avoids(5.9)
+    assert not breaker.avoids(6.0)
+    second = enter(breaker, 6.0)
+    assert second.is_probe
+    # One more for each `open_for`, not for each caller.
+    assert breaker.enter(8.9, is_retry=False) == (None, None)
+    third = enter(breaker, 9.0)
+    assert breaker.leave(stuck, NEUTRAL, 9.5) is None
+    assert breaker.leave(second, NEUTRAL, 9.5) is None
+    assert breaker.enter(9.5, is_retry=False) == (None, None)
+    assert breaker.leave(third, SUCCESS, 9.5) == Change(CLOSED, 1, 0, 0.0)
+
+
+def test_a_probe_of_an_earlier_period_does_not_delay_those_of_the_next() -> None:
+    breaker = opened(open_for=3.0, probes=2)
+    enter(breaker, 3.0)
+    breaker.leave(enter(breaker, 5.0), FAILURE, 5.0)
+    assert enter(breaker, 8.0).is_probe
+    assert enter(breaker, 8.0).is_probe
+    assert breaker.enter(8.0, is_retry=False) == (None, None)
+
+
 def test_first_attempts_are_probes_too_if_there_is_a_place() -> None:
     breaker = opened(gates_first_attempts=False)
     probe, other = enter(breaker, 5.0), enter(breaker, 5.0)
@@ -215,9 +251,9 @@ STEP = st.tuples(st.floats(0, 3), st.booleans(), st.sampled_from([*Outcome, None
 
 @given(st.lists(STEP, max_size=150), st.integers(1, 3), st.booleans())
 def test_whatever_happens(steps: list[tuple[float, bool, Outcome | None]], probes: int, gates: bool) -> None:
-    """Never more probes than places, no visit while open, and every open breaker can close."""
+    """Never more new probes than places, no visit while open, and every open breaker can close."""
     breaker = make(probes=probes, gates_first_attempts=gates, open_for=2.0)
-    now, visits = 0.0, list[Visit]()
+    now, visits, began = 0.0, list[Visit](), dict[Visit, float]()
     for pause, is_retry, outcome in steps:
         now += pause
         was_due = breaker.state is OPEN and breaker.retry_after(now) == 0
@@ -230,12 +266,14 @@ def test_whatever_happens(steps: list[tuple[float, bool, Outcome | None]], probe
                 assert breaker.retry_after(now) > 0
             if visit is not None:
                 visits.append(visit)
+                began[visit] = now
         else:
             visit = visits.pop(0)
             change = breaker.leave(visit, outcome, now)
             assert change is None or change.state is breaker.state is not before
         under_way = [visit for visit in visits if visit.is_probe and visit.period == breaker._period]
-        assert len(under_way) == breaker._under_way <= probes
+        assert len(under_way) == breaker._under_way
+        assert sum(began[visit] + 2.0 > now for visit in under_way) <= probes
     for visit in visits:
         breaker.leave(visit, NEUTRAL, now)
     for _ in range(probes):

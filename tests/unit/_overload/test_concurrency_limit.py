@@ -127,6 +127,24 @@ def test_an_error_during_a_probe_does_not_end_it() -> None:
     assert load.group(0.02) == 39
 
 
+def test_operations_that_wait_for_data_come_on_top() -> None:
+    load = Load(initial=10, minimum=1)
+    for operation in ("a", "b", "b"):
+        load.limit.awaits_data(operation)
+    assert (load.limit.value, load.limit.own) == (12, 10)
+    # They do not make the limit look used up.
+    load.group(0.01, at_once=11)
+    assert (load.limit.value, load.limit.own) == (12, 10)
+    for _ in range(2):
+        load.group(0.01, at_once=12)
+    assert load.limit.own > 10
+    load.limit.failed(0.01, load.now)
+    assert load.limit.value == load.limit.own + 2
+    for operation in ("a", "b", "b", "c"):
+        load.limit.awaits_no_longer(operation)
+    assert load.limit.value == load.limit.own
+
+
 def test_operations_that_take_no_time() -> None:
     load = Load(probe_interval=1e-9)
     values = [load.group(0.0) for _ in range(20)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite._overload.admission import OVERHEAD
+from motorlite._overload.concurrency_limit import AdaptiveLimit
 from motorlite._pool.requests import Request, Ticket
 from motorlite.errors import (
     AutoReconnect,
@@ -17,7 +18,7 @@ from motorlite.errors import (
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
 )
-from motorlite.overload import WaitQueue
+from motorlite.overload import ConcurrencyLimit, WaitQueue
 from tests.support.pool_state import FakeWaiter, StateDriver, answer, give_up
 
 if TYPE_CHECKING:
@@ -29,9 +30,11 @@ INF = float("inf")
 class QueueDriver(StateDriver):
     """A pool state with a configured queue."""
 
-    def __init__(self, strategy: Any = "queue", *, max_size: int = 2, max_connecting: int = 2, **options: Any) -> None:
+    def __init__(
+        self, strategy: Any = "queue", *, max_size: int = 2, max_connecting: int = 2, min_size: int = 0, **options: Any
+    ) -> None:
         queue = WaitQueue(strategy, **options)
-        super().__init__(max_size=max_size, max_connecting=max_connecting, wait_queue=queue)
+        super().__init__(max_size=max_size, max_connecting=max_connecting, min_size=min_size, wait_queue=queue)
 
     def ask(
         self, *, priority: int | None = None, entered: float | None = None, size: int = 0, ends_at: float = INF
@@ -82,21 +85,138 @@ def test_a_full_pool_rejects_at_once(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["reject", "degrade", "queue"])
-def test_a_cold_pool_rejects_no_more_than_a_warm_one(strategy: str) -> None:
-    subject = QueueDriver(strategy, max_size=5, max_connecting=1)
-    requests = [subject.ask() for _ in range(5)]
-    assert [answer(request) for request in requests] == [None] * 5
+def test_a_cold_pool_rejects_nobody(strategy: str) -> None:
+    subject = QueueDriver(strategy, max_size=5, max_connecting=2)
+    requests = [subject.ask() for _ in range(50)]
+    assert [answer(request) for request in requests] == [None] * 50
     while pending := subject.started():
         for establishment in pending:
             subject.finish(establishment)
-    assert len({answer(request) for request in requests}) == 5
+    connection = answer(requests[0])
+    for request in requests[5:]:
+        subject.state.put(connection, subject.now)
+        assert answer(request) is connection
     assert subject.stats.rejected == {}
 
 
-def test_a_cold_pool_counts_the_connections_that_others_are_about_to_get() -> None:
-    subject = QueueDriver("reject", max_size=5, max_connecting=1)
-    requests = [subject.ask() for _ in range(6)]
-    assert [type(answer(request)) for request in requests] == [type(None)] * 5 + [ConcurrencyLimitError]
+@pytest.mark.parametrize("strategy", ["reject", "degrade"])
+def test_a_pool_is_full_when_its_last_connections_are_being_established(strategy: str) -> None:
+    """In use plus pending plus being established equals maxPoolSize, with nothing idle."""
+    subject = QueueDriver(strategy, max_size=4, max_connecting=2)
+    used, owing = list[Any](subject.checked_out(2))
+    owing.owed, owing.owed_until = 1, 9.0
+    subject.state.put(owing, subject.now)
+    waiting = [subject.ask(), subject.ask()]
+    subject.effects()
+    assert (len(subject.state.in_use), len(subject.state.pending), len(subject.state.connecting)) == (1, 1, 2)
+    assert [answer(request) for request in waiting] == [None] * 2
+    assert isinstance(answer(subject.ask()), ConcurrencyLimitError)
+    # A connection that breaks leaves room for another one.
+    used.stream.is_closed = True
+    subject.state.put(used, subject.now)
+    assert answer(subject.ask()) is None
+
+
+def test_a_connection_that_is_established_for_no_operation_is_free() -> None:
+    subject = QueueDriver("reject", max_size=2, min_size=2)
+    subject.state.populate()
+    requests = [subject.ask() for _ in range(3)]
+    assert [type(answer(request)) for request in requests] == [type(None)] * 2 + [ConcurrencyLimitError]
+    assert len(subject.started()) == 2
+
+
+@pytest.mark.parametrize("strategy", ["reject", "degrade", "queue"])
+def test_a_pool_after_a_failover_does_not_let_any_number_wait(strategy: str) -> None:
+    """The server accepts connections slowly, so the pool stays cold while operations arrive."""
+    subject = QueueDriver(strategy, max_size=5, max_connecting=2)
+    subject.checked_out(5)
+    subject.state.clear(AutoReconnect("gone"))
+    for connection in list(subject.state.in_use):
+        subject.state.put(connection, subject.now)
+    subject.state.ready()
+    requests = [subject.ask() for _ in range(1000)]
+    assert len(subject.state.queue) == 5 + 100
+    assert isinstance(answer(requests[105]), WaitQueueFullError)
+    # And those that wait without a connection to come do so for a limited time.
+    assert {request.leaves_at for request in requests[5:105]} == {5.0}
+
+
+@pytest.mark.parametrize("strategy", ["reject", "degrade"])
+def test_only_those_beyond_the_connections_must_leave_after_a_time(strategy: str) -> None:
+    subject = QueueDriver(strategy, max_size=3, max_connecting=1)
+    requests = [subject.ask() for _ in range(5)]
+    assert [request.has_expired(4.9) for request in requests] == [False] * 5
+    assert [request.has_expired(5.0) for request in requests] == [False] * 3 + [True] * 2
+
+
+@pytest.mark.parametrize("strategy", ["reject", "queue"])
+def test_a_pool_without_a_limit_is_never_full(strategy: str) -> None:
+    subject = QueueDriver(strategy, max_size=0)
+    assert [answer(subject.ask(size=10**6)) for _ in range(1000)] == [None] * 1000
+
+
+def test_a_pool_without_a_limit_drops_nobody() -> None:
+    subject = QueueDriver(max_size=0, ordering="adaptive")
+    requests = [subject.ask() for _ in range(50)]
+    subject.started()
+    while subject.now < 1.0:
+        subject.now += 0.06
+        subject.finish(next(iter(subject.state.connecting)))
+        subject.started()
+    assert subject.stats.is_standing
+    assert not any(isinstance(answer(request), WaitQueueTimeoutError) for request in requests)
+
+
+# --- beside an adaptive limit of concurrency ---
+
+
+def limited(subject: QueueDriver, value: int) -> None:
+    assert subject.state.bounded is not None
+    if subject.state.limit is None:
+        subject.state.limit = AdaptiveLimit(ConcurrencyLimit(initial=value, minimum=1))
+        subject.state.bounded.admission.limit = subject.state.limit
+    subject.state.limit.value = value
+
+
+@pytest.mark.parametrize("ordering", ["fifo", "priority", "adaptive"])
+@pytest.mark.parametrize("overflow", ["drop_newest", "drop_oldest"])
+def test_operations_above_a_limit_that_fell_do_not_count_as_waiting(ordering: str, overflow: str) -> None:
+    subject = QueueDriver(max_size=10, max_depth=2, ordering=ordering, overflow_strategy=overflow)
+    limited(subject, 8)
+    connections = subject.checked_out(8)
+    limited(subject, 2)
+    waiting = [subject.ask(), subject.ask()]
+    assert [answer(request) for request in waiting] == [None] * 2
+    third = subject.ask()
+    error = answer(third if overflow == "drop_newest" else waiting[0])
+    assert isinstance(error, WaitQueueFullError)
+    assert (error.depth, error.limit) == (2, 2)
+    for connection in connections:
+        subject.state.put(connection, subject.now)
+    assert answer(waiting[1]) is not None
+
+
+def test_an_overdue_reply_does_not_count_against_the_limit() -> None:
+    subject = QueueDriver("reject", max_size=10)
+    limited(subject, 1)
+    (connection,) = subject.checked_out()
+    connection.owed, connection.owed_until = 1, 9.0
+    subject.state.put(connection, subject.now)
+    assert isinstance(answer(subject.ask()), ConcurrencyLimitError)
+    subject.state.overdue(connection, 1.0)
+    assert answer(subject.ask()) is None
+
+
+def test_an_adaptive_queue_keeps_as_many_as_may_run_at_once() -> None:
+    subject = QueueDriver(max_size=50, ordering="adaptive")
+    limited(subject, 2)
+    connection, _ = subject.checked_out(2)
+    for _ in range(50):
+        subject.ask()
+    while not subject.stats.is_standing:
+        subject.now += 0.02
+        subject.state.put(connection, subject.now)
+    assert len(subject.state.queue) == 2
 
 
 def test_pending_replies_take_up_connections() -> None:
@@ -180,7 +300,10 @@ def test_what_was_being_opened_for_the_dropped_one_goes_to_the_next() -> None:
     (establishment,) = subject.started()
     assert establishment.request is first
     second, third = subject.ask(), subject.ask()
-    assert isinstance(answer(first), WaitQueueFullError)
+    error = answer(first)
+    assert isinstance(error, WaitQueueFullError)
+    # One of the two that waited did so for the connection that is being opened.
+    assert (error.depth, error.limit) == (1, 1)
     assert establishment.request is second
     assert subject.started() == []
     made = subject.finish(establishment)
@@ -343,12 +466,6 @@ def test_one_whose_own_connection_is_being_opened_has_passed_the_queue() -> None
     subject.finish(second)
     error = answer(limited)
     assert isinstance(error, WaitQueueTimeoutError)
-
-
-def test_without_a_queue_there_is_no_timeout_of_the_queue() -> None:
-    subject = QueueDriver("reject")
-    request = subject.ask()
-    assert request.leaves_at == INF
 
 
 # --- the rest of a pool's life ---

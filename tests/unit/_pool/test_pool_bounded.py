@@ -11,10 +11,12 @@ import anyio
 import pytest
 
 from motorlite._base.deadline import Deadline
+from motorlite._net.runtime import WaitTimeout
 from motorlite._pool.requests import Ticket
 from motorlite.errors import (
     ConcurrencyLimitError,
     OperationFailure,
+    PoolClearedError,
     WaitQueueFullError,
     WaitQueueTimeoutError,
 )
@@ -23,6 +25,8 @@ from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.pools import PoolDriver, pool_on, settle, slow, start
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+ORDERINGS = ("fifo", "priority", "adaptive")
 
 
 @pytest.fixture
@@ -122,6 +126,87 @@ async def test_the_timeout_of_the_queue_does_not_limit_ones_own_connection(deplo
         subject.pool.check_in(waiting.connection)
 
 
+class LateRuntime:
+    """A runtime whose tasks see a timeout a second late, because the event loop is busy."""
+
+    def __init__(self, runtime: Any) -> None:
+        self._runtime = runtime
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
+
+    def waiter(self) -> Any:
+        return LateWaiter(self._runtime.waiter())
+
+
+class LateWaiter:
+    def __init__(self, waiter: Any) -> None:
+        self.offer = waiter.offer
+        self.take_back = waiter.take_back
+        self._wait = waiter.wait
+
+    async def wait(self, until: float) -> Any:
+        try:
+            return await self._wait(until)
+        except WaitTimeout:
+            await anyio.sleep(1.0)
+            raise
+
+
+@pytest.mark.parametrize("options", [None, *(queue(timeout=0.5, ordering=each) for each in ORDERINGS)])
+@pytest.mark.parametrize("others", [0, 1])
+async def test_ones_own_connection_is_opened_at_the_moment_of_the_timeout(
+    deployment: ScriptedDeployment, options: WaitQueue | None, others: int
+) -> None:
+    slow(deployment, 1.0)
+    async with (
+        pool_on(deployment, max_size=1, wait_queue_timeout=0.5, wait_queue=options) as subject,
+        anyio.create_task_group() as group,
+    ):
+        subject.pool._runtime = LateRuntime(subject.pool._runtime)
+        waiting = await start(subject, group)
+        await anyio.sleep(0.75)
+        # One that comes later gets the connection while the first one does not take it.
+        later = [await start(subject, group) for _ in range(others)]
+        await anyio.sleep(0.5)
+        for other in later:
+            assert other.connection is not None
+        await anyio.sleep(1)
+        for other in later:
+            assert waiting.error is None
+            assert other.connection is not None
+            subject.pool.check_in(other.connection)
+            await settle()
+        assert waiting.connection is not None
+        subject.pool.check_in(waiting.connection)
+        assert not subject.pool.state.queue
+        bounded = subject.pool.state.bounded
+        assert bounded is None or bounded.admission.memory == 0
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_pool_is_cleared_after_ones_own_connection_was_opened_at_the_moment_of_the_timeout(
+    deployment: ScriptedDeployment, others: int
+) -> None:
+    slow(deployment, 1.0)
+    options = queue(timeout=0.5, ordering="priority")
+    async with (
+        pool_on(deployment, max_size=1, wait_queue=options) as subject,
+        anyio.create_task_group() as group,
+    ):
+        subject.pool._runtime = LateRuntime(subject.pool._runtime)
+        waiting = await start(subject, group)
+        await anyio.sleep(0.75)
+        later = [await start(subject, group) for _ in range(others)]
+        await anyio.sleep(0.5)
+        subject.pool.clear(None)
+        await anyio.sleep(1)
+        assert isinstance(waiting.error, PoolClearedError)
+        for other in later:
+            assert other.connection is not None
+            subject.pool.check_in(other.connection)
+
+
 async def test_the_dropped_one_gets_its_error_at_once(deployment: ScriptedDeployment) -> None:
     async with (
         pool_on(deployment, max_size=1, wait_queue=queue("queue", 1, overflow_strategy="drop_oldest")) as subject,
@@ -157,7 +242,7 @@ async def test_the_hint_of_the_server_is_passed_on(deployment: ScriptedDeploymen
 # --- cancellation ---
 
 
-@pytest.mark.parametrize("ordering", ["fifo", "priority", "adaptive"])
+@pytest.mark.parametrize("ordering", ORDERINGS)
 async def test_a_caller_that_is_cancelled_leaves(deployment: ScriptedDeployment, ordering: str) -> None:
     async with (
         pool_on(deployment, max_size=1, wait_queue=queue(ordering=ordering)) as subject,

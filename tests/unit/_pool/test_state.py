@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from motorlite._pool.contents import Phase
 from motorlite._pool.effects import Abandon, Close, Interrupt
 from motorlite._pool.refusals import PoolClosedError
-from motorlite._pool.state import Phase, PoolState
+from motorlite._pool.state import PoolState
 from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError
 from tests.support.pool_state import (
     ADDRESS,

@@ -225,7 +225,8 @@ def test_unpin() -> None:
     transaction, held = in_state(State.IN_PROGRESS), Held()
     transaction.address, transaction.connection = MONGOS, held
     assert transaction.unpin() is held
-    assert (transaction.address, transaction.connection) == (None, None)
+    pins: list[Any] = [transaction.address, transaction.connection]
+    assert pins == [None, None]
     assert transaction.unpin() is None
     assert held.released == 0, "the caller releases it"
 

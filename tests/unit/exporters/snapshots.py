@@ -27,7 +27,13 @@ BREAKER = BreakerStats(state="half-open", operations=0, failures=0, opened=2, re
 
 def server(**changes: Any) -> ServerStats:
     values: dict[str, Any] = {field.name: 0 for field in fields(ServerStats)}
-    values |= {"queue": None, "breaker": None, "concurrency_limit": None, "server_type": "RSPrimary"}
+    values |= {
+        "queue": None,
+        "breaker": None,
+        "concurrency_limit": None,
+        "retry_tokens": None,
+        "server_type": "RSPrimary",
+    }
     return replace(ServerStats(**values), **changes)
 
 
@@ -56,6 +62,7 @@ FULL = client(
             queue=QUEUE,
             breaker=BREAKER,
             concurrency_limit=20,
+            retry_tokens=21.5,
         ),
         ("/tmp/mongodb.sock", None): server(server_type="Unknown", waiting=1, round_trip_time=None),
     },

@@ -111,14 +111,17 @@ def test_what_a_snapshot_contains() -> None:
     exported, client = Exported(), Fixed(URI, maxPoolSize=7)
     exported.metrics.observe(client, "shop")
     found = exported.export()
-    here = {POOL: "db.example:27017", "client": "shop"}
+    here = {POOL: "db.example:27017", "motorlite.client": "shop"}
     counts = found["db.client.connection.count"]
     assert ({**here, "db.client.connection.state": "used"}, 1) in counts
     assert ({**here, "db.client.connection.state": "idle"}, 2) in counts
     assert (here, 5) in found["db.client.connection.pending_requests"]
     assert (here, 7) in found["db.client.connection.max"]
-    assert ({"client": "shop", "reason": "overload"}, 14) in found["motorlite.retries"]
-    assert ({"client": "shop"}, 998.5) in found["motorlite.retry_tokens"]
+    assert ({"motorlite.client": "shop", "motorlite.reason": "overload"}, 14) in found["motorlite.retries"]
+    assert ({"motorlite.client": "shop"}, 998.5) in found["motorlite.retry_tokens"]
+    # The conventions' own names, or prefixed ones.
+    names = {name for points in found.values() for attributes, _ in points for name in attributes}
+    assert {name for name in names if not name.startswith("motorlite.")} == {POOL, "db.client.connection.state"}
     assert {metric.opentelemetry_name for metric in METRICS.values() if metric.kind != "histogram"} <= found.keys()
 
 
@@ -141,7 +144,7 @@ def test_one_object_for_many_clients() -> None:
     exported, one, two = Exported(), Fixed(URI), Fixed(URI)
     exported.metrics.observe(one, "one")
     exported.metrics.observe(two, "two")
-    names = [attributes["client"] for attributes, _ in exported.export()["motorlite.sessions"]]
+    names = [attributes["motorlite.client"] for attributes, _ in exported.export()["motorlite.sessions"]]
     assert names == ["one", "two"]
     with pytest.raises(ValueError, match="'one'"):
         exported.metrics.observe(two, "one")

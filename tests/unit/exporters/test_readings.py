@@ -58,6 +58,7 @@ def test_no_series_is_there_twice() -> None:
         ("retries", {("overload",): 14}),
         ("retries_refused", {("tokens",): 15}),
         ("retry_tokens", {(): 998.5}),
+        ("retry_server_tokens", {(HOST,): 21.5}),
         ("operation_failures", {(): 17}),
         ("degraded", {(): 18}),
         ("rate_limit_rejected", {("*",): 3, ("db.coll",): 4}),
@@ -69,7 +70,14 @@ def test_values(name: str, expected: dict[tuple[str, ...], object]) -> None:
 
 def test_what_is_not_configured_is_not_there() -> None:
     names = {reading.name for reading in readings(client())}
-    assert not names & {"retry_tokens", "queue_memory", "breaker_state", "rate_limit_tokens", "backpressure"}
+    assert not names & {
+        "retry_tokens",
+        "retry_server_tokens",
+        "queue_memory",
+        "breaker_state",
+        "rate_limit_tokens",
+        "backpressure",
+    }
     assert Reading("queue_depth", ("", "client"), 0) in list(readings(client()))
 
 

@@ -20,6 +20,7 @@ def test_the_defaults_are_those_of_the_decision_record() -> None:
     assert options.memory_limit == 100 * 1024 * 1024
     assert options.overflow_strategy == "drop_newest"
     assert (options.default_priority, options.max_priority) == (50, 100)
+    assert not options.allow_priority_override
 
 
 def test_durations_and_sizes_may_have_units() -> None:
@@ -41,7 +42,7 @@ def test_durations_and_sizes_may_have_units() -> None:
         {"memory_limit": None},
         {"overflow_strategy": "reject"},
         {"ordering": "priority", "default_priority": 0, "max_priority": 0},
-        {"ordering": "priority", "allow_priority_override": False},
+        {"ordering": "priority", "allow_priority_override": True},
     ],
 )
 def test_the_limits_are_allowed(arguments: dict[str, Any]) -> None:
@@ -119,7 +120,7 @@ def test_what_only_a_queue_reads_needs_a_queue(strategy: Any, name: str, value: 
     ("ordering", "name", "value", "needed"),
     [
         ("fifo", "max_priority", 80, "priority"),
-        ("adaptive", "allow_priority_override", False, "priority"),
+        ("adaptive", "allow_priority_override", True, "priority"),
         ("priority", "adaptive_target", 0.5, "adaptive"),
         ("fifo", "adaptive_interval", 0.5, "adaptive"),
     ],

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite import AsyncCollection, AsyncCommandCursor, AsyncCursor, AsyncDatabase
-from tests.spec.unified.entities import Bucket, Client, Session
-from tests.spec.unified.operations import client, collection, cursor, database, session
+from motorlite import AsyncChangeStream, AsyncCollection, AsyncCommandCursor, AsyncCursor, AsyncDatabase
+from motorlite.gridfs import AsyncGridFSBucket
+from tests.spec.unified.entities import Client, Session
+from tests.spec.unified.operations import bucket, client, collection, cursor, database, session
 from tests.spec.unified.outcomes import BadTest
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ _BY_KIND: Final[tuple[tuple[type, str, Mapping[str, Handler]], ...]] = (
     (Session, "session", session.OPERATIONS),
     (AsyncCursor, "cursor", cursor.OPERATIONS),
     (AsyncCommandCursor, "cursor", cursor.OPERATIONS),
-    (Bucket, "bucket", {}),
+    (AsyncChangeStream, "change stream", cursor.OPERATIONS),
+    (AsyncGridFSBucket, "bucket", bucket.OPERATIONS),
 )
 # Operations whose results are documents that may have further fields.
 RETURNS_DOCUMENTS: Final = frozenset(

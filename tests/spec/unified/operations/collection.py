@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.spec.unified import results
 from tests.spec.unified.arguments import cursor_type, return_document, search_index_model, write_models
 from tests.spec.unified.operations.method import Method
+from tests.spec.unified.operations.watch import create_change_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +63,7 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
         {"requests": write_models},
     ),
     "countDocuments": Method("count_documents", f"filter skip limit {_READ}"),
+    "createChangeStream": create_change_stream,
     "createFindCursor": _create_find_cursor,
     "createIndex": Method(
         "create_index",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.spec.unified.arguments import cursor_type, read_preference, selected
 from tests.spec.unified.operations.method import Method
+from tests.spec.unified.operations.watch import create_change_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +66,7 @@ OPERATIONS: Final[Mapping[str, Handler]] = {
         "bypassDocumentValidation=bypassDocumentValidation hint maxTimeMS=maxTimeMS timeoutMS=timeoutMS "
         "timeoutMode=timeoutMode",
     ),
+    "createChangeStream": create_change_stream,
     "createCollection": Method(
         "create_collection",
         "collection=name capped size max clusteredIndex=clusteredIndex timeseries validator viewOn=viewOn pipeline "

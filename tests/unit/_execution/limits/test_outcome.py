@@ -1,13 +1,11 @@
-"""What attempts say about their server, and which collections operations belong to."""
+"""What attempts say about their server."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from motorlite._base.progress import Progress
-from motorlite._execution.limits.outcome import collection_of, outcome_of
+from motorlite._execution.limits.outcome import outcome_of
 from motorlite._overload.circuit_breaker import Outcome
 from motorlite.errors import (
     AutoReconnect,
@@ -30,7 +28,6 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
     no_time_left,
 )
-from tests.unit._operations.test_facts import TABLE, Row
 
 NOT_SENT, IN_FLIGHT, ANSWERED = Progress.NOT_SENT, Progress.IN_FLIGHT, Progress.ANSWERED
 SUCCESS, FAILURE, NEUTRAL = Outcome
@@ -68,7 +65,7 @@ CASES: list[tuple[BaseException, Progress, Outcome]] = [
     (PoolClearedError("interrupted"), IN_FLIGHT, NEUTRAL),
     (ServerSelectionTimeoutError("none"), NOT_SENT, NEUTRAL),
     # the client's own
-    (no_time_left(), NOT_SENT, NEUTRAL),
+    (no_time_left(0.1), NOT_SENT, NEUTRAL),
     (WaitQueueTimeoutError("full"), NOT_SENT, NEUTRAL),
     (CircuitBreakerOpenError("open"), NOT_SENT, NEUTRAL),
     (DocumentTooLarge("big"), NOT_SENT, NEUTRAL),
@@ -82,25 +79,3 @@ CASES: list[tuple[BaseException, Progress, Outcome]] = [
 @pytest.mark.parametrize(("error", "progress", "outcome"), CASES, ids=lambda value: getattr(value, "name", repr(value)))
 def test_outcomes(error: BaseException, progress: Progress, outcome: Outcome) -> None:
     assert outcome_of(error, progress) is outcome
-
-
-# Operations about databases, and `rename`, which is a command of the database `admin`.
-WITHOUT_COLLECTION = {
-    "AggregateWrite": "coll",
-    "BuildInfo": None,
-    "DropDatabase": None,
-    "EndSessions": None,
-    "Explain": None,
-    "FindCollection": None,
-    "ListCollections": None,
-    "ListDatabases": None,
-    "Rename": "db.a",
-    "RunCommand": None,
-    "RunCursorCommand": None,
-}
-
-
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: type(row.operation).__name__)
-def test_collections(row: Row) -> None:
-    operation: Any = row.operation
-    assert collection_of(operation) == WITHOUT_COLLECTION.get(type(operation).__name__, "coll")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import ref
 
@@ -48,9 +50,22 @@ async def asked(function: Any, limit: float = 10.0) -> RetryAction | StrategyFau
     return await consult(ask, anyio.current_time() + limit)
 
 
+@dataclass(frozen=True, slots=True)
+class Explained(RetryAction):
+    """An application's own action."""
+
+    why: str = ""
+
+
+async def test_an_action_can_be_extended() -> None:
+    action = replace(Explained.with_duration(0.25), why="the index is being built")
+    assert await asked(lambda: action) == RetryAction(0.25)
+    assert (type(action), action.duration, Explained.no_retry().duration) == (Explained, 0.25, None)
+
+
 async def test_a_direct_answer() -> None:
-    assert await asked(lambda: ACTION) is ACTION
-    assert await asked(lambda: ACTION, limit=0) is ACTION, "it takes no time"
+    assert await asked(lambda: ACTION) == ACTION
+    assert await asked(lambda: ACTION, limit=0) == ACTION, "it takes no time"
 
 
 async def test_an_answer_that_is_awaited() -> None:
@@ -59,7 +74,7 @@ async def test_an_answer_that_is_awaited() -> None:
         return ACTION
 
     begin = anyio.current_time()
-    assert await asked(answer) is ACTION
+    assert await asked(answer) == ACTION
     assert anyio.current_time() == begin + 3
 
 
@@ -69,7 +84,7 @@ async def test_any_awaitable() -> None:
             yield from anyio.sleep(1).__await__()
             return ACTION
 
-    assert await asked(Later) is ACTION
+    assert await asked(Later) == ACTION
 
 
 @pytest.mark.parametrize(
@@ -88,6 +103,17 @@ async def test_nonsense(answer: object, text: str) -> None:
 
     assert await asked(lambda: answer) == StrategyFault(text)
     assert await asked(later) == StrategyFault(text)
+
+
+@pytest.mark.parametrize("duration", [math.nan, math.inf, -1.0, "1", True])
+async def test_an_action_of_ones_own_with_nonsense(duration: Any) -> None:
+    class Mine(RetryAction):
+        def __post_init__(self) -> None:
+            """Check nothing."""
+
+    fault = await asked(lambda: Mine(duration))
+    assert isinstance(fault, StrategyFault)
+    assert "duration must be a non-negative number of seconds" in fault.text
 
 
 async def test_an_answer_that_cannot_be_shown() -> None:

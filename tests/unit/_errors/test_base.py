@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 
 from motorlite import errors
-from motorlite.errors import BulkWriteError, NotPrimaryError, OperationFailure, PyMongoError, detached
+from motorlite.errors import (
+    BulkWriteError,
+    ClientBulkWriteException,
+    NotPrimaryError,
+    OperationFailure,
+    PyMongoError,
+    detached,
+)
 
 KINDS = [
     kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, PyMongoError) and not issubclass(kind, BulkWriteError)
+    if isinstance(kind, type) and issubclass(kind, PyMongoError) and not issubclass(kind, errors._BulkFailure)
 ]
 REPLY = {"ok": 0, "code": 91, "errmsg": "going down", "errorLabels": ["One"]}
 
@@ -36,6 +43,7 @@ def raised(error: BaseException) -> BaseException:
         OperationFailure("text", 91, REPLY, 17),
         NotPrimaryError("text", REPLY),
         BulkWriteError({"writeErrors": [{"index": 0, "code": 50}], "writeConcernErrors": [{"errorLabels": ["Two"]}]}),
+        ClientBulkWriteException({"error": OperationFailure("text"), "writeErrors": []}, True),
     ],
     ids=lambda error: type(error).__name__,
 )

@@ -1,0 +1,3 @@
+"""Pure: GridFS, files in two collections, on top of the API."""
+
+from __future__ import annotations

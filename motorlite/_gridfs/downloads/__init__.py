@@ -1,0 +1,3 @@
+"""Pure: reading files."""
+
+from __future__ import annotations

@@ -1,0 +1,174 @@
+"""Shell: the two collections of a bucket, and the deadline of what is done with them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bson.codec_options import TypeRegistry
+
+from motorlite._api.limits import deadline, is_timeout_set
+from motorlite._api.session import session_of_one_call
+from motorlite._base.arguments import converted
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._gridfs.documents import CHUNKS_INDEX, FILES_INDEX, equal, has_index, revision_order
+from motorlite._gridfs.errors import NoFile
+from motorlite._gridfs.finishing import finish, is_cancellation
+from motorlite.errors import ConfigurationError, InvalidOperation
+from motorlite.read_preferences import ReadPreference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite._api.handles import AsyncCollection
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._base.deadline import Deadline
+
+
+class Store:
+    """The collections of files and chunks. Streams of one bucket share it.
+
+    Args:
+        root: The collection ``"fs"``, which has their settings and is never used itself.
+
+    Raises:
+        ConfigurationError: The write concern is w=0.
+    """
+
+    __slots__ = ("_has_indexes", "chunks", "files")
+
+    def __init__(self, root: AsyncCollection[Any]) -> None:
+        if not root.write_concern.acknowledged:
+            raise ConfigurationError("GridFS needs an acknowledged write concern: a file exists when its chunks do")
+        # Types of the application's own may change documents: those of GridFS stay as they are.
+        options = root.codec_options.with_options(type_registry=TypeRegistry())
+        self.files: AsyncCollection[Any] = root.with_options(options)["files"]
+        plain: Any = options.with_options(document_class=dict)
+        self.chunks: AsyncCollection[Any] = root.with_options(plain)["chunks"]
+        # Whether `ensure_indexes` has nothing left to do.
+        self._has_indexes: bool = False
+
+    def lifetime(self, timeout_ms: float | None = None) -> Deadline:
+        """Return the deadline of a call or stream that begins now; without any timeout, of each of its operations."""
+        inherited = self.files._settings.timeout
+        if not is_timeout_set(inherited, timeout_ms):
+            return NO_DEADLINE
+        core = self.files._core
+        core.enter()
+        return deadline(core, inherited, timeout_ms)
+
+    def new_session(self) -> AsyncClientSession:
+        """Return a session for the writes of one upload."""
+        return session_of_one_call(self.files.database.client, self.files._core)
+
+    # --- files ---
+
+    async def find_file(self, file_id: Any, session: AsyncClientSession | None) -> Mapping[str, Any]:
+        """Return the document of a file.
+
+        Raises:
+            NoFile: There is none.
+        """
+        check_session(session)
+        found = await self.files.find_one({"_id": equal(file_id)}, session=session)
+        if found is None:
+            raise NoFile(f"{self.files.full_name} has no file with the id {file_id!r}")
+        file: Mapping[str, Any] = found
+        return file
+
+    async def find_revision(
+        self, query: Mapping[str, Any], revision: int, session: AsyncClientSession | None
+    ) -> Mapping[str, Any]:
+        """Return the document of one of the files that match, by their age.
+
+        Raises:
+            NoFile: There are not so many, or there is none at all.
+        """
+        direction, skip = converted("revision", revision, revision_order)
+        check_session(session)
+        found = await self.files.find_one(query, skip=skip, sort={"uploadDate": direction}, session=session)
+        if found is None:
+            where = f"{self.files.full_name} has no"
+            if skip and await self.files.find_one(query, {"_id": 1}, session=session) is not None:
+                raise NoFile(f"{where} revision {revision} of the file with {_described(query)}")
+            raise NoFile(f"{where} file with {_described(query)}")
+        file: Mapping[str, Any] = found
+        return file
+
+    async def delete(self, file_id: Any, session: AsyncClientSession | None) -> bool:
+        """Delete a file and then its chunks. Return whether there was such a file."""
+        check_session(session)
+        try:
+            deleted = await self.files.delete_one({"_id": equal(file_id)}, session=session)
+            await self.chunks.delete_many({"files_id": equal(file_id)}, session=session)
+        except BaseException as error:
+            if is_cancellation(error):
+                await finish(self.chunks, error, partial(self._delete_orphans, [file_id], session))
+            raise
+        return deleted.deleted_count > 0
+
+    async def delete_named(self, filename: str, session: AsyncClientSession | None) -> bool:
+        """Delete all files of a name and then their chunks. Return whether there were any."""
+        check_session(session)
+        async with self.files.find({"filename": filename}, {"_id": 1}, session=session) as files:
+            file_ids = [file["_id"] for file in await files.to_list()]
+        if not file_ids:
+            return False
+        try:
+            deleted = await self.files.delete_many({"_id": {"$in": file_ids}}, session=session)
+            await self.chunks.delete_many({"files_id": {"$in": file_ids}}, session=session)
+        except BaseException as error:
+            if is_cancellation(error):
+                await finish(self.chunks, error, partial(self._delete_orphans, file_ids, session))
+            raise
+        return deleted.deleted_count > 0
+
+    async def _delete_orphans(self, file_ids: list[Any], session: AsyncClientSession | None) -> None:
+        """Delete the chunks of files that are gone. It may be unknown whether their deletion was carried out."""
+        primary = self.files.with_options(read_preference=ReadPreference.PRIMARY)
+        async with primary.find({"_id": {"$in": file_ids}}, {"_id": 1}, session=session) as files:
+            left = [file["_id"] for file in await files.to_list()]
+        gone = [file_id for file_id in file_ids if file_id not in left]
+        if gone:
+            await self.chunks.delete_many({"files_id": {"$in": gone}}, session=session)
+
+    async def drop(self, session: AsyncClientSession | None) -> None:
+        """Drop both collections, so that no file is left without chunks."""
+        await self.files.drop(session)
+        await self.chunks.drop(session)
+
+    # --- indexes ---
+
+    async def ensure_indexes(self, session: AsyncClientSession | None) -> None:
+        """Create the indexes of GridFS before the bucket's first file (specification, "Before write operations")."""
+        if self._has_indexes:
+            return
+        files = self.files.with_options(read_preference=ReadPreference.PRIMARY)
+        if await files.find_one({}, {"_id": 1}, session=session) is None:
+            await _ensure_index(self.files, FILES_INDEX, session)
+            await _ensure_index(self.chunks, CHUNKS_INDEX, session, unique=True)
+        self._has_indexes = True
+
+
+async def _ensure_index(
+    collection: AsyncCollection[Any], keys: dict[str, int], session: AsyncClientSession | None, **options: Any
+) -> None:
+    # Looked at first: an application may be allowed to see indexes, but not to create them.
+    async with collection.list_indexes(session) as indexes:
+        if has_index(keys, await indexes.to_list()):
+            return
+    await collection.create_index(keys, session, **options)
+
+
+def _described(query: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value!r}" for name, value in query.items()) or "any name"
+
+
+def check_session(session: AsyncClientSession | None) -> None:
+    """Refuse a session in a transaction, which would have to hold whole files.
+
+    Raises:
+        InvalidOperation: It is in one.
+    """
+    if session is not None and getattr(session, "in_transaction", False):
+        raise InvalidOperation("GridFS cannot be used in a transaction: files are larger than transactions may be")

@@ -1,0 +1,3 @@
+"""Pure: storing files."""
+
+from __future__ import annotations

@@ -1,0 +1,222 @@
+"""Shell: what an upload sends: its chunks in batches, the document of the file at the end, or its deletion.
+
+A file exists when its document does, so that is written last, after the server has acknowledged all chunks.
+
+An operation that is cancelled may still be carried out by the server. All writes of an upload use one session, which
+makes them retryable writes with rising transaction numbers: a later one waits for an earlier one that is in progress,
+and makes the server refuse one that has not arrived yet. So the deletion after a cancellation begins with such a write.
+Where servers have no retryable writes (a standalone server, ``retryWrites=False``), a document that may still be
+written keeps its chunks, and late chunks remain without a file.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from bson.objectid import ObjectId
+
+from motorlite._api.limits import within
+from motorlite._gridfs.documents import equal, file_document, this_upload
+from motorlite._gridfs.errors import FileExists
+from motorlite._gridfs.uploads.splitter import Splitter
+from motorlite.errors import BulkWriteError, DuplicateKeyError, InvalidOperation, detached
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Document
+    from motorlite._gridfs.store import Store
+
+# Bytes and chunks of a batch. Larger ones are hardly faster (docs/gridfs.md), and their bytes are held twice while they
+# are sent.
+BATCH: Final = 4 * 1024 * 1024
+BATCH_CHUNKS: Final = 1000
+# Chunks that one command deletes.
+_DELETED_AT_ONCE: Final = 10_000
+
+_DUPLICATE_KEY: Final = 11000
+
+
+class Upload:
+    """The state of one upload between its operations.
+
+    Args:
+        store: The collections.
+        file_id: The id of the file.
+        chunk_size: Bytes of a chunk.
+        session: The caller's session.
+        deadline: Of all operations together.
+        progress: Called with the bytes that are stored, and the bytes in all if they are known.
+    """
+
+    __slots__ = (
+        "_batch",
+        "_batch_size",
+        "_document",
+        "_has_session",
+        "_in_doubt",
+        "_progress",
+        "_session",
+        "_splitter",
+        "_store",
+        "_stored",
+        "deadline",
+        "failure",
+        "has_begun",
+        "total",
+        "was_refused",
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        file_id: Any,
+        chunk_size: int,
+        session: AsyncClientSession | None,
+        deadline: Deadline,
+        progress: Callable[[int, int | None], None] | None,
+    ) -> None:
+        self._store = store
+        # One of its own is taken for the first operation.
+        self._session = session
+        self._has_session = session is None
+        self._splitter = Splitter(file_id, chunk_size, ObjectId)
+        self._progress = progress
+        # The chunks that are not sent yet, and their bytes.
+        self._batch: list[Document] = []
+        self._batch_size = 0
+        # Bytes in chunks that the server has acknowledged.
+        self._stored = 0
+        # Whether the newest batch was sent, but not acknowledged.
+        self._in_doubt = False
+        # The document of the file, once it is sent.
+        self._document: Document | None = None
+        self.deadline: Deadline = deadline
+        # Bytes that the application will write, if that is known.
+        self.total: int | None = None
+        # The error after which a part of the file is missing.
+        self.failure: BaseException | None = None
+        # Whether that is of an operation.
+        self.was_refused: bool = False
+        # Whether an operation was started that may store something.
+        self.has_begun: bool = False
+
+    @property
+    def chunk_size(self) -> int:
+        """Bytes of a chunk."""
+        return self._splitter.chunk_size
+
+    async def add(self, data: bytes | bytearray | memoryview) -> None:
+        """Add bytes to the file, and send what fills a batch."""
+        try:
+            for chunk in self._splitter.cut(data):
+                self._batch.append(chunk)
+                self._batch_size += len(chunk["data"])
+                if self._batch_size >= BATCH or len(self._batch) >= BATCH_CHUNKS:
+                    await self._send_batch()
+        except BaseException as error:
+            # A part of the data is missing now.
+            self.failure = self.failure or detached(error)
+            raise
+
+    async def complete(self, fields: Document) -> Document:
+        """Send the rest of the chunks, and then the document of the file, which is returned.
+
+        Raises:
+            FileExists: There is a file with this id.
+        """
+        chunk = self._splitter.rest()
+        if chunk is not None:
+            self._batch.append(chunk)
+            self._batch_size += len(chunk["data"])
+        if self._batch:
+            await self._send_batch()
+        # The time when the upload was completed ("uploadDate").
+        document = file_document(fields, self._splitter.length, datetime.datetime.now(datetime.UTC))
+        await self._send(self._insert_file, document)
+        return document
+
+    async def _send_batch(self) -> None:
+        batch, size = self._batch, self._batch_size
+        self._batch, self._batch_size = [], 0
+        await self._send(self._insert_chunks, batch)
+        self._stored += size
+        if self._progress is not None:
+            self._progress(self._stored, self.total)
+
+    async def _send(self, insert: Callable[[Any], Any], what: Any) -> None:
+        if self.failure is not None:
+            raise InvalidOperation("the upload has failed, so chunks of it are missing") from self.failure
+        if self._session is None:
+            self._session = self._store.new_session()
+        self.has_begun = True
+        try:
+            with within(self.deadline):
+                await self._store.ensure_indexes(self._session)
+                await insert(what)
+        except BaseException as error:
+            self.failure = detached(error)
+            self.was_refused = isinstance(error, Exception)
+            raise
+
+    async def _insert_chunks(self, batch: list[Document]) -> None:
+        self._in_doubt = True
+        try:
+            await self._store.chunks.insert_many(batch, session=self._session)
+        except BulkWriteError as error:
+            self._in_doubt = False
+            codes = [each.get("code") for each in (error.details or {}).get("writeErrors", ())]
+            if _DUPLICATE_KEY in codes:
+                raise self._exists() from error
+            raise
+        self._in_doubt = False
+
+    async def _insert_file(self, document: Document) -> None:
+        self._document = document
+        try:
+            await self._store.files.insert_one(document, session=self._session)
+        except DuplicateKeyError as error:
+            self._document = None
+            raise self._exists() from error
+
+    def _exists(self) -> FileExists:
+        return FileExists(f"{self._store.files.full_name} has a file with the id {self._splitter.file_id!r} already")
+
+    # --- the end ---
+
+    async def delete(self) -> None:
+        """Delete what was stored, and nothing of another file with the same id. What is not stored yet, never will be.
+
+        Raises:
+            PyMongoError: An operation failed.
+        """
+        store, session, file_id = self._store, self._session, equal(self._splitter.file_id)
+        self._batch.clear()
+        with within(self.deadline):
+            if self._document is not None:
+                if not self._are_ordered:
+                    return  # the document may be written later: it would be that of a file without chunks
+                await store.files.delete_one(this_upload(self._document), session=session)
+                self._document = None
+            for at, ids in enumerate(self._splitter.ids(_DELETED_AT_ONCE)):
+                if at == 0 and self._in_doubt and self._are_ordered:
+                    # Retryable, unlike the deletion of many: comes after the batch that is in doubt.
+                    await store.chunks.delete_one({"files_id": file_id, "_id": ids[0]}, session=session)
+                    self._in_doubt = False
+                await store.chunks.delete_many({"files_id": file_id, "_id": {"$in": ids}}, session=session)
+
+    @property
+    def _are_ordered(self) -> bool:
+        """Whether the server carries out the writes of the session in their order."""
+        state = None if self._session is None else self._session._state.server_session
+        is_used = state is not None and state.transaction_number > 0
+        return is_used and self._store.files._core.options.retry_writes
+
+    async def release(self) -> None:
+        """Give back the session."""
+        session, self._session = self._session, None
+        if self._has_session and session is not None:
+            await session.end_session()

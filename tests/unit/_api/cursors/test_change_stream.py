@@ -1,0 +1,613 @@
+"""Change streams: their command, their tokens, their errors and their end."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import bson
+import pytest
+from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
+from bson.raw_bson import RawBSONDocument
+from bson.timestamp import Timestamp
+
+import motorlite
+from motorlite import Collation, ReadPreference
+from motorlite.errors import (
+    AutoReconnect,
+    ConfigurationError,
+    CursorNotFound,
+    InvalidOperation,
+    NetworkTimeout,
+    NotPrimaryError,
+    OperationFailure,
+    ProtocolError,
+    PyMongoError,
+)
+from motorlite.read_concern import ReadConcern
+from tests.support.change_log import change, token
+from tests.support.fake_core import ADDRESS, FakeCore, batch, fake_client, next_batch
+
+if TYPE_CHECKING:
+    from motorlite import AsyncCollection
+
+pytestmark = pytest.mark.anyio
+
+Things = tuple["AsyncCollection[Any]", FakeCore]
+LABEL = "ResumableChangeStreamError"
+
+
+@pytest.fixture
+def things() -> Things:
+    client, core = fake_client()
+    return client.app.things, core
+
+
+def first(*numbers: int, after: int | None = None, cursor_id: int = 7) -> dict[str, Any]:
+    return _reply(batch([change(number) for number in numbers], cursor_id), after)
+
+
+def more(*numbers: int, after: int | None = None, cursor_id: int = 7) -> dict[str, Any]:
+    return _reply(next_batch([change(number) for number in numbers], cursor_id), after)
+
+
+def _reply(reply: dict[str, Any], after: int | None) -> dict[str, Any]:
+    if after is not None:
+        reply["cursor"]["postBatchResumeToken"] = token(after)
+    return reply
+
+
+def lost(_: Any = None) -> AutoReconnect:
+    error = AutoReconnect("lost")
+    error.reached_server = True
+    return error
+
+
+def labelled(code: int = 6, label: str = LABEL) -> OperationFailure:
+    return OperationFailure("failed", code, {"ok": 0, "code": code, "errorLabels": [label]})
+
+
+def stage(core: FakeCore) -> Any:
+    """The options of the stage of the last aggregate command."""
+    commands = [sent.command for sent in core.executor.sent if sent.name == "aggregate"]
+    return commands[-1]["pipeline"][0]["$changeStream"]
+
+
+class TestCommand:
+    @pytest.mark.parametrize(
+        ("watch", "database", "name", "options"),
+        [
+            (lambda client: client.app.things.watch(), "app", "things", {}),
+            (lambda client: client.app.watch(), "app", 1, {}),
+            (lambda client: client.watch(), "admin", 1, {"allChangesForCluster": True}),
+        ],
+        ids=["collection", "database", "client"],
+    )
+    async def test_on_each_level(self, watch: Any, database: str, name: Any, options: dict[str, Any]) -> None:
+        client, core = fake_client()
+        core.reply(first(), {"ok": 1})
+        async with await watch(client):
+            assert core.last.operation.database == database
+            assert core.last.command == {"aggregate": name, "pipeline": [{"$changeStream": options}], "cursor": {}}
+
+    async def test_all_options(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(), more(), {"ok": 1})
+        coll = coll.with_options(read_preference=ReadPreference.NEAREST, read_concern=ReadConcern("majority"))
+        stream = coll.watch(
+            [{"$match": {"operationType": "insert"}}],
+            full_document="updateLookup",
+            full_document_before_change="whenAvailable",
+            show_expanded_events=True,
+            resume_after=token(1),
+            start_after=token(2),
+            start_at_operation_time=Timestamp(3, 4),
+            max_await_time_ms=250,
+            batch_size=9,
+            collation=Collation("de"),
+            comment={"a": 1},
+        )
+        assert await stream.try_next() is None
+        assert core.last.command == {
+            "aggregate": "things",
+            "pipeline": [
+                {
+                    "$changeStream": {
+                        "fullDocument": "updateLookup",
+                        "fullDocumentBeforeChange": "whenAvailable",
+                        "showExpandedEvents": True,
+                        "resumeAfter": token(1),
+                        "startAfter": token(2),
+                        "startAtOperationTime": Timestamp(3, 4),
+                    }
+                },
+                {"$match": {"operationType": "insert"}},
+            ],
+            "cursor": {"batchSize": 9},
+            "collation": {"locale": "de"},
+            "comment": {"a": 1},
+            "readConcern": {"level": "majority"},
+        }
+        assert core.last.operation.selector == core.last.operation.read_preference == ReadPreference.NEAREST
+        assert await stream.try_next() is None
+        assert core.last.command == {
+            "getMore": 7,
+            "collection": "things",
+            "batchSize": 9,
+            "maxTimeMS": 250,
+            "comment": {"a": 1},
+        }
+        assert core.last.operation.is_await_data
+        await stream.close()
+
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            ({"pipeline": {}}, TypeError),
+            ({"pipeline": 0}, TypeError),
+            ({"pipeline": ["$match"]}, TypeError),
+            ({"full_document": 1}, TypeError),
+            ({"full_document_before_change": b"off"}, TypeError),
+            ({"resume_after": "token"}, TypeError),
+            ({"start_after": 5}, TypeError),
+            ({"start_at_operation_time": 5.0}, TypeError),
+            ({"max_await_time_ms": -1}, ValueError),
+            ({"max_await_time_ms": float("nan")}, ValueError),
+            ({"max_await_time_ms": 2**63}, ValueError),
+            ({"max_await_time_ms": "1"}, TypeError),
+            ({"batch_size": -1}, ValueError),
+            ({"batch_size": 1.5}, TypeError),
+            ({"collation": 5}, TypeError),
+            ({"show_expanded_events": 1}, TypeError),
+            ({"timeoutMS": -1}, ValueError),
+            ({"timeoutMS": "5"}, TypeError),
+        ],
+    )
+    async def test_wrong_arguments(self, things: Things, options: dict[str, Any], error: type[Exception]) -> None:
+        with pytest.raises(error, match=f"^{next(iter(options))} must be "):
+            things[0].watch(**options)
+
+    async def test_values_that_only_the_server_knows_are_sent(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first())
+        async with await coll.watch(full_document="ofTheFuture", full_document_before_change=""):
+            assert stage(core) == {"fullDocument": "ofTheFuture", "fullDocumentBeforeChange": ""}
+
+    async def test_it_resumes_with_what_it_was_opened_with(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(), lost, first())
+        pipeline: list[dict[str, Any]] = [{"$match": {"a": 1}}]
+        given = token(1)
+        async with await coll.watch(pipeline, resume_after=given, max_await_time_ms=5) as stream:
+            pipeline[0]["$match"]["a"] = 2
+            given["_data"] = "other"
+            await stream.try_next()
+            assert core.last.command["pipeline"] == [{"$changeStream": {"resumeAfter": token(1)}}, {"$match": {"a": 1}}]
+
+    async def test_it_is_one_object_with_one_reader(self, things: Things) -> None:
+        stream = things[0].watch()
+        for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="AsyncChangeStream cannot be copied or pickled"):
+                attempt(stream)
+        with pytest.raises(TypeError):
+            iter(stream)  # type: ignore[call-overload]
+
+
+class TestSteps:
+    async def test_awaiting_opens_it(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(after=4))
+        stream = coll.watch()
+        assert (stream.alive, stream.resume_token, core.names) == (True, None, [])
+        assert await stream is stream
+        assert await stream is stream
+        assert (stream.alive, stream.resume_token, stream.cursor_id, stream.address) == (True, token(4), 7, ADDRESS)
+        assert core.names == ["aggregate"]
+        await stream.close()
+        assert not stream.alive
+        assert core.names == ["aggregate", "killCursors"]
+
+    async def test_iterating_waits_for_changes(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(), more(), more(1, 2), more(), more(3, cursor_id=0))
+        assert [change async for change in coll.watch()] == [change(number) for number in (1, 2, 3)]
+        assert core.names == ["aggregate", *["getMore"] * 4]
+
+    async def test_try_next_asks_once(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(after=1), more(after=2), more(3, 4, after=5))
+        async with coll.watch() as stream:
+            assert (await stream.try_next(), core.names) == (None, ["aggregate"])
+            assert (await stream.try_next(), stream.resume_token) == (None, token(2))
+            assert (await stream.try_next(), stream.resume_token) == (change(3), token(3))
+            assert (await stream.try_next(), stream.resume_token) == (change(4), token(5))
+            assert core.names == ["aggregate", "getMore", "getMore"]
+        assert await stream.try_next() is None
+
+    async def test_to_list_ends_at_the_first_empty_batch(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(1), more(2, 3), more(), more(4, 5, after=9), more())
+        async with coll.watch() as stream:
+            assert await stream.to_list() == [change(1), change(2), change(3)]
+            assert stream.resume_token == token(3)
+            assert await stream.to_list(1) == [change(4)]
+            assert stream.resume_token == token(4)
+            assert await stream.to_list() == [change(5)]
+            assert stream.resume_token == token(9)
+            for wrong in (0, -1, 1.5, "1"):
+                with pytest.raises((TypeError, ValueError), match="length must be"):
+                    await stream.to_list(wrong)  # type: ignore[arg-type]
+
+    async def test_the_server_ends_it(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(1), more(2, cursor_id=0, after=3))
+        stream = coll.watch()
+        assert await stream.next() == change(1)
+        assert stream.alive
+        assert await stream.next() == change(2)
+        assert (stream.alive, stream.resume_token) == (False, token(3))
+        with pytest.raises(StopAsyncIteration):
+            await stream.next()
+        assert await stream.try_next() is None
+        assert await stream.to_list() == []
+        assert core.names == ["aggregate", "getMore"]
+        assert len(core.executor.released) == 1
+
+    async def test_a_closed_one_returns_nothing(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(1, 2))
+        stream = await coll.watch()
+        await stream.close()
+        with pytest.raises(StopAsyncIteration):
+            await stream.next()
+        assert await stream.try_next() is None
+        unopened = coll.watch()
+        await unopened.close()
+        assert (await unopened.try_next(), await unopened.to_list()) == (None, [])
+        with pytest.raises(InvalidOperation, match="closed"):
+            await unopened
+        assert core.names == ["aggregate", "killCursors"]
+
+    async def test_the_token_belongs_to_the_stream(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(1, 2))
+        async with coll.watch() as stream:
+            found = await stream.next()
+            found["_id"]["_data"] = "changed"
+            assert stream.resume_token is not None
+            stream.resume_token["_data"] = "changed"
+            assert stream.resume_token == token(1)
+
+    @pytest.mark.parametrize("broken", [{}, {"_id": None}])
+    async def test_a_change_without_a_token_closes_it(self, things: Things, broken: dict[str, Any]) -> None:
+        coll, core = things
+        core.reply(first(1), next_batch([{**change(2), "_id": None}, broken], 7))
+        stream = coll.watch([{"$project": {"_id": 0}}])
+        await stream.next()
+        with pytest.raises(InvalidOperation, match="the change has no _id"):
+            await stream.next()
+        assert not stream.alive
+        assert stream.resume_token == token(1)
+        assert await stream.try_next() is None
+        await core.run_spawned()
+        assert core.names == ["aggregate", "getMore", "killCursors"]
+
+    async def test_two_readers(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+
+        def meanwhile(_: Any) -> Any:
+            with pytest.raises(InvalidOperation, match="two tasks"):
+                stream.try_next().send(None)
+            return more(1)
+
+        core.reply(meanwhile, lost, meanwhile, {"ok": 1})
+        assert await stream.next() == change(1)
+        core.executor.replies[1] = lambda _: (meanwhile(_), first(2))[1]
+        assert await stream.next() == change(2)
+        await stream.close()
+
+
+async def open_stream(coll: Any, core: FakeCore, **options: Any) -> Any:
+    core.reply(first(after=1))
+    return await coll.watch(**options)
+
+
+class TestResuming:
+    async def test_it_continues_behind_the_last_change(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(1, 2), lost, first(3), more(4))
+        stream = coll.watch()
+        assert [(await stream.next())["fullDocument"]["_id"] for _ in range(4)] == [1, 2, 3, 4]
+        assert core.names == ["aggregate", "getMore", "aggregate", "getMore"]
+        assert stage(core) == {"resumeAfter": token(2)}
+        await core.run_spawned()
+        assert core.last.command == {"killCursors": "things", "cursors": [7]}
+        await stream.close()
+
+    async def test_the_first_command_does_not_resume(self, things: Things) -> None:
+        coll, core = things
+        core.reply(lost, first(1))
+        stream = coll.watch()
+        with pytest.raises(AutoReconnect):
+            await stream.next()
+        assert (stream.alive, core.names) == (True, ["aggregate"])
+        assert await stream.next() == change(1)
+        await stream.close()
+
+    @pytest.mark.parametrize("explicit", [False, True])
+    async def test_in_the_same_session(self, things: Things, explicit: bool) -> None:
+        coll, core = things
+        core.reply(first(1), lost, lost, first(), more(2))
+        session = coll.database.client.start_session() if explicit else None
+        stream = coll.watch(session=session)
+        await stream.next()
+        with pytest.raises(AutoReconnect):
+            await stream.next()
+        await stream.next()
+        sessions = [sent.session for sent in core.executor.sent]
+        assert len(set(sessions[1:])) == 1
+        assert sessions[0] is (sessions[1] if explicit else None)
+        assert core.executor.released == []
+        await stream.close()
+        assert len(core.executor.released) == (0 if explicit else 1)
+        if session is not None:
+            await session.end_session()
+
+    async def test_a_second_failure_in_a_row_resumes_again(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(after=1), lost, first(after=2), lost, first(after=3), lost, first(4))
+        stream = coll.watch()
+        assert await stream.next() == change(4)
+        assert stage(core) == {"resumeAfter": token(3)}
+        await stream.close()
+
+    async def test_slower_and_slower(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(), *[lost, first()] * 4, more(1), lost, first(), lost, first(2))
+        stream = coll.watch()
+        await stream.next()
+        assert core.paused == pytest.approx([0.1, 0.2, 0.4])
+        await stream.next()
+        assert core.paused[3:] == pytest.approx([0.1])
+        await stream.close()
+
+    async def test_not_if_the_time_limit_ends_before(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(), lost, first(), lost, first(1))
+        stream = coll.watch(timeoutMS=100)
+        with pytest.raises(AutoReconnect):
+            await stream.next()
+        assert (core.names, core.paused) == (["aggregate", "getMore", "aggregate", "getMore"], [])
+        assert await stream.next() == change(1)
+        await stream.close()
+
+    async def test_closed_by_another_task_during_a_pause(self, things: Things, monkeypatch: pytest.MonkeyPatch) -> None:
+        coll, core = things
+        core.reply(first(), lost, first(), lost)
+        stream = coll.watch()
+
+        async def pause(until: float) -> None:
+            await stream.close()
+
+        monkeypatch.setattr(core, "pause", pause)
+        with pytest.raises(StopAsyncIteration):
+            await stream.next()
+        assert core.names[-2:] == ["getMore", "killCursors"]
+        assert len(core.executor.released) == 1
+
+    async def test_try_next_resumes_once_and_asks_no_more(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+        core.reply(lost, first(after=2))
+        assert (await stream.try_next(), stream.resume_token) == (None, token(2))
+        assert core.names == ["aggregate", "getMore", "aggregate"]
+        await stream.close()
+
+    @pytest.mark.parametrize("error", [lost(), labelled(), CursorNotFound("gone", 43, {"ok": 0, "code": 43})])
+    async def test_if_that_fails_the_next_step_resumes_first(self, things: Things, error: PyMongoError) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+        core.reply(error, NetworkTimeout("late"), first(2, after=3), more(4))
+        with pytest.raises(NetworkTimeout):
+            await stream.try_next()
+        assert (stream.alive, stream.resume_token) == (True, token(1))
+        assert await stream.try_next() == change(2)
+        assert await stream.try_next() == change(4)
+        assert core.names == ["aggregate", "getMore", "aggregate", "aggregate", "getMore"]
+        await core.run_spawned()
+        killed = [sent.command["cursors"] for sent in core.executor.sent if sent.name == "killCursors"]
+        assert killed == ([] if isinstance(error, CursorNotFound) else [[7]])
+        await stream.close()
+
+    async def test_a_stream_that_could_not_resume_is_closed(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+        core.reply(lost, lost)
+        with pytest.raises(AutoReconnect):
+            await stream.next()
+        await stream.close()
+        await core.run_spawned()
+        assert core.names == ["aggregate", "getMore", "aggregate", "killCursors"]
+        assert len(core.executor.released) == 1
+
+    async def test_or_dropped(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+        core.reply(lost, lost)
+        with pytest.raises(AutoReconnect):
+            await stream.next()
+        del stream
+        gc.collect()
+        assert len(core.executor.released) == 1
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            OperationFailure("no", 280, {"ok": 0, "code": 280}),
+            labelled(11601, "NonResumableChangeStreamError"),
+            OperationFailure("killed", 237, {"ok": 0, "code": 237}),
+            ProtocolError("nonsense"),
+        ],
+        ids=lambda error: str(getattr(error, "code", "protocol")),
+    )
+    @pytest.mark.parametrize("when", ["getMore", "resuming"])
+    async def test_other_errors_close_it(self, things: Things, error: PyMongoError, when: str) -> None:
+        coll, core = things
+        error.reached_server = True
+        stream = await open_stream(coll, core)
+        core.reply(*[lost, error] if when == "resuming" else [error])
+        with pytest.raises(type(error)):
+            await stream.next()
+        assert (stream.alive, await stream.try_next()) == (False, None)
+        await core.run_spawned()
+        assert core.names.count("aggregate") == (2 if when == "resuming" else 1)
+        assert len(core.executor.released) == 1
+
+    async def test_a_value_that_the_codec_options_refuse_closes_it(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+        core.reply(ValueError("year 10000"))
+        with pytest.raises(ValueError, match="10000"):
+            await stream.next()
+        assert not stream.alive
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            NotPrimaryError("no label", {"ok": 0, "code": 10107}),
+            OperationFailure("too slow", 50, {"ok": 0, "code": 50}),
+        ],
+    )
+    async def test_after_some_errors_only_the_next_step_resumes(self, things: Things, error: PyMongoError) -> None:
+        coll, core = things
+        error.reached_server = True
+        stream = await open_stream(coll, core)
+        core.reply(error, first(2))
+        with pytest.raises(type(error)):
+            await stream.next()
+        assert core.names == ["aggregate", "getMore"]
+        assert await stream.next() == change(2)
+        assert core.names == ["aggregate", "getMore", "aggregate"]
+        await stream.close()
+
+    async def test_a_getmore_that_was_shed_leaves_it_as_it_is(self, things: Things) -> None:
+        coll, core = things
+        shed = labelled(462, "SystemOverloadedError")
+        stream = await open_stream(coll, core)
+        core.reply(shed, more(2))
+        with pytest.raises(OperationFailure):
+            await stream.next()
+        assert await stream.next() == change(2)
+        assert core.names == ["aggregate", "getMore", "getMore"]
+        await stream.close()
+
+    async def test_a_server_that_is_known_to_be_lost_is_not_waited_for(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+        core.lost.add(ADDRESS)
+        core.reply(first(2))
+        assert await stream.next() == change(2)
+        assert core.names == ["aggregate", "aggregate"]
+        await stream.close()
+
+    async def test_closed_by_another_task_meanwhile(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+
+        def meanwhile(_: Any) -> Any:
+            with pytest.raises(StopIteration):
+                stream.close().send(None)
+            return first(2, cursor_id=8)
+
+        core.reply(lost, meanwhile)
+        with pytest.raises(StopAsyncIteration):
+            await stream.next()
+        await core.run_spawned()
+        assert [sent.command["cursors"] for sent in core.executor.sent if sent.name == "killCursors"] == [[7], [8]]
+        assert len(core.executor.released) == 1
+
+
+class TestTimeouts:
+    async def test_each_step_has_the_whole_time(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(), more(1), lost, first(2))
+        stream = await coll.watch(timeoutMS=2000, max_await_time_ms=500)
+        core.time += 5
+        await stream.next()
+        core.time += 5
+        await stream.next()
+        sent = [each for each in core.executor.sent if each.name != "killCursors"]
+        assert [each.deadline.expires_at for each in sent] == [1002.0, 1007.0, 1012.0, 1012.0]
+        assert [each.is_time_limited for each in sent] == [True, False, False, True]
+        assert sent[1].command["maxTimeMS"] == 500
+        core.time += 5
+        await stream.close()
+        assert core.last.deadline.expires_at == 1017.0
+
+    @pytest.mark.parametrize("await_ms", [200, 201])
+    async def test_waiting_longer_than_the_timeout_is_refused(self, things: Things, await_ms: int) -> None:
+        coll, core = things
+        with pytest.raises(ConfigurationError, match=f"maxAwaitTimeMS must be less than .*, not {await_ms}"):
+            await coll.watch(timeoutMS=200, max_await_time_ms=await_ms)
+        assert core.names == []
+
+    async def test_a_step_that_times_out_resumes_at_the_next_one(self, things: Things) -> None:
+        coll, core = things
+
+        def late(sent: Any) -> Any:
+            core.time += 3
+            error = NetworkTimeout("late")
+            error.phase, error.reached_server = "reply", True
+            return error
+
+        core.reply(first(after=1), late, first(), more(2))
+        stream = await coll.watch(timeoutMS=2000)
+        with pytest.raises(NetworkTimeout):
+            await stream.next()
+        assert (stream.alive, core.names) == (True, ["aggregate", "getMore"])
+        assert await stream.next() == change(2)
+        assert core.names == ["aggregate", "getMore", "aggregate", "getMore"]
+        assert stage(core) == {"resumeAfter": token(1)}
+        await stream.close()
+
+    async def test_the_limit_of_a_block_around_a_step(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+        core.reply(more(2))
+        with motorlite.timeout(5):
+            await stream.next()
+        assert core.last.deadline.timeout == 5
+        await stream.close()
+
+
+class Upper(TypeDecoder):
+    bson_type = str
+
+    def transform_bson(self, value: str) -> Any:
+        return Text(value)
+
+
+class Text:
+    """Cannot be encoded."""
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+
+class TestCodecOptions:
+    async def test_tokens_do_not_pass_through_decoders(self, things: Things) -> None:
+        coll, core = things
+        options: CodecOptions[Any] = CodecOptions(type_registry=TypeRegistry([Upper()]))
+        raw = RawBSONDocument(bson.encode(change(1)))
+        core.reply(batch([raw], 7), lost, first())
+        stream = coll.with_options(options).watch()
+        found = await stream.next()
+        assert found["operationType"].value == "insert"
+        assert stream.resume_token == token(1)
+        await stream.try_next()
+        assert stage(core)["resumeAfter"]["_data"] == token(1)["_data"]
+        assert core.last.operation.codec_options.document_class is RawBSONDocument
+        await stream.close()

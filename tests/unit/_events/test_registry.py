@@ -1,0 +1,57 @@
+"""Listeners of all clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pymongo.monitoring
+import pytest
+
+from motorlite import AsyncMongoClient, monitoring
+from motorlite._events import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from motorlite.client_options import ClientOptions
+
+
+class Commands(monitoring.CommandListener):
+    pass
+
+
+class TheirCommands(pymongo.monitoring.CommandListener):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def unregistered() -> Iterator[None]:
+    before = list(registry._registered)
+    yield
+    registry._registered[:] = before
+
+
+def options() -> ClientOptions:
+    return AsyncMongoClient().options
+
+
+def test_later_clients_have_the_listener_before_their_own() -> None:
+    ours, theirs, own = Commands(), TheirCommands(), Commands()
+    earlier = options()
+    monitoring.register(ours)
+    monitoring.register(theirs)
+    assert earlier.event_listeners == ()
+    assert options().event_listeners == (ours, theirs)
+    assert AsyncMongoClient(event_listeners=[own]).options.event_listeners == (ours, theirs, own)
+
+
+@pytest.mark.parametrize("listener", [None, Commands, print, object()])
+def test_what_is_no_listener_is_refused(listener: object) -> None:
+    with pytest.raises(TypeError, match="listener must be an instance of a subclass of CircuitBreakerListener, Comm"):
+        monitoring.register(listener)
+    assert options().event_listeners == ()
+
+
+def test_all_kinds_of_listener_are_known() -> None:
+    kinds = {kind for name, kind in vars(monitoring).items() if name.endswith("Listener")}
+    assert set(registry.LISTENERS) == kinds
