@@ -32,9 +32,17 @@ class LostTransactions:
         # Runs a function in the background. A function spawned after the client's end never runs.
         self._spawn = spawn
         self._now = now
+        # Aborts that were spawned and have not ended.
+        self._aborts = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an abort is under way."""
+        return self._aborts > 0
 
     def abort(self, session: Session) -> None:
         """Abort the transaction of `session` soon. The session may be used meanwhile."""
+        self._aborts += 1
         self._spawn(self._abort, session.without_transaction())
 
     def drop(self, session: Session) -> None:
@@ -47,6 +55,10 @@ class LostTransactions:
         self._executor.release(session)
 
     async def _abort(self, session: Session) -> None:
-        # Errors are ignored: the server will abort it later.
-        with suppress(PyMongoError):
-            await self._executor.execute(AbortTransaction(), Call(session, Deadline(self._now() + LIMIT, inf, LIMIT)))
+        call = Call(session, Deadline(self._now() + LIMIT, inf, LIMIT))
+        try:
+            # Errors are ignored: the server will abort it later.
+            with suppress(PyMongoError):
+                await self._executor.execute(AbortTransaction(), call)
+        finally:
+            self._aborts -= 1

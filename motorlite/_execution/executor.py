@@ -85,6 +85,8 @@ class Executor:
             deployment, settings, reports, now=now, sleep=sleep, server_selection_timeout=server_selection_timeout
         )
         self.bucket: RetryBudget | None = settings.bucket
+        # A random number in [0, 1).
+        self.jitter: Callable[[], float] = settings.jitter
         self.reports = reports
         self._now = now
         self._sleep = sleep

@@ -115,6 +115,8 @@ class FakeExecutor(Executor):
         transaction = None if call.session is None else call.session.transaction
         if transaction is not None and transaction.is_active:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
+        elif transaction is not None and operation.ends is not None:
+            transaction.end_was_sent = True
         sent = Sent(operation, call.session, call.deadline, call.operation_id)
         self.sent.append(sent)
         await anyio.lowlevel.checkpoint()
@@ -212,9 +214,6 @@ class FakeCore(Core):
 
     def abort_transaction(self, session: Session) -> None:
         LostTransactions(self.executor, spawn=self._spawn, now=self.now).abort(session)
-
-    def jitter(self) -> float:
-        return 0.5
 
     def _spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self.spawned.append(lambda: async_fn(*args))

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-class SessionLike(Protocol):
-    """What the modules of this folder use of an AsyncClientSession."""
+class EndsTransactions(Protocol):
+    """A session whose transaction can be ended."""
 
     @property
     def in_transaction(self) -> bool: ...
@@ -21,10 +21,14 @@ class SessionLike(Protocol):
 
     async def abort_transaction(self) -> None: ...
 
+
+class Ends(Protocol):
+    """A session that can be ended."""
+
     async def end_session(self) -> None: ...
 
 
-SessionT = TypeVar("SessionT", bound=SessionLike)
+SessionT = TypeVar("SessionT", bound=Ends)
 
 # The session of the innermost enclosing `bind` block.
 _bound: ContextVar[Any] = ContextVar("motorlite.session", default=None)
@@ -45,7 +49,7 @@ class TransactionContext:
 
     __slots__ = ("_session",)
 
-    def __init__(self, session: SessionLike) -> None:
+    def __init__(self, session: EndsTransactions) -> None:
         self._session = session
 
     def __await__(self) -> Generator[Any, None, Self]:

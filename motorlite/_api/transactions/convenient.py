@@ -12,7 +12,7 @@ from motorlite.errors import PyMongoError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from motorlite._api.transactions.context import SessionLike
+    from motorlite._api.transactions.context import EndsTransactions
     from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 async def with_transaction(
     core: Core,
-    session: SessionLike,
+    session: EndsTransactions,
     callback: Callable[[Any], Awaitable[T]],
     deadline: Deadline,
     *,
@@ -29,7 +29,7 @@ async def with_transaction(
     abort: Callable[[], Awaitable[None]],
 ) -> T:
     """Execute `callback` between `start` and a commit, until that succeeds or must not be repeated."""
-    retries = TransactionRetries(deadline, core.jitter, core.now())
+    retries = TransactionRetries(deadline, core.executor.jitter, core.now())
     while True:
         start()
         retries.started()
@@ -57,7 +57,7 @@ async def with_transaction(
         await anyio.sleep(delay)
 
 
-async def _commit(core: Core, session: SessionLike, retries: TransactionRetries) -> float | None:
+async def _commit(core: Core, session: EndsTransactions, retries: TransactionRetries) -> float | None:
     """Commit. Returns after how many seconds to start another transaction, or None if it is committed."""
     while True:
         try:
