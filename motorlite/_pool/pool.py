@@ -412,6 +412,9 @@ class Pool:
                 until,
                 authenticate=True,
                 operation_until=operation_until,
+                # CSOT, "Background Connection Pooling". Not for hello: the specification's "command-execution" suite
+                # expects connections whose hello takes longer than timeoutMS.
+                each=self._options.command_timeout if establishment.request is None else inf,
                 join=self.state.services.join,
             )
         except EstablishmentError as failure:

@@ -225,6 +225,15 @@ def test_requirements_that_are_not_met(requirement: dict[str, Any], kind: SkipKi
     assert skipped.value.kind is kind
 
 
+@pytest.mark.parametrize("name", ["sharded", "sharded-replicaset"])
+def test_the_shard_of_a_sharded_cluster_is_a_replica_set(name: str) -> None:
+    facts: Any = Facts()
+    with pytest.raises(Skipped):
+        requirements.check([{"topologies": [name]}], facts)
+    facts.topology = "sharded"
+    requirements.check([{"topologies": [name]}], facts)
+
+
 @pytest.mark.parametrize("text", ["2.0", "1.99", "one", ""])
 def test_an_unsupported_version_is_refused(text: str) -> None:
     with pytest.raises(schema.InvalidFile):

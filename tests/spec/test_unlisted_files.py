@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from tests.spec.unified.environment import Topology
+
 
 def outcomes(content: Mapping[str, Any], folder: Path, *, status: int) -> list[str]:
     """How the tests of a file end, on each backend."""
@@ -186,6 +188,45 @@ def test_the_members_that_entities_need(entity: Mapping[str, Any], tmp_path: Pat
     content = {**UNIFIED, "tests": [{"description": "one", "operations": [{"arguments": {"entities": [entity]}}]}]}
     (case,) = cases(write(tmp_path / "own.json", content))
     assert case.members == members.SEVERAL
+
+
+# --- which topologies a test runs on ---
+
+ALL: tuple[Topology, ...] = ("single", "replicaset", "sharded", "load-balanced")
+REAL = ("single", "replicaset")
+FACADES = ("sharded", "load-balanced")
+TWO_MONGOS = {"client": {"id": "c", "useMultipleMongoses": True}}
+
+
+@pytest.mark.parametrize(
+    ("topologies", "entity", "expected"),
+    [
+        (None, {}, REAL),
+        (["sharded", "single"], {}, ("single",)),
+        (["sharded"], {}, ("sharded",)),
+        (["sharded-replicaset"], {}, ("sharded",)),
+        (["load-balanced"], {}, ("load-balanced",)),
+        (["sharded", "load-balanced"], {}, FACADES),
+        (None, TWO_MONGOS, (*REAL, "sharded")),
+        (["replicaset", "load-balanced"], TWO_MONGOS, ("replicaset",)),
+        (None, {"client": {"id": "c", "useMultipleMongoses": False}}, REAL),
+    ],
+)
+def test_a_facade_is_used_for_what_only_it_can_show(
+    topologies: list[str] | None, entity: Mapping[str, Any], expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    requirements = {} if topologies is None else {"runOnRequirements": [{"topologies": topologies}]}
+    content = {**unified(1), **requirements, "createEntities": [entity]}
+    (case,) = cases(write(tmp_path / "own.json", content))
+    assert tuple(case.topologies(ALL)) == expected
+
+
+def test_files_and_the_command_line_name_further_tests_for_sharded_clusters(tmp_path: Path) -> None:
+    file = write(tmp_path / "own.json", unified(1))
+    for pattern, expected in (("own", (*REAL, "sharded")), ("o*", (*REAL, "sharded")), ("other", REAL)):
+        (case,) = cases_of(suites_file(file, sharded=(pattern,)))
+        assert tuple(case.topologies(ALL)) == expected
+        assert case.topologies(["sharded"]) == ["sharded"]
 
 
 def cases(file: Path) -> list[Case]:

@@ -190,11 +190,9 @@ class ClientConnection:
             return {"isdbgrid": 1, "hostname": "localhost", "ok": 1.0}
         if request.name.startswith("replSet"):
             raise CommandError(COMMAND_NOT_FOUND, f"no such command: '{request.name}'")
-        if request.name == "killCursors":
-            unknown = [cursor_id for cursor_id in command["cursors"] if cursor_id not in self._mongos.cursors]
-            if unknown:
-                nothing: dict[str, list[int]] = {"cursorsKilled": [], "cursorsAlive": [], "cursorsUnknown": []}
-                return {**nothing, "cursorsNotFound": unknown, "ok": 1.0}
+        if request.name == "killCursors" and self._mongos.cursors.keys().isdisjoint(command["cursors"]):
+            nothing: dict[str, list[int]] = {"cursorsKilled": [], "cursorsAlive": [], "cursorsUnknown": []}
+            return {**nothing, "cursorsNotFound": list(command["cursors"]), "ok": 1.0}
         return None
 
     async def _execute(self, request: Message, fault: Fault | None) -> bytes:
@@ -227,7 +225,7 @@ class ClientConnection:
                 raise CommandError(CURSOR_NOT_FOUND, f"cursor id {command['getMore']} not found")
             return await self._backends.at(cursors[command["getMore"]])
         if request.name == "killCursors":
-            return await self._backends.at(cursors[command["cursors"][0]])
+            return await self._backends.at(next(cursors[one] for one in command["cursors"] if one in cursors))
         preference: Mapping[str, Any] = command.get("$readPreference", {}) if request.is_read else {}
         return await self._backends.select(preference)
 

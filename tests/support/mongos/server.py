@@ -51,3 +51,6 @@ class Mongos:
             self.cursors[cursor["id"]] = member
         elif request.name == "getMore":
             self.cursors.pop(request.document["getMore"], None)
+        elif request.name == "killCursors":
+            for cursor_id in request.document["cursors"]:
+                self.cursors.pop(cursor_id, None)
