@@ -22,6 +22,7 @@ Topology = Literal["single", "replicaset", "sharded", "load-balanced"]
 # Seconds between two looks at something that nobody announces.
 _LOOK = 0.005
 _NAMESPACE_NOT_FOUND = 26
+_INTERRUPTED = 11601
 
 
 class Environment:
@@ -111,6 +112,14 @@ class Environment:
         if self._cluster is not None and self._cluster.failures:
             failures, self._cluster.failures = self._cluster.failures, []
             raise ExceptionGroup("the facade failed", failures)
+
+    def kill_sessions(self) -> None:
+        """End all sessions on the server, with what a failed test has left open ("Terminating Open Transactions")."""
+        try:
+            self.command({"killAllSessions": []})
+        except OperationFailure as error:
+            if error.code != _INTERRUPTED:  # its own session is among them
+                raise
 
     def wait_for_writes(self) -> None:
         """Return when the server has finished the write commands that it is executing."""

@@ -46,7 +46,8 @@ OPERATIONS: Final = pytest.mark.parametrize(
 
 @OPERATIONS
 def test_the_default(operation: Operation[Any]) -> None:
-    assert sent(operation).get("maxTimeMS") == (None if operation.name in NEVER else 250)
+    expected = None if operation.name in NEVER or operation.ends is not None else 250
+    assert sent(operation).get("maxTimeMS") == expected
 
 
 @OPERATIONS
