@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 from weakref import ref
 
 from bson.objectid import ObjectId
@@ -14,8 +14,9 @@ from motorlite._base.values import format_address
 from motorlite._client.background import Background
 from motorlite._client.default_max_time import DefaultMaxTime
 from motorlite._client.limits import Limits
+from motorlite._client.prefetch import Prefetching
 from motorlite._client.settings import initial_description, late_queue_timeout, pool_options
-from motorlite._client.statistics import server_stats
+from motorlite._client.statistics import budget_stats, client_stats
 from motorlite._client.tracing import tracing_listeners
 from motorlite._client.world import REAL, World
 from motorlite._connection.auth.mechanisms import check_mechanism
@@ -52,12 +53,12 @@ from motorlite.retry import RetryBudget
 from motorlite.stats import ClientStats
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from motorlite._base.values import Address, Document
     from motorlite._connection.establish import EstablishmentError
     from motorlite._execution.cursors.lost_cursor import LostCursor
-    from motorlite._net.runtime import BackgroundTask, Connector, Host, Runtime, Waiter
+    from motorlite._net.runtime import Connector, Host, Runtime
     from motorlite._options.options import SRV, ClientOptions
     from motorlite._sessions.session import Session
     from motorlite._topology.topology_description import TopologyDescription
@@ -132,6 +133,7 @@ class Core:
         self.topology: Topology | SRVDiscovery
         self.executor: Executor
         self.now: Callable[[], float]
+        self.prefetching: Prefetching
         self.scope_deadline: Callable[[], float]
 
     # --- binding ---
@@ -193,7 +195,7 @@ class Core:
         if options.default_max_time_namespace is not None:
             polling = DefaultMaxTime(options.default_max_time_namespace, self.limits, self.executor, runtime)
             background.default_max_time = background.host.spawn(polling.run)
-        self.now = runtime.now
+        self.now, self.prefetching = runtime.now, Prefetching(background.host.spawn, runtime.waiter)
         self.scope_deadline = runtime.scope_deadline
         self._publishers.bind(runtime.now)
         self._background = background
@@ -377,15 +379,6 @@ class Core:
         assert self._runtime is not None
         await self._runtime.sleep(0)
 
-    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> BackgroundTask:
-        """Run a function in the background, with an empty context."""
-        return self._background.host.spawn(function, *args)
-
-    def waiter(self) -> Waiter:
-        """Return a handover of one value between two tasks of the client."""
-        assert self._runtime is not None
-        return self._runtime.waiter()
-
     @property
     def default_max_time(self) -> float:
         """The default maxTimeMS in force, in seconds; 0: none."""
@@ -483,19 +476,7 @@ class Core:
     def stats(self) -> ClientStats:
         """Return a snapshot of pools, budget and retries."""
         bucket = self._bucket
-        tokens, capacity = (inf, inf) if bucket is None else (bucket.tokens, bucket.capacity)
         if self._runtime is None:
-            return ClientStats({}, tokens, capacity, {}, {}, 0)
-        now = self.now()
-        return ClientStats(
-            # A tuple, which is made at once: exporters call this in threads of their own.
-            servers={server.address: server_stats(server, bucket, now) for server in tuple(self.topology.servers)},
-            tokens=tokens,
-            token_capacity=capacity,
-            retries=dict(self.executor.reports.retries),
-            refusals=dict(self.executor.reports.refusals),
-            sessions=len(self.sessions),
-            rate_limits=self._limits.rate_stats(now),
-            failures=self.executor.reports.failures,
-            degraded=self.executor.reports.degraded_count,
-        )
+            return ClientStats({}, *budget_stats(bucket), {}, {}, 0)
+        servers, now = self.topology.servers, self.now()
+        return client_stats(servers, self.executor.reports, bucket, self._limits, len(self.sessions), now)

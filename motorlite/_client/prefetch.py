@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._net.runtime import WaitTimeout
@@ -14,6 +14,18 @@ if TYPE_CHECKING:
 
     from motorlite._execution.operation import CursorReply
     from motorlite._net.runtime import BackgroundTask, Waiter
+
+
+class Prefetching(NamedTuple):
+    """What a client offers to its cursors.
+
+    Attributes:
+        spawn: Runs a function in the background, with an empty context.
+        waiter: Makes a handover of one value between two tasks.
+    """
+
+    spawn: Callable[..., BackgroundTask]
+    waiter: Callable[[], Waiter]
 
 
 class Prefetch:

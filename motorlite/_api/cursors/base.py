@@ -7,7 +7,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from motorlite._api.call_options import effective
-from motorlite._api.cursors.batches import Batches
 from motorlite._api.cursors.server_cursor import TWO_READERS, GetMoreOptions, ServerCursor
 from motorlite._api.session import resolved, state_of
 from motorlite._api.typings import DocumentT
@@ -174,22 +173,6 @@ class CursorBase(ABC, Generic[DocumentT]):
             else:
                 found.extend(documents.popleft() for _ in range(length - len(found)))
         return found
-
-    def batches(self) -> Batches[DocumentT]:
-        """Return the remaining documents in lists, one for each batch: ``async for batch in cursor.batches()``.
-
-        The first list has what is left of the current batch. A list has at least one document.
-
-        Retries: getMore for overload errors only (up to 5, with backoff).
-        """
-        return Batches(self._next_batch)
-
-    async def _next_batch(self) -> list[DocumentT] | None:
-        if not (self._documents or await self._fill()):
-            return None
-        documents = list(self._documents)
-        self._documents.clear()
-        return documents
 
     async def _fill(self, is_patient: bool = True) -> bool:
         """Fetch a batch. False if the iteration ends here; without `is_patient`, at an empty batch."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Self
 
+from motorlite._api.cursors.base import CursorBase
 from motorlite._api.typings import DocumentT
 
 if TYPE_CHECKING:
@@ -29,3 +30,25 @@ class Batches(Generic[DocumentT]):
         if batch is None:
             raise StopAsyncIteration
         return batch
+
+
+class BatchedCursor(CursorBase[DocumentT]):
+    """A cursor that can be read batch by batch."""
+
+    __slots__ = ()
+
+    def batches(self) -> Batches[DocumentT]:
+        """Return the remaining documents in lists, one for each batch: ``async for batch in cursor.batches()``.
+
+        The first list has what is left of the current batch. A list has at least one document.
+
+        Retries: getMore for overload errors only (up to 5, with backoff).
+        """
+        return Batches(self._next_batch)
+
+    async def _next_batch(self) -> list[DocumentT] | None:
+        if not (self._documents or await self._fill()):
+            return None
+        documents = list(self._documents)
+        self._documents.clear()
+        return documents

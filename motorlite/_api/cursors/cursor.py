@@ -10,7 +10,7 @@ from bson.code import Code
 from motorlite._api.arguments.find_options import FIND_CHECKS, find_arguments, sort_document
 from motorlite._api.call_options import effective
 from motorlite._api.constants import CursorType
-from motorlite._api.cursors.base import CursorBase
+from motorlite._api.cursors.batches import BatchedCursor
 from motorlite._api.cursors.limits import CursorLimits
 from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.session import begin
@@ -41,7 +41,7 @@ _TAILABLE_FLAGS = CursorType.TAILABLE_AWAIT
 _DISTINCT_OPTIONS = ("collation", "comment", "hint", "max_time_ms")
 
 
-class AsyncCursor(CursorBase[DocumentT]):
+class AsyncCursor(BatchedCursor[DocumentT]):
     """The matching documents of a query, created by `AsyncCollection.find`.
 
     The query runs at the first step: iterate over the cursor, call `to_list`, or ``await`` the cursor, which

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
+import bson
+from bson.raw_bson import RawBSONDocument
+
 from motorlite._api.call_options import effective
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
@@ -178,9 +181,14 @@ class ServerCursor(Generic[DocumentT]):
         documents = reply.documents
         self.retrieved += len(documents)
         if self.options.is_raw and documents:
-            self.documents.append(b"".join(document.raw for document in documents))  # type: ignore[arg-type]
+            self.documents.append(b"".join(map(self._encoded, documents)))  # type: ignore[arg-type]  # of a raw cursor
         else:
             self.documents.extend(documents)
+
+    def _encoded(self, document: Any) -> bytes:
+        # The fallback of an operation that was refused may be any document.
+        is_raw = isinstance(document, RawBSONDocument)
+        return document.raw if is_raw else bson.encode(document, codec_options=self._codec_options)
 
     def _release(self) -> None:
         """Release the session and connection that the cursor held for its commands."""
@@ -258,8 +266,9 @@ class ServerCursor(Generic[DocumentT]):
             return
         call = Call(self._implicit_session, in_background(deadline), None, effective(self._call_options))
         self._is_reading = True
-        self._ahead = ahead = Prefetch(self._core.waiter)
-        ahead.task = self._core.spawn(self._run_ahead, ahead, self._get_more(), call)
+        tools = self._core.prefetching
+        self._ahead = ahead = Prefetch(tools.waiter)
+        ahead.task = tools.spawn(self._run_ahead, ahead, self._get_more(), call)
 
     async def _run_ahead(self, ahead: Prefetch, get_more: GetMore, call: Call) -> None:
         if self._ahead is not ahead:
