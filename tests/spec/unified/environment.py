@@ -17,6 +17,8 @@ from tests.support.mongos.cluster import Cluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from motorlite._base.values import Address
+
 Topology = Literal["single", "replicaset", "sharded", "load-balanced"]
 
 # Seconds between two looks at something that nobody announces.
@@ -94,6 +96,11 @@ class Environment:
     def command(self, document: Mapping[str, Any], database: str = "admin") -> Mapping[str, Any]:
         """Run a command and return the reply."""
         return self.server.command(document, database)
+
+    def command_mongos(self, address: Address, document: Mapping[str, Any]) -> None:
+        """Run an admin command on one mongos of a sharded cluster."""
+        assert self._cluster is not None
+        self._cluster.command(self._cluster.addresses.index(address), document)
 
     def turn_fail_points_off(self, names: Iterable[str]) -> None:
         """Turn fail points off on every server: the primary may be another than it was."""

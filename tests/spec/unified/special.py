@@ -156,10 +156,13 @@ async def _assert_pinned(is_pinned: bool, run: Run, session: str) -> None:
 
 
 async def _targeted_fail_point(run: Run, session: str, failPoint: Mapping[str, Any]) -> None:
-    """Set a fail point for the mongos that the session is pinned to: here, every one leads to the same server."""
+    """Set a fail point on the mongos that the session is pinned to."""
     await _assert_pinned(True, run, session)
-    run.fail_points.append(failPoint["configureFailPoint"])
-    run.environment.command(failPoint)
+    transaction = run.entities.session(session).session._state.transaction
+    assert transaction is not None
+    if transaction.address is None:
+        raise BadTest("behind a load balancer, no mongos has an address of its own")
+    run.environment.command_mongos(transaction.address, failPoint)
 
 
 # --- collections and indexes ---
