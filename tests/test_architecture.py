@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
-FACES: Final = ("monitoring", "client_options", "client_session", "cursor")
+FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor")
 # Open to every layer that comes later, in this order.
 OPEN: Final = ("_base", "_errors", "values", "retry", "overload", "_events", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.
@@ -53,8 +53,11 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
         "_wire",
     ),
     "_api": (*OPEN, "_client", "_operations", "_execution", "_sessions", *REPLIES),
+    "_gridfs": (*OPEN, "_api"),
+    "gridfs": ("_gridfs",),
     "client_options": ("_options",),
     "client_session": ("_api",),
+    "change_stream": ("_api",),
     "cursor": ("_api",),
     "event_loggers": OPEN[: OPEN.index("_options")],
     "testing": (*OPEN, "_net", "_wire"),
@@ -89,6 +92,8 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "_net": EFFECTS,
     "testing": frozenset({"asyncio", "select", "socket", "ssl", "subprocess", "threading"}),
     "_api": frozenset({"contextvars", "datetime", "uuid"}),
+    # The time at which a file is stored.
+    "_gridfs": frozenset({"datetime"}),
     # Clients in several threads may share a budget.
     "retry": frozenset({"threading"}),
 }
@@ -106,6 +111,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
         "_execution.retries.consult*",
         "_client.*",
         "_api.*",
+        "_gridfs.*",
         "testing.*",
     ),
     "trio": ("_net.*",),
@@ -134,11 +140,12 @@ LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(
         ("_base", "_errors", "values", "overload", "monitoring", "_events", "_options", "_wire"), ("Pure",)
     ),
-    **dict.fromkeys(("_overload", "_sessions", "_operations"), ("Pure",)),
+    **dict.fromkeys(("_overload", "_sessions", "_operations", "gridfs"), ("Pure",)),
     "_net": ("Pure", "Net"),
     "retry": ("Pure", "Shell"),
     **dict.fromkeys(
-        ("_observe", "_connection", "_pool", "_topology", "_execution", "_client", "_api"), ("Pure", "Shell")
+        ("_observe", "_connection", "_pool", "_topology", "_execution", "_client", "_api", "_gridfs"),
+        ("Pure", "Shell"),
     ),
 }
 
@@ -414,8 +421,12 @@ SHELL = '"""Shell: x."""\n'
         ("effects stay in _net", "testing.local", "import subprocess, socket", False),
         ("effects stay in _net", "testing.local", "import multiprocessing", True),
         ("packages are known", "_connection.handshake", "import pymongo", True),
-        ("packages are known", "_api.gridfs", "from gridfs.errors import NoFile", True),
-        ("packages are known", "_api.gridfs", "from bson import ObjectId", False),
+        ("packages are known", "_gridfs.bucket", "from gridfs.errors import NoFile", True),
+        ("packages are known", "_gridfs.bucket", "from bson import ObjectId", False),
+        ("imports point down", "_gridfs.bucket", "from motorlite._api.handles import AsyncDatabase", False),
+        ("imports point down", "_gridfs.bucket", "from motorlite._execution.executor import Executor", True),
+        ("imports point down", "_gridfs.bucket", "from motorlite.gridfs import errors", True),
+        ("imports point down", "_api.handles", "from motorlite._gridfs.bucket import AsyncGridFSBucket", True),
         ("packages are known", "_pool.pool", "import anyio", False),
         ("packages are known", "_pool.state", "import anyio", True),
         ("packages are known", "_connection.handshake", "if TYPE_CHECKING:\n    from anyio import Event", True),

@@ -15,7 +15,7 @@ RETRIES: Final = (REPOSITORY / "docs" / "retries.md").read_text(encoding="utf-8"
 STRATEGIES: Final = (REPOSITORY / "docs" / "retry-strategies.md").read_text(encoding="utf-8")
 CHANGES: Final = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
 
-# Retryable reads specification, "Supported Read Operations", except for change streams.
+# Retryable reads specification, "Supported Read Operations".
 SUPPORTED: Final = (
     "collection.find",
     "collection.find_one",
@@ -26,6 +26,9 @@ SUPPORTED: Final = (
     "collection.list_indexes",
     "database.list_collections",
     "client.list_databases",
+    "collection.watch",
+    "database.watch",
+    "client.watch",
 )
 # "Unsupported Read Operations".
 UNSUPPORTED: Final = ("cursor.next", "database.command", "database.cursor_command")

@@ -10,14 +10,7 @@ if TYPE_CHECKING:
 # Listed here so that they do not become databases and collections. Otherwise the error would say "not callable".
 CLIENT: Final[Mapping[str, str]] = {}
 DATABASE: Final[Mapping[str, str]] = {}
-COLLECTION: Final = {
-    "aggregate_raw_batches": "raw batches",
-    "find_raw_batches": "raw batches",
-}
-SESSION: Final = dict.fromkeys(
-    ("abort_transaction", "commit_transaction", "in_transaction", "start_transaction", "with_transaction"),
-    "transactions",
-)
+COLLECTION: Final[Mapping[str, str]] = {}
 
 
 class MissingFeature(AttributeError, NotImplementedError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from motorlite._pool.options import PoolOptions
@@ -30,6 +31,8 @@ def pool_options(options: ClientOptions) -> PoolOptions:
         max_idle_time=options.max_idle_time,
         wait_queue_timeout=options.wait_queue_timeout,
         connect_timeout=options.connect_timeout or 0.0,
+        # None and 0 are no limit.
+        command_timeout=options.timeout or inf,
         wait_queue=options.wait_queue,
         given=options.pool_options.non_default_options,
     )

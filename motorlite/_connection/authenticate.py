@@ -155,7 +155,8 @@ class Authenticator:
     async def _answer(self, connection: Connection, request: Request, limits: Limits) -> Any:
         if isinstance(request, RunCommand):
             document = {**request.document, **server_api_fields(self._server_api)}
-            return await connection.command(request.database, document, self._until(limits))
+            until = min(self._until(limits), self._runtime.now() + limits.each)
+            return await connection.command(request.database, document, until)
         if isinstance(request, Compute):
             problem = "the key was not derived from the password"
             return await self._in_thread(request.key, request.function, limits, problem, request.keep)

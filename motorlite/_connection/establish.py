@@ -6,6 +6,7 @@ SystemOverloadedError and RetryableError. Errors of name resolution, certificate
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
@@ -115,13 +116,15 @@ class Establisher:
         *,
         authenticate: bool,
         operation_until: float | None = None,
+        each: float = inf,
         join: Callable[[ObjectId], int] | None = None,
     ) -> Connection:
         """Open a connection that is ready for commands, or for a monitor if `authenticate` is False.
 
         `operation_until` is the loop time at which the requesting operation's timeoutMS expires, or None if it is not
-        set. It bounds nothing here and is only passed on to an OIDC callback. Behind a load balancer, `join` is called
-        with the service of the connection as soon as it is known and returns the generation of the connection.
+        set. It bounds nothing here and is only passed on to an OIDC callback. `each` is how many seconds each command
+        of the authentication may take, for a connection that no operation waits for. Behind a load balancer, `join` is
+        called with the service of the connection as soon as it is known and returns the generation of the connection.
 
         Raises:
             EstablishmentError: establishing failed; carries the error for the requesting operation.
@@ -152,7 +155,7 @@ class Establisher:
             connection.generation = join(service_id)
         try:
             if authenticator is not None and authentication is not None:
-                await authenticator.authenticate(connection, authentication, Limits(until, operation_until))
+                await authenticator.authenticate(connection, authentication, Limits(until, operation_until, each=each))
                 _check_open(connection)
         except PyMongoError as error:
             connection.close()

@@ -128,7 +128,7 @@ def blocks(file: Any) -> bool:
     """Whether the methods of a file may make their thread wait: of one of Python's files that is not in memory."""
     # The files of `tempfile` are wrapped.
     opened = getattr(file, "file", file)
-    return isinstance(opened, io.IOBase) and not isinstance(opened, io.BytesIO)
+    return isinstance(opened, io.IOBase) and not isinstance(opened, io.BytesIO | io.StringIO)
 
 
 async def before(deadline: Deadline, wait: Callable[[], Awaitable[Any]]) -> Any:
@@ -141,4 +141,4 @@ async def before(deadline: Deadline, wait: Callable[[], Awaitable[Any]]) -> Any:
         return await wait()
     with anyio.CancelScope(deadline=deadline.expires_at):
         return await wait()
-    raise no_time_left()
+    raise no_time_left(deadline.timeout)

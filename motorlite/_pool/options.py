@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class PoolOptions:
     wait_queue_timeout: float | None
     # 0: no timeout.
     connect_timeout: float
+    # For each command that authenticates a connection that no operation waits for: timeoutMS of the client.
+    command_timeout: float = inf
     maintenance_interval: float = 1.0
     # The settings of the application with their public names and units, for events.
     given: Mapping[str, int]

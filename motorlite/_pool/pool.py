@@ -281,8 +281,8 @@ class Pool:
         if not self.state.close(is_server_gone=is_server_gone):
             return
         for connection in self.state.in_use:
-            if connection.purpose is Purpose.CURSOR:
-                # It may never be checked in: the application may have forgotten its cursor.
+            if connection.purpose is not Purpose.OTHER:
+                # It may never be checked in: the application may have forgotten its cursor or session.
                 connection.close()
         if self._maintenance is not None:
             self._maintenance.cancel()
@@ -412,6 +412,9 @@ class Pool:
                 until,
                 authenticate=True,
                 operation_until=operation_until,
+                # CSOT, "Background Connection Pooling". Not for hello: the specification's "command-execution" suite
+                # expects connections whose hello takes longer than timeoutMS.
+                each=self._options.command_timeout if establishment.request is None else inf,
                 join=self.state.services.join,
             )
         except EstablishmentError as failure:

@@ -31,6 +31,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 # What the retryable reads specification lists under "Supported Read Operations", with the helpers on top of them.
 READS: Final = {
     "find",
+    "find, exhaust",
+    "find_raw_batches",
     "find_one",
     "aggregate",
     "count_documents",
@@ -47,6 +49,8 @@ READS: Final = {
 }
 # The same of the retryable writes specification.
 WRITES: Final = {
+    "commit_transaction",
+    "abort_transaction",
     "insert_one",
     "insert_many",
     "update_one",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from motorlite._api.call_options import effective
 from motorlite._api.cursors.server_cursor import TWO_READERS, GetMoreOptions, ServerCursor
-from motorlite._api.session import state_of
+from motorlite._api.session import resolved, state_of
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, milliseconds, positive
 from motorlite._execution.call import Call
@@ -102,10 +102,12 @@ class CursorBase(ABC, Generic[DocumentT]):
             raise InvalidOperation(TWO_READERS)
         core = self._core
         core.enter()
+        self._session = resolved(self._session)
         session = state_of(self._session, core)
         self._is_opening = True
         try:
-            deadline = self._limits.open(core, self._get_more.max_await_time_ms)
+            within = None if session is None else session.deadline
+            deadline = self._limits.open(core, self._get_more.max_await_time_ms, within)
             call = Call(session, deadline, None, effective(self._call_options))
             opened = await core.executor.open(self._first_operation(), call)
         finally:
@@ -117,6 +119,8 @@ class CursorBase(ABC, Generic[DocumentT]):
             await cursor.close()
         elif cursor.is_complete:
             await cursor.close()
+        elif self._get_more.prefetch and cursor.documents:
+            cursor.prefetch(self._limits.step(core))
 
     def _server_cursor(self, opened: Opened, call_options: CallOptions) -> ServerCursor[DocumentT]:
         return ServerCursor(
@@ -185,14 +189,16 @@ class CursorBase(ABC, Generic[DocumentT]):
     async def _fetch(self, is_patient: bool) -> bool:
         """Fetch the next batch that has documents. Without `is_patient`, stop after an empty batch."""
         cursor = self._cursor
-        if cursor is None or not cursor.cursor_id:
+        if cursor is None or not cursor.has_more:
             return False
         deadline = self._limits.step(self._core)
-        while cursor.cursor_id:
+        while cursor.has_more:
             await cursor.fetch(deadline)
             if cursor.is_complete:
                 await cursor.close()
             if cursor.documents:
+                if self._get_more.prefetch:
+                    cursor.prefetch(self._limits.step(self._core))
                 return True
             if not is_patient:
                 break

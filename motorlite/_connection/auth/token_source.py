@@ -34,15 +34,24 @@ if TYPE_CHECKING:
 class Limits:
     """How long the authentication of one connection may take; loop times."""
 
-    __slots__ = ("is_operation", "operation_until", "until")
+    __slots__ = ("each", "is_operation", "operation_until", "until")
 
-    def __init__(self, until: float, operation_until: float | None = None, *, is_operation: bool = False) -> None:
+    def __init__(
+        self,
+        until: float,
+        operation_until: float | None = None,
+        *,
+        is_operation: bool = False,
+        each: float = inf,
+    ) -> None:
         # Limit for the messages. Postponed by the duration of a callback that is not subject to it.
         self.until: float = until
         # When the operation's timeoutMS expires; None: not set.
         self.operation_until: float | None = operation_until
         # The authentication is part of the operation (a reauthentication), not of a background task.
         self.is_operation: bool = is_operation
+        # Seconds for each command, if no operation waits for the connection.
+        self.each: float = each
 
 
 class _Call:

@@ -1,7 +1,8 @@
-"""Shell: a connection held by one cursor: behind a load balancer, only that connection reaches the cursor.
+"""Shell: a connection held by one cursor or one transaction: behind a load balancer, no other is sure to reach it.
 
-Load balancer specification, "Connection Pinning". The operation that opens the cursor does not check its connection
-in. getMore and killCursors use it without selecting a server. The owner of the pin releases it once.
+Load balancer specification, "Connection Pinning". An exhaust cursor holds its connection too, because its batches
+arrive there without requests. The operation that opens the cursor or begins the transaction does not check its
+connection in. Further commands use it without selecting a server. The owner of the pin releases it once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._connection.connection import Connection
+    from motorlite._execution.operation import Operation
     from motorlite._topology.server import Server
 
 
@@ -23,33 +25,46 @@ class PinnedConnection:
 
     __slots__ = ("_is_released", "connection", "server")
 
-    def __init__(self, server: Server, connection: Connection) -> None:
+    def __init__(self, server: Server, connection: Connection, purpose: Purpose = Purpose.CURSOR) -> None:
         self.server: Server = server
         self.connection: Connection = connection
         self._is_released = False
-        connection.check_out(Purpose.CURSOR)
+        connection.check_out(purpose)
 
     @property
     def is_usable(self) -> bool:
-        """Whether a command can be sent: the connection is open and has no pending reply."""
+        """Whether a command can be sent: the connection is open, has no pending reply and is not streaming replies."""
+        return self._is_open and self.connection.streaming is None
+
+    @property
+    def _is_open(self) -> bool:
         return not self._is_released and not self.connection.stream.is_closed and self.connection.owed is None
 
     def check_out(self) -> Connection:
-        """Return the connection, for one command.
+        """Return the connection, for one command, or for the next of the replies that it streams.
 
         Raises:
             AutoReconnect: The connection is lost or has a pending reply.
         """
-        if not self.is_usable:
-            raise AutoReconnect("the connection that the cursor was opened on is lost")
+        if not self._is_open:
+            what = self.connection.purpose.value
+            raise AutoReconnect(f"the connection that the {what} was opened on is lost")
         return self.connection
 
     def release(self) -> None:
         """Return the connection to its pool. Further calls have no effect."""
         if not self._is_released:
             self._is_released = True
+            if self.connection.streaming is not None:
+                # Only this stops the server, which then drops the cursor.
+                self.connection.close()
             self.server.pool.check_in(self.connection)
             self.connection.check_in()
+
+
+def stays_pinned(operation: Operation[Any], connection: Connection, reply: Mapping[str, Any] | None) -> bool:
+    """Whether the cursor that `operation` opened holds its connection."""
+    return (connection.facts.is_load_balanced or operation.keeps_connection) and opens_cursor(reply)
 
 
 def opens_cursor(reply: Mapping[str, Any] | None) -> bool:

@@ -2,11 +2,11 @@
 
 A file exists when its document does, so that is written last, after the server has acknowledged all chunks.
 
-An operation that is cancelled may still be carried out by the server. All writes of an upload use one session, which
-makes them retryable writes with rising transaction numbers: a later one waits for an earlier one that is in progress,
-and makes the server refuse one that has not arrived yet. So the deletion after a cancellation begins with such a write.
-Where servers have no retryable writes (a standalone server, ``retryWrites=False``), a document that may still be
-written keeps its chunks, and late chunks remain without a file.
+A server may still carry out an operation that was cancelled. All writes of an upload use one session, which makes them
+retryable writes with rising transaction numbers: a later one waits for an earlier one that is in progress, and makes
+the server refuse one that has not arrived yet. So the deletion begins with such a write. Where there are no retryable
+writes (a standalone server, ``retryWrites=False``), it waits until the pool has received the replies that nobody waits
+for any more. If one does not arrive, chunks may be left without a file, but never a file without chunks.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bson.objectid import ObjectId
 from motorlite._api.limits import within
 from motorlite._gridfs.documents import equal, file_document, this_upload
 from motorlite._gridfs.errors import FileExists
+from motorlite._gridfs.finishing import have_replies_arrived, is_cancellation
 from motorlite._gridfs.uploads.splitter import Splitter
 from motorlite.errors import BulkWriteError, DuplicateKeyError, InvalidOperation, detached
 
@@ -58,6 +59,7 @@ class Upload:
         "_document",
         "_has_session",
         "_in_doubt",
+        "_is_deleted",
         "_progress",
         "_session",
         "_splitter",
@@ -90,10 +92,12 @@ class Upload:
         self._batch_size = 0
         # Bytes in chunks that the server has acknowledged.
         self._stored = 0
-        # Whether the newest batch was sent, but not acknowledged.
+        # Whether the newest insertion was sent, but not acknowledged.
         self._in_doubt = False
         # The document of the file, once it is sent.
         self._document: Document | None = None
+        # Whether nothing is left to delete.
+        self._is_deleted = False
         self.deadline: Deadline = deadline
         # Bytes that the application will write, if that is known.
         self.total: int | None = None
@@ -159,7 +163,7 @@ class Upload:
                 await insert(what)
         except BaseException as error:
             self.failure = detached(error)
-            self.was_refused = isinstance(error, Exception)
+            self.was_refused = isinstance(error, Exception) and not is_cancellation(error, self._store.chunks)
             raise
 
     async def _insert_chunks(self, batch: list[Document]) -> None:
@@ -175,12 +179,13 @@ class Upload:
         self._in_doubt = False
 
     async def _insert_file(self, document: Document) -> None:
-        self._document = document
+        self._document, self._in_doubt = document, True
         try:
             await self._store.files.insert_one(document, session=self._session)
         except DuplicateKeyError as error:
-            self._document = None
+            self._document, self._in_doubt = None, False
             raise self._exists() from error
+        self._in_doubt = False
 
     def _exists(self) -> FileExists:
         return FileExists(f"{self._store.files.full_name} has a file with the id {self._splitter.file_id!r} already")
@@ -193,23 +198,31 @@ class Upload:
         Raises:
             PyMongoError: An operation failed.
         """
-        store, session, file_id = self._store, self._session, equal(self._splitter.file_id)
+        if self._is_deleted:
+            return
         self._batch.clear()
         with within(self.deadline):
-            if self._document is not None:
-                if not self._are_ordered:
-                    return  # the document may be written later: it would be that of a file without chunks
-                await store.files.delete_one(this_upload(self._document), session=session)
-                self._document = None
-            for at, ids in enumerate(self._splitter.ids(_DELETED_AT_ONCE)):
-                if at == 0 and self._in_doubt and self._are_ordered:
-                    # Retryable, unlike the deletion of many: comes after the batch that is in doubt.
-                    await store.chunks.delete_one({"files_id": file_id, "_id": ids[0]}, session=session)
-                    self._in_doubt = False
-                await store.chunks.delete_many({"files_id": file_id, "_id": {"$in": ids}}, session=session)
+            if self._in_doubt and not self._is_ordered and not await have_replies_arrived(self._store.chunks):
+                if self._document is not None:
+                    return  # it may be written later
+            elif self._document is not None:
+                await self._store.files.delete_one(this_upload(self._document), session=self._session)
+                self._in_doubt = False
+            self._document = None
+            await self._delete_chunks()
+        self._is_deleted = True
+
+    async def _delete_chunks(self) -> None:
+        chunks, session, file_id = self._store.chunks, self._session, equal(self._splitter.file_id)
+        for ids in self._splitter.ids(_DELETED_AT_ONCE):
+            if self._in_doubt and self._is_ordered:
+                # Retryable, unlike the deletion of many: comes after the batch that is in doubt.
+                await chunks.delete_one({"files_id": file_id, "_id": ids[0]}, session=session)
+            self._in_doubt = False
+            await chunks.delete_many({"files_id": file_id, "_id": {"$in": ids}}, session=session)
 
     @property
-    def _are_ordered(self) -> bool:
+    def _is_ordered(self) -> bool:
         """Whether the server carries out the writes of the session in their order."""
         state = None if self._session is None else self._session._state.server_session
         is_used = state is not None and state.transaction_number > 0

@@ -18,11 +18,14 @@ from tests.support.mongos.cluster import Cluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from motorlite._base.values import Address
+
 Topology = Literal["single", "replicaset", "sharded", "load-balanced"]
 
 # Seconds between two looks at something that nobody announces.
 _LOOK = 0.005
 _NAMESPACE_NOT_FOUND = 26
+_INTERRUPTED = 11601
 # For writes before others that wait for more.
 _FIRST = {"writeConcern": {"w": 1}}
 
@@ -113,6 +116,11 @@ class Environment:
             self._connection.close()
         self._connection = None
 
+    def command_mongos(self, address: Address, document: Mapping[str, Any]) -> None:
+        """Run an admin command on one mongos of a sharded cluster."""
+        assert self._cluster is not None
+        self._cluster.command(self._cluster.addresses.index(address), document)
+
     def turn_fail_points_off(self, names: Iterable[str]) -> None:
         """Turn fail points off on every server: the primary may be another than it was."""
         if self._cluster is not None:
@@ -135,6 +143,14 @@ class Environment:
         if self._cluster is not None and self._cluster.failures:
             failures, self._cluster.failures = self._cluster.failures, []
             raise ExceptionGroup("the facade failed", failures)
+
+    def kill_sessions(self) -> None:
+        """End all sessions on the server, with what a failed test has left open ("Terminating Open Transactions")."""
+        try:
+            self.command({"killAllSessions": []})
+        except OperationFailure as error:
+            if error.code != _INTERRUPTED:  # its own session is among them
+                raise
 
     def wait_for_writes(self) -> None:
         """Return when the server has finished the write commands that it is executing."""

@@ -209,6 +209,17 @@ class TestSteps:
         assert not stream.alive
         assert core.names == ["aggregate", "killCursors"]
 
+    async def test_entering_opens_it(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(after=1))
+        async with coll.watch() as stream:
+            assert (core.names, stream.resume_token) == (["aggregate"], token(1))
+        closed = coll.watch()
+        await closed.close()
+        with pytest.raises(InvalidOperation, match="closed"):
+            async with closed:
+                pytest.fail("a closed stream was entered")
+
     async def test_iterating_waits_for_changes(self, things: Things) -> None:
         coll, core = things
         core.reply(first(), more(), more(1, 2), more(), more(3, cursor_id=0))
@@ -218,8 +229,9 @@ class TestSteps:
     async def test_try_next_asks_once(self, things: Things) -> None:
         coll, core = things
         core.reply(first(after=1), more(after=2), more(3, 4, after=5))
-        async with coll.watch() as stream:
-            assert (await stream.try_next(), core.names) == (None, ["aggregate"])
+        stream = coll.watch()
+        assert (await stream.try_next(), core.names) == (None, ["aggregate"])
+        async with stream:
             assert (await stream.try_next(), stream.resume_token) == (None, token(2))
             assert (await stream.try_next(), stream.resume_token) == (change(3), token(3))
             assert (await stream.try_next(), stream.resume_token) == (change(4), token(5))
@@ -363,6 +375,17 @@ class TestResuming:
         assert await stream.next() == change(4)
         assert stage(core) == {"resumeAfter": token(3)}
         await stream.close()
+
+    async def test_the_server_may_end_it_then(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+        core.reply(lost, lost, first(cursor_id=0, after=2))
+        with pytest.raises(AutoReconnect):
+            await stream.next()
+        with pytest.raises(StopAsyncIteration):
+            await stream.next()
+        assert (stream.alive, stream.resume_token) == (False, token(2))
+        assert len(core.executor.released) == 1
 
     async def test_slower_and_slower(self, things: Things) -> None:
         coll, core = things
@@ -611,3 +634,59 @@ class TestCodecOptions:
         assert stage(core)["resumeAfter"]["_data"] == token(1)["_data"]
         assert core.last.operation.codec_options.document_class is RawBSONDocument
         await stream.close()
+
+
+def raw(coll: Any, **options: Any) -> Any:
+    return coll.aggregate([{"$changeStream": {}}], **options)
+
+
+def raw_on_database(coll: Any, **options: Any) -> Any:
+    return coll.database.aggregate([{"$changeStream": {}}], **options)
+
+
+def raw_command(coll: Any, **options: Any) -> Any:
+    document = {"aggregate": "things", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+    return coll.database.cursor_command(document, **options)
+
+
+def tailable_command(coll: Any, **options: Any) -> Any:
+    return coll.database.cursor_command({"find": "things", "tailable": True, "awaitData": True}, **options)
+
+
+@pytest.mark.parametrize("make", [raw, raw_on_database, raw_command, tailable_command])
+class TestOtherCursorsWithoutEnd:
+    async def test_to_list_ends_at_the_first_empty_batch(self, things: Things, make: Any) -> None:
+        coll, core = things
+        core.reply(first(), more(), more(1, 2), more(3), more(), more(4, 5), more(), {"ok": 1})
+        async with make(coll) as cursor:
+            assert await cursor.to_list() == []
+            assert core.names[1:] == ["getMore"], "the first batch is always empty"
+            assert await cursor.to_list() == [change(1), change(2), change(3)]
+            assert await cursor.to_list(1) == [change(4)]
+            assert await cursor.to_list() == [change(5)]
+            assert cursor.alive
+
+    async def test_iterating_waits(self, things: Things, make: Any) -> None:
+        coll, core = things
+        core.reply(first(), more(), more(1), more(2, cursor_id=0))
+        assert [found async for found in make(coll)] == [change(1), change(2)]
+
+    async def test_a_timeout_limits_each_step(self, things: Things, make: Any) -> None:
+        coll, core = things
+        core.reply(first(1), more(2), {"ok": 1})
+        async with make(coll, timeoutMS=2000) as cursor:
+            await cursor.next()
+            core.time += 5
+            await cursor.next()
+            command, get_more = core.executor.sent
+            assert (command.deadline.expires_at, get_more.deadline.expires_at) == (1002.0, 1007.0)
+            assert (command.is_time_limited, get_more.is_time_limited) == (True, False)
+            assert get_more.operation.is_await_data
+        with pytest.raises(ConfigurationError, match="'iteration', because the cursor is tailable"):
+            make(coll, timeoutMS=5, timeoutMode="cursorLifetime")
+
+
+async def test_a_cursor_that_ends_is_read_through_its_empty_batches(things: Things) -> None:
+    coll, core = things
+    core.reply(first(1), more(), more(2, cursor_id=0))
+    assert await coll.aggregate([], maxAwaitTimeMS=5).to_list() == [change(1), change(2)]

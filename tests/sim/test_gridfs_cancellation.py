@@ -1,0 +1,337 @@
+"""GridFS, cancelled at each await point: no half file, no chunks without a file, nothing kept."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import anyio
+import pytest
+
+from motorlite._gridfs.uploads import upload
+from motorlite.errors import PyMongoError
+from motorlite.gridfs import CorruptGridFile, NoFile
+from tests.support.cancellation import cancel_at, count_suspensions, counted, settle
+from tests.support.kept_errors import garbage, without_collector
+from tests.support.stored_files import stored_files
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Coroutine
+
+    from motorlite.gridfs import AsyncGridFSBucket
+    from tests.support.clients import Client
+    from tests.support.stored_files import StoredFiles
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+CONTENT = bytes(range(30))
+# The server is slow to store and quick to delete: a deletion that did not care would come first.
+SLOW_INSERTS = {"insert": 0.05, "delete": 0.002}
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two chunks in a batch, so that there are several."""
+    monkeypatch.setattr(upload, "BATCH", 8)
+
+
+async def slowly() -> AsyncGenerator[bytes, None]:
+    for start in range(0, len(CONTENT), 10):
+        await anyio.sleep(0.001)
+        yield CONTENT[start : start + 10]
+
+
+class Scenario:
+    """A call to cancel. `points`: the await points that were known when the test was written."""
+
+    points = 0
+
+    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
+        return None
+
+    async def run(self, bucket: AsyncGridFSBucket) -> None:
+        raise NotImplementedError
+
+
+class UploadOfBytes(Scenario):
+    """A server and a connection, the indexes, four batches, the document."""
+
+    points = 12
+
+    async def run(self, bucket: AsyncGridFSBucket) -> None:
+        await bucket.upload_from_stream_with_id(1, "f", CONTENT)
+
+
+class UploadOfAStream(Scenario):
+    """The source has to be waited for too."""
+
+    points = 8
+
+    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
+        await bucket.upload_from_stream_with_id(0, "first", b"first")
+
+    async def run(self, bucket: AsyncGridFSBucket) -> None:
+        async with aclosing(slowly()) as source:
+            await bucket.upload_from_stream_with_id(1, "f", source)
+
+
+class UploadStream(Scenario):
+    """The application writes and waits for things of its own."""
+
+    points = 8
+
+    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
+        await bucket.upload_from_stream_with_id(0, "first", b"first")
+
+    async def run(self, bucket: AsyncGridFSBucket) -> None:
+        async with aclosing(slowly()) as source, bucket.open_upload_stream_with_id(1, "f") as stream:
+            async for data in source:
+                await stream.write(data)
+
+
+class Replacement(Scenario):
+    """There is a file with this id: it has to stay as it is."""
+
+    points = 1
+
+    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
+        await bucket.upload_from_stream_with_id(1, "f", CONTENT)
+
+    async def run(self, bucket: AsyncGridFSBucket) -> None:
+        with pytest.raises(PyMongoError):
+            await bucket.upload_from_stream_with_id(1, "g", b"other")
+
+
+class ReplacementOfAnEmptyFile(Replacement):
+    """The same with a file whose chunks are not in the way."""
+
+    points = 2
+
+    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
+        await bucket.upload_from_stream_with_id(1, "f", b"")
+
+
+class Deletion(Scenario):
+    """The document is deleted first, then the chunks."""
+
+    points = 2
+
+    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
+        await bucket.upload_from_stream_with_id(1, "f", CONTENT)
+
+    async def run(self, bucket: AsyncGridFSBucket) -> None:
+        await bucket.delete(1)
+
+
+class DeletionByName(Deletion):
+    """The same for all files of a name."""
+
+    points = 3
+
+    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
+        await bucket.upload_from_stream_with_id(1, "f", CONTENT)
+        await bucket.upload_from_stream_with_id(2, "f", CONTENT)
+
+    async def run(self, bucket: AsyncGridFSBucket) -> None:
+        await bucket.delete_by_name("f")
+
+
+class Abort(Scenario):
+    """The application gives up, and is cancelled meanwhile."""
+
+    points = 11
+
+    async def run(self, bucket: AsyncGridFSBucket) -> None:
+        stream = bucket.open_upload_stream_with_id(1, "f")
+        await stream.write(CONTENT)
+        await stream.abort()
+
+
+class Download(Scenario):
+    """The document, three batches of chunks."""
+
+    points = 4
+
+    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
+        await bucket.upload_from_stream_with_id(1, "f", CONTENT)
+
+    async def run(self, bucket: AsyncGridFSBucket) -> None:
+        async with await bucket.open_download_stream(1) as stream:
+            assert await stream.read() == CONTENT
+
+
+SCENARIOS = [
+    UploadOfBytes,
+    UploadOfAStream,
+    UploadStream,
+    Replacement,
+    ReplacementOfAnEmptyFile,
+    Deletion,
+    DeletionByName,
+    Abort,
+    Download,
+]
+everywhere = pytest.mark.parametrize("is_replica_set", [True, False], ids=["replica set", "standalone"])
+whenever = pytest.mark.parametrize("late", [False, True], ids=["while-waiting", "after-the-wake-up"])
+
+
+async def check(files: StoredFiles, bucket: AsyncGridFSBucket, client: Client) -> None:
+    """Every file is whole, no chunk is without a file, and the connections are back."""
+    await anyio.sleep(2)
+    ids = [file["_id"] for file in files.files]
+    assert [chunk for chunk in files.chunks if chunk["files_id"] not in ids] == []
+    for file_id in ids:
+        async with await bucket.open_download_stream(file_id) as stream:
+            assert await stream.read() in (CONTENT, b"first", b"")
+    (stats,) = client.stats().servers.values()
+    assert (stats.in_use, stats.pending, stats.waiting) == (0, 0, 0)
+    assert files.cursors == {}
+    lsids = [bytes(session.lsid["id"]) for session in client._core.sessions._free]
+    assert len(set(lsids)) == len(lsids), "a session was given back twice"
+
+
+@everywhere
+@whenever
+@pytest.mark.parametrize("kind", SCENARIOS)
+async def test_cancelled_at_each_await_point(
+    kind: type[Scenario], late: bool, is_replica_set: bool, anyio_backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("motorlite._gridfs.downloads.chunk_reader._READ_AHEAD", 8)
+    # Trio cannot cancel a task that was already woken; the case does not exist there.
+    late = late and anyio_backend_name == "asyncio"
+    async with stored_files(replica_set=is_replica_set) as (files, bucket, _):
+        await kind().prepare(bucket)
+        points = await count_suspensions(lambda: kind().run(bucket))
+    counted[f"GridFS {kind.__name__}, {anyio_backend_name}, {'late' if late else 'while waiting'}"] = points
+    assert points >= kind.points, f"only {points} await points are left of {kind.points}"
+    for point in range(1, points + 1):
+        async with stored_files(replica_set=is_replica_set) as (files, bucket, client):
+            await kind().prepare(bucket)
+            files.delays.update(SLOW_INSERTS)
+            assert await cancel_at(lambda: kind().run(bucket), point, late=late)
+            await settle()
+            await check(files, bucket, client)
+
+
+@everywhere
+@pytest.mark.parametrize("point", range(1, 13))
+async def test_a_cancelled_upload_leaves_nothing(is_replica_set: bool, point: int) -> None:
+    async with stored_files(replica_set=is_replica_set) as (files, bucket, client):
+        files.delays.update(SLOW_INSERTS)
+        assert await cancel_at(lambda: bucket.upload_from_stream_with_id(1, "f", CONTENT), point, late=False)
+        await anyio.sleep(2)
+        # Not even the document, which the server may have stored after the cancellation.
+        assert (files.files, files.chunks) == ([], [])
+        with pytest.raises(NoFile):
+            await bucket.open_download_stream(1)
+        await check(files, bucket, client)
+
+
+async def test_a_document_that_may_still_arrive_keeps_its_chunks() -> None:
+    """Without retryable writes, and without a reply, nobody knows whether the document will be stored."""
+    async with stored_files(replica_set=False) as (files, bucket, client):
+        files.delays["insert fs.files"] = 60.0
+        with anyio.move_on_after(1):
+            await bucket.upload_from_stream_with_id(1, "f", CONTENT)
+        assert len(files.chunks) == 8
+        assert files.files == []
+        await anyio.sleep(100)
+        await check(files, bucket, client)
+        assert len(files.files) == 1
+
+
+async def test_a_write_that_the_server_did_not_begin_is_refused_after_the_deletion() -> None:
+    async with stored_files() as (files, bucket, client):
+        files.delays.update({"insert fs.files": 60.0, "delete": 0.002})
+        with anyio.move_on_after(1) as scope:
+            await bucket.upload_from_stream_with_id(1, "f", CONTENT)
+        assert scope.cancelled_caught
+        assert files.chunks == []
+        await anyio.sleep(100)
+        assert files.files == []
+        await check(files, bucket, client)
+
+
+async def test_the_deletion_is_limited_in_time() -> None:
+    async with stored_files() as (files, bucket, _):
+        files.delays["delete"] = 600.0
+        started = anyio.current_time()
+        notes: list[str] = []
+        with anyio.move_on_after(0.5) as scope:
+            try:
+                async with bucket.open_upload_stream_with_id(1, "f") as stream:
+                    await stream.write(CONTENT)
+                    await anyio.sleep_forever()
+            except BaseException as error:
+                notes = error.__notes__
+                raise
+        assert notes == ["there may be chunks without a file in db.fs.chunks: 5 s were not enough"]
+        assert scope.cancelled_caught
+        assert anyio.current_time() - started == pytest.approx(5.5)
+        assert stream.closed
+
+
+async def test_nothing_is_waited_for_without_a_server() -> None:
+    async with stored_files() as (files, bucket, client):
+        with anyio.move_on_after(60) as scope:
+            async with bucket.open_upload_stream_with_id(1, "f") as stream:
+                await stream.write(CONTENT)
+                files.deployment.step_down(None)
+                files.server.drop_connections()
+                await until(lambda: not client.topology_description.has_writable_server())
+                started = anyio.current_time()
+                scope.cancel()
+                await anyio.sleep_forever()
+        assert anyio.current_time() == started
+
+
+async def test_a_timed_out_upload_is_left_as_the_specification_demands() -> None:
+    async with stored_files() as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(0, "first", b"first")
+        files.delays["insert fs.files"] = 60.0
+        files.server.received.clear()
+        with pytest.raises(PyMongoError) as caught:
+            await bucket.upload_from_stream_with_id(1, "f", CONTENT, timeoutMS=1000)
+        assert caught.value.timeout
+        assert "delete fs.chunks" not in files.names()
+
+
+@everywhere
+async def test_nothing_is_kept_with_the_collector_off(is_replica_set: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("motorlite._gridfs.downloads.chunk_reader._READ_AHEAD", 8)
+
+    async def cancelled(step: Coroutine[Any, Any, Any], after: float) -> None:
+        with anyio.move_on_after(after) as scope:
+            await step
+        assert scope.cancelled_caught
+
+    async def upload_of(bucket: AsyncGridFSBucket, kept: list[Any]) -> None:
+        async with bucket.open_upload_stream_with_id(1, "f") as stream:
+            kept.append(ref(stream))
+            await stream.write(CONTENT)
+
+    async def download_of(bucket: AsyncGridFSBucket, kept: list[Any]) -> None:
+        async with await bucket.open_download_stream(0) as stream:
+            kept.append(ref(stream))
+            await stream.read()
+
+    async with stored_files(replica_set=is_replica_set) as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(0, "first", CONTENT)
+        kept: list[Any] = []
+        with without_collector():
+            files.delays.update(SLOW_INSERTS)
+            for after in (0.01, 0.06, 0.21):
+                await cancelled(upload_of(bucket, kept), after)
+            for after in (0.011, 0.021):
+                await cancelled(download_of(bucket, kept), after)
+            with pytest.raises(PyMongoError):
+                await bucket.upload_from_stream_with_id(0, "f", b"again")
+            del files.chunks[3]
+            with pytest.raises(CorruptGridFile):
+                await download_of(bucket, kept)
+            await anyio.sleep(2)
+            assert [each() for each in kept if each() is not None] == []
+            assert garbage() == []
+        assert files.cursors == {}
