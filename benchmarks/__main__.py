@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import abandoned, concurrency, failover, oversubscribed, pile_up, point_reads, standing_queue
+from benchmarks import (
+    abandoned,
+    concurrency,
+    failover,
+    oversubscribed,
+    pile_up,
+    point_reads,
+    prefetch,
+    standing_queue,
+)
 
 
 def main() -> int:
@@ -57,6 +66,13 @@ def main() -> int:
     )
     standing_queue.add_arguments(standing)
     standing.set_defaults(run=standing_queue.run)
+    ahead = commands.add_parser(
+        "prefetch",
+        help="reading a long cursor with and without prefetch; exits 1 if it is less than 1.5 times as fast where "
+        "server and program take equally long",
+    )
+    prefetch.add_arguments(ahead)
+    ahead.set_defaults(run=prefetch.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 

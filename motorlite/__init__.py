@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from motorlite import (
     auth_oidc,
+    change_stream,
     client_options,
     client_session,
     collation,
@@ -110,6 +111,7 @@ __all__ = [
     "__version__",
     "auth_oidc",
     "call_options",
+    "change_stream",
     "client_options",
     "client_session",
     "collation",

@@ -37,6 +37,7 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      ├── InvalidOperation                   invalid use of the driver
      ├── RetryStrategyError                 the application's own retry strategy failed
      ├── CollectionInvalid
+     ├── GridFSError                        and its kinds, in motorlite.gridfs.errors
      ├── InvalidName
      └── DocumentTooLarge                   also bson's InvalidDocument
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
-FACES: Final = ("monitoring", "client_options", "client_session", "cursor")
+FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor")
 # Open to every layer that comes later, in this order.
 OPEN: Final = ("_base", "_errors", "values", "retry", "overload", "_events", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.
@@ -57,6 +57,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "gridfs": ("_gridfs",),
     "client_options": ("_options",),
     "client_session": ("_api",),
+    "change_stream": ("_api",),
     "cursor": ("_api",),
     "event_loggers": OPEN[: OPEN.index("_options")],
     "testing": (*OPEN, "_net", "_wire"),

@@ -30,6 +30,8 @@ class CursorType:
         NON_TAILABLE: The cursor ends.
         TAILABLE: The cursor stays open and can continue after a capped collection has grown.
         TAILABLE_AWAIT: Like TAILABLE, and the server waits briefly for new documents.
+        EXHAUST: The cursor ends, and the server sends its batches without waiting for requests, on a connection that
+            nothing else uses meanwhile.
     """
 
     __module__ = "motorlite"
@@ -37,6 +39,7 @@ class CursorType:
     NON_TAILABLE: Final = 0
     TAILABLE: Final = 2
     TAILABLE_AWAIT: Final = 34
+    EXHAUST: Final = 64
 
 
 class ReturnDocument:

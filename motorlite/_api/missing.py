@@ -10,10 +10,7 @@ if TYPE_CHECKING:
 # Listed here so that they do not become databases and collections. Otherwise the error would say "not callable".
 CLIENT: Final[Mapping[str, str]] = {}
 DATABASE: Final[Mapping[str, str]] = {}
-COLLECTION: Final = {
-    "aggregate_raw_batches": "raw batches",
-    "find_raw_batches": "raw batches",
-}
+COLLECTION: Final[Mapping[str, str]] = {}
 
 
 class MissingFeature(AttributeError, NotImplementedError):

@@ -117,6 +117,13 @@ def positive(value: Any) -> int:
     return int(value)
 
 
+def zero_or_one(value: Any) -> int:
+    """Check 0 or 1."""
+    if integer(value) not in (0, 1):
+        raise WrongValue("0 or 1")
+    return int(value)
+
+
 def milliseconds(value: Any) -> int | float:
     """Check a duration in milliseconds."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -10,6 +10,7 @@ V4_4: Final = 9
 V5_0: Final = 13
 V6_0: Final = 17
 V7_0: Final = 21
+V7_1: Final = 22
 V8_0: Final = 25
 
 OLDEST: Final = V4_2

@@ -14,8 +14,9 @@ from motorlite._base.values import format_address
 from motorlite._client.background import Background
 from motorlite._client.default_max_time import DefaultMaxTime
 from motorlite._client.limits import Limits
+from motorlite._client.prefetch import Prefetching
 from motorlite._client.settings import initial_description, late_queue_timeout, pool_options
-from motorlite._client.statistics import server_stats
+from motorlite._client.statistics import budget_stats, client_stats
 from motorlite._client.tracing import tracing_listeners
 from motorlite._client.world import REAL, World
 from motorlite._connection.auth.mechanisms import check_mechanism
@@ -132,6 +133,7 @@ class Core:
         self.topology: Topology | SRVDiscovery
         self.executor: Executor
         self.now: Callable[[], float]
+        self.prefetching: Prefetching
         self.scope_deadline: Callable[[], float]
 
     # --- binding ---
@@ -193,7 +195,7 @@ class Core:
         if options.default_max_time_namespace is not None:
             polling = DefaultMaxTime(options.default_max_time_namespace, self.limits, self.executor, runtime)
             background.default_max_time = background.host.spawn(polling.run)
-        self.now = runtime.now
+        self.now, self.prefetching = runtime.now, Prefetching(background.host.spawn, runtime.waiter)
         self.scope_deadline = runtime.scope_deadline
         self._publishers.bind(runtime.now)
         self._background = background
@@ -474,19 +476,7 @@ class Core:
     def stats(self) -> ClientStats:
         """Return a snapshot of pools, budget and retries."""
         bucket = self._bucket
-        tokens, capacity = (inf, inf) if bucket is None else (bucket.tokens, bucket.capacity)
         if self._runtime is None:
-            return ClientStats({}, tokens, capacity, {}, {}, 0)
-        now = self.now()
-        return ClientStats(
-            # A tuple, which is made at once: exporters call this in threads of their own.
-            servers={server.address: server_stats(server, bucket, now) for server in tuple(self.topology.servers)},
-            tokens=tokens,
-            token_capacity=capacity,
-            retries=dict(self.executor.reports.retries),
-            refusals=dict(self.executor.reports.refusals),
-            sessions=len(self.sessions),
-            rate_limits=self._limits.rate_stats(now),
-            failures=self.executor.reports.failures,
-            degraded=self.executor.reports.degraded_count,
-        )
+            return ClientStats({}, *budget_stats(bucket), {}, {}, 0)
+        servers, now = self.topology.servers, self.now()
+        return client_stats(servers, self.executor.reports, bucket, self._limits, len(self.sessions), now)

@@ -83,6 +83,7 @@ class Connection:
         "renew",
         "service_id",
         "stream",
+        "streaming",
     )
 
     facts: ServerFacts
@@ -116,6 +117,8 @@ class Connection:
         # loop time until which that reply is worth waiting for.
         self.owed: int | None = None
         self.owed_until: float = -inf
+        # The message that the next unsolicited reply responds to; None: the server has announced no further replies.
+        self.streaming: int | None = None
         # How far the last failed request got.
         self.progress: Progress = Progress.NOT_SENT
         # The last reply of `round_trip`, if it was valid but the caller's codec options rejected a value in it.
@@ -165,8 +168,48 @@ class Connection:
             elif not stream.sent_nothing:
                 self.owed = request_id
             raise
+        return self._decode(reply.body, codec_options, document_fields)
+
+    async def next_reply(
+        self,
+        message: bytes,
+        request_id: int,
+        until: float,
+        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        document_fields: Mapping[str, Any] | None = None,
+    ) -> Document:
+        """Wait for the next of the replies that the server streams; if there are none, send `message` first.
+
+        After a timeout or a cancellation the connection is closed, because the server goes on sending.
+
+        Raises:
+            As `round_trip`.
+        """
+        stream, expected = self.stream, self.streaming
         try:
-            return decode_reply(reply.body, codec_options, document_fields)
+            if expected is None:
+                expected = request_id
+                stream.expect_more(True)
+                reply = op_msg.parse(await stream.exchange(message, until))
+            else:
+                reply = op_msg.parse(await stream.receive(until))
+            if reply.response_to != expected:
+                raise _not_the_reply(expected, reply)
+            self.streaming = reply.request_id if reply.more_to_come else None
+            if not reply.more_to_come:
+                stream.expect_more(False)
+        except BaseException as error:
+            self._learn_progress(stream)
+            self.streaming = None
+            self._spoil(error)
+            raise
+        return self._decode(reply.body, codec_options, document_fields)
+
+    def _decode(
+        self, body: memoryview, codec_options: CodecOptions[Any], document_fields: Mapping[str, Any] | None
+    ) -> Document:
+        try:
+            return decode_reply(body, codec_options, document_fields)
         except ProtocolError as error:
             self.progress = Progress.ANSWERED
             self._spoil(error)
@@ -175,7 +218,7 @@ class Connection:
             self.progress = Progress.ANSWERED
             # Python or the user's own decoder rejected a value; the reply itself was valid.
             with suppress(ProtocolError):
-                self._refused = decode_reply(reply.body, LENIENT, {})
+                self._refused = decode_reply(body, LENIENT, {})
             raise
 
     def take_refused(self) -> Document | None:

@@ -34,6 +34,7 @@ def encode_command(
     facts: ServerFacts,
     *,
     is_acknowledged: bool,
+    is_exhaust: bool = False,
 ) -> bytes:
     """Encode a command as a wire message and check it against the server's limits.
 
@@ -42,7 +43,10 @@ def encode_command(
         bson.errors.InvalidDocument: a value cannot be encoded as BSON.
     """
     body = encode(document, codec_options)
-    message = op_msg.encode(request_id, body, sequences, 0 if is_acknowledged else op_msg.MORE_TO_COME)
+    flags = 0 if is_acknowledged else op_msg.MORE_TO_COME
+    if is_exhaust:
+        flags = op_msg.EXHAUST_ALLOWED
+    message = op_msg.encode(request_id, body, sequences, flags)
     if len(message) > facts.max_bson_object_size:
         _check_size("command", len(body), facts.max_bson_object_size + _COMMAND_OVERHEAD)
         _check_size("message", len(message), facts.max_message_size)

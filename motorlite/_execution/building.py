@@ -84,6 +84,7 @@ class CommandBuilder:
                 request_id,
                 facts,
                 is_acknowledged=operation.is_acknowledged,
+                is_exhaust=operation.is_exhaust,
             )
         except Exception as error:
             if run.is_retry and not getattr(error, "timeout", False):

@@ -14,7 +14,7 @@ from motorlite._base.error_codes import REAUTHENTICATION_REQUIRED
 from motorlite._base.progress import Progress
 from motorlite._execution import acquiring, degrading
 from motorlite._execution.attempt import Attempt
-from motorlite._execution.cursors.pinning import PinnedConnection, pin_to_cursor
+from motorlite._execution.cursors.pinning import PinnedConnection, stays_pinned
 from motorlite._execution.failure import Failure
 from motorlite._execution.operation import CursorReply, Opened
 from motorlite._execution.retries.steps import RetrySteps
@@ -320,8 +320,8 @@ class Executor:
                     await sender.reauthenticate(run, attempt, server, connection)
                     attempt.progress, attempt.is_reauthenticated = Progress.ANSWERED, True
                 raise
-            if operation.creates_cursor and connection.facts.is_load_balanced and run.part is None:
-                run.pin = pin_to_cursor(server, connection, reply)
+            if operation.creates_cursor and run.part is None and stays_pinned(operation, connection, reply):
+                run.pin = PinnedConnection(server, connection)
             run.source = server.address
             if admission is not None:
                 admission.replied(visit, run, attempt)

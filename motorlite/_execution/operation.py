@@ -145,6 +145,12 @@ class Operation(Generic[R_co]):
     # Executed by `Executor.open`, and `parse` returns a CursorReply. The cursor keeps an implicit session. The deadline
     # of a cancel scope does not become the cursor's maxTimeMS.
     creates_cursor: bool = False
+    # An operation that opens a cursor: further commands of the cursor use the connection of the first one, even without
+    # a load balancer.
+    keeps_connection: bool = False
+    # The server may send further replies without further requests. Sent again on the same connection, it waits for the
+    # next of these replies. Needs a `pin`.
+    is_exhaust: bool = False
     # commitTransaction, abortTransaction: part of a transaction that has ended for all others, and retried whatever
     # retryReads and retryWrites say.
     ends: ClassVar[Ends | None] = None

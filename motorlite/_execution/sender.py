@@ -98,9 +98,8 @@ class Sender:
                 if events is not None:
                     events.succeeded({"ok": 1}, self._now())
                 return None
-            reply = await connection.round_trip(
-                message, request_id, until, operation.codec_options, operation.document_fields
-            )
+            exchange = connection.next_reply if operation.is_exhaust else connection.round_trip
+            reply = await exchange(message, request_id, until, operation.codec_options, operation.document_fields)
             if reply.get("ok") != 1:
                 attempt.progress = ANSWERED
                 self._learn_times(run, reply)

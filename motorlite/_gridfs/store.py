@@ -13,7 +13,7 @@ from motorlite._base.arguments import converted
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.documents import CHUNKS_INDEX, FILES_INDEX, equal, has_index, revision_order
 from motorlite._gridfs.errors import NoFile
-from motorlite._gridfs.finishing import finish, is_cancellation
+from motorlite._gridfs.finishing import finish, have_replies_arrived, is_cancellation
 from motorlite.errors import ConfigurationError, InvalidOperation
 from motorlite.read_preferences import ReadPreference
 
@@ -102,7 +102,7 @@ class Store:
             deleted = await self.files.delete_one({"_id": equal(file_id)}, session=session)
             await self.chunks.delete_many({"files_id": equal(file_id)}, session=session)
         except BaseException as error:
-            if is_cancellation(error):
+            if is_cancellation(error, self.chunks):
                 await finish(self.chunks, error, partial(self._delete_orphans, [file_id], session))
             raise
         return deleted.deleted_count > 0
@@ -118,13 +118,14 @@ class Store:
             deleted = await self.files.delete_many({"_id": {"$in": file_ids}}, session=session)
             await self.chunks.delete_many({"files_id": {"$in": file_ids}}, session=session)
         except BaseException as error:
-            if is_cancellation(error):
+            if is_cancellation(error, self.chunks):
                 await finish(self.chunks, error, partial(self._delete_orphans, file_ids, session))
             raise
         return deleted.deleted_count > 0
 
     async def _delete_orphans(self, file_ids: list[Any], session: AsyncClientSession | None) -> None:
-        """Delete the chunks of files that are gone. It may be unknown whether their deletion was carried out."""
+        """Delete the chunks of files that are gone. Their deletion may have been cancelled, and be carried out now."""
+        await have_replies_arrived(self.chunks)
         primary = self.files.with_options(read_preference=ReadPreference.PRIMARY)
         async with primary.find({"_id": {"$in": file_ids}}, {"_id": 1}, session=session) as files:
             left = [file["_id"] for file in await files.to_list()]

@@ -94,7 +94,9 @@ def _decode_fields(
             is_raw = isinstance(value, RawBSONDocument | list)
             decoded[key] = _redecoded(value, plain, plain) if is_raw else value
         elif not isinstance(nested, dict):
-            decoded[key] = _redecoded(value, plain, codec_options)
+            # Documents that stay raw are decoded by the user, with these options.
+            stays = codec_options.document_class is RawBSONDocument and codec_options.type_registry == _NO_TYPES
+            decoded[key] = value if stays else _redecoded(value, plain, codec_options)
         elif isinstance(value, RawBSONDocument):
             decoded[key] = _decode_fields(value, codec_options, plain, nested)
         else:

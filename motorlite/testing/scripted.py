@@ -7,7 +7,8 @@ A test scripts each server's answers per command and inspects the received comma
 
 The answers to a command are consumed one by one; the last one repeats. Commands without a script get ``{"ok": 1}``, and
 an empty cursor where one is expected. With ``streaming=True``, servers answer an awaited hello when
-`ScriptedServer.announce` is called or its time is up, and then keep streaming as servers since 4.4 do.
+`ScriptedServer.announce` is called or its time is up, and then keep streaming as servers since 4.4 do. A getMore of an
+exhaust cursor gets the answers of its script at once, up to one without an open cursor.
 
 With ``services=2``, the single address is a load balancer in front of two services, which get connections in turn. Each
 is scripted separately::
@@ -212,6 +213,7 @@ class ScriptedServer:
         name = next(iter(document))
         compressed_with = None if compressor is None else compressor.name
         received = Received(name, document, self._deployment.now(), connection.number, compressed_with)
+        left = len(self._script.get(name, ())) - 1
         if name in ("hello", "isMaster", "ismaster"):
             self.hellos.append(received)
             scripted = self._answer(name)
@@ -223,9 +225,32 @@ class ScriptedServer:
         else:
             self.received.append(received)
             answer = self._answer(name) or _default_reply(name)
-        if message.more_to_come:  # unacknowledged
+        if message.more_to_come:  # unacknowledged: executed, but not answered
+            _called(answer, document)
+            return
+        if exhaust and name == "getMore":
+            self._stream(stream, message.request_id, document, answer, left)
             return
         self._perform(stream, message.request_id, document, answer, self.reply_compressor or compressor)
+
+    def _stream(self, stream: MemoryStream, request_id: int, document: Document, answer: Answer, left: int) -> None:
+        """Stream the batches of an exhaust cursor: `answer` and `left` further ones, up to one without an open cursor.
+
+        The last answer does not repeat: if it has an open cursor, it announces a successor, which never comes.
+        """
+        while True:
+            answer = _called(answer, document)
+            if not isinstance(answer, dict):
+                self._perform(stream, request_id, document, answer)
+                return
+            goes_on = bool(answer.get("cursor", {}).get("id"))
+            self._next_reply_id += 1
+            reply_id = self._next_reply_id
+            stream.deliver(encode_reply(reply_id, request_id, answer, op_msg.MORE_TO_COME if goes_on else 0))
+            if not goes_on or left < 1:
+                return
+            request_id, left = reply_id, left - 1
+            answer = self._answer("getMore") or _default_reply("getMore")
 
     def _topology_version(self) -> dict[str, Any]:
         return {"processId": self.process_id, "counter": self.counter} if self._deployment.streaming else {}
@@ -273,8 +298,7 @@ class ScriptedServer:
         answer: Answer,
         compressor: Compressor | None = None,
     ) -> None:
-        while callable(answer):
-            answer = answer(document)
+        answer = _called(answer, document)
         if isinstance(answer, Hang):
             return
         if isinstance(answer, Close):
@@ -442,6 +466,13 @@ def encode_reply(request_id: int, response_to: int, document: Mapping[str, Any],
     message = bytearray(op_msg.encode(request_id, body, (), flags))
     message[8:12] = response_to.to_bytes(4, "little")
     return bytes(message)
+
+
+def _called(answer: Answer, document: Document) -> Reply | Close | Hang | Raw | Mapping[str, Any]:
+    """Return the answer to a command, from the functions that make it."""
+    while callable(answer):
+        answer = answer(document)
+    return answer
 
 
 def _default_reply(name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
+import bson
 import pytest
 from bson.datetime_ms import DatetimeMS
 from bson.errors import InvalidBSON
@@ -157,6 +158,40 @@ async def tailable_that_was_overtaken(db: Any, lib: Any) -> Any:
 async def tailable_on_a_collection_that_is_not_capped(db: Any, lib: Any) -> Any:
     c = await filled(db)
     await c.find(cursor_type=lib.CursorType.TAILABLE).to_list()
+
+
+@CASES.add
+async def raw_batches(db: Any, lib: Any) -> Any:
+    c = await filled(db)
+    pipeline = [{"$match": {"mod": 1}}, {"$sort": {"_id": 1}}]
+    found = [
+        [batch async for batch in c.find_raw_batches({}, ["_id"], batch_size=7).sort("_id")],
+        [batch async for batch in c.find_raw_batches({"mod": 1}, skip=1, limit=3).sort("_id")],
+        [batch async for batch in c.find_raw_batches({"mod": 5})],
+        [batch async for batch in await _opened(c.aggregate_raw_batches(pipeline, batchSize=3))],
+        await c.find_raw_batches({}, {"_id": 1}, batch_size=9).sort("_id").to_list(),
+    ]
+    plan = await c.find_raw_batches({"mod": 1}).explain()
+    return [*found, sorted(bson.decode_all(found[0][0]), key=str), type(plan), sorted(plan)]
+
+
+async def _opened(cursor: Any) -> Any:
+    return await cursor
+
+
+@CASES.add
+async def exhaust_cursors(db: Any, lib: Any) -> Any:
+    c = await filled(db)
+    exhaust = lib.CursorType.EXHAUST
+    found = [
+        await ids(c.find(cursor_type=exhaust, batch_size=3).sort("_id")),
+        await ids(c.find({"mod": 5}, cursor_type=exhaust)),
+        await ids(c.find({"mod": 1}, cursor_type=exhaust, sort=[("_id", -1)], batch_size=2)),
+    ]
+    cursor = c.find(cursor_type=exhaust, batch_size=3).sort("_id")
+    found.append([(await cursor.next())["_id"] for _ in range(5)])
+    await cursor.close()
+    return [*found, await c.count_documents({})]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from bson.timestamp import Timestamp
 
 from motorlite.errors import InvalidOperation, NetworkTimeout, OperationFailure, PyMongoError
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure, overloaded
@@ -56,10 +57,11 @@ class Watched:
 
 @asynccontextmanager
 async def watched(
-    log: ChangeLog | None = None, *, members: int = 1, services: int = 0, **options: Any
+    log: ChangeLog | None = None, *, members: int = 1, services: int = 0, wire_version: int = 17, **options: Any
 ) -> AsyncIterator[Watched]:
     addresses = ["a:1", "b:1", "c:1"][:members]
-    deployment = ScriptedDeployment(addresses, replica_set=None if services else "rs", services=services)
+    name = None if services else "rs"
+    deployment = ScriptedDeployment(addresses, replica_set=name, services=services, wire_version=wire_version)
     log = log or ChangeLog()
     log.serve(*(deployment.services or deployment.servers.values()))
     async with scripted_client(deployment, **options) as client:
@@ -130,6 +132,54 @@ async def test_no_change_is_lost_or_repeated(what: str, services: int) -> None:
         assert it.in_use() == 0
         # Behind a load balancer, a cursor ends with its connection.
         assert log.cursors == {} or what == "cursor not found" or (services and what == "network")
+
+
+@pytest.mark.parametrize(
+    ("wire_version", "answer", "resumes"),
+    [
+        (8, failure(6), True),
+        (8, failure(1, LABEL), False),
+        (9, failure(6), False),
+        (9, failure(1, LABEL), True),
+    ],
+)
+async def test_the_server_that_opened_the_cursor_decides_between_codes_and_labels(
+    wire_version: int, answer: Answer, resumes: bool
+) -> None:
+    log = ChangeLog(1)
+    async with watched(log, wire_version=wire_version) as it:
+        it.server.on("getMore", answer, log.get_more)
+        async with it.watch(comment="mine", start_at_operation_time=Timestamp(1, 2)) as stream:
+            if resumes:
+                log.length = 2
+                assert numbers([await stream.next()]) == [2]
+            else:
+                with pytest.raises(OperationFailure):
+                    await stream.next()
+                assert not stream.alive
+        assert len(log.stages) == 1 + resumes
+        commented = [command.get("comment") for command in it.server.commands("getMore")]
+        assert commented == [None if wire_version == 8 else "mine"]
+
+
+async def test_a_stream_without_a_session_gets_one_where_there_are_sessions() -> None:
+    log = ChangeLog(1)
+    async with watched(log) as it:
+        it.server.hello = {"logicalSessionTimeoutMinutes": None}
+        it.server.drop_connections()
+        await anyio.sleep(20)
+        async with it.watch(resume_after=token(0)) as stream:
+            await stream.next()
+            it.server.hello = {}
+            it.server.drop_connections()
+            log.length = 2
+            assert numbers([await stream.next()]) == [2]
+            log.length = 3
+            assert numbers([await stream.next()]) == [3]
+        sent = [received.document.get("lsid") for received in it.server.received if received.name != "killCursors"][1:]
+        assert sent[0] is None
+        assert len({one["id"] for one in sent[2:] if one is not None}) == 1
+        assert it.client.stats().sessions == 1
 
 
 async def test_the_next_primary_continues() -> None:

@@ -31,6 +31,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 # What the retryable reads specification lists under "Supported Read Operations", with the helpers on top of them.
 READS: Final = {
     "find",
+    "find, exhaust",
+    "find_raw_batches",
     "find_one",
     "aggregate",
     "count_documents",

@@ -10,7 +10,7 @@ import pytest
 from bson.errors import BSONError
 from bson.timestamp import Timestamp
 
-from motorlite import DeleteOne, IndexModel, InsertOne, UpdateOne
+from motorlite import CursorType, DeleteOne, IndexModel, InsertOne, UpdateOne
 from motorlite.errors import PyMongoError
 from motorlite.operations import SearchIndexModel
 from motorlite.testing.scripted import ScriptedDeployment
@@ -150,6 +150,14 @@ def bulk_written(client: Any) -> Awaitable[Any]:
 
 CASES: Final[dict[str, Case]] = {
     "find": Case("find", lambda c: iterate(c.db.coll.find()), [cursor("firstBatch", {"_id": 1}), OPEN]),
+    "find, exhaust": Case(
+        "find",
+        lambda c: iterate(c.db.coll.find(cursor_type=CursorType.EXHAUST)),
+        [cursor("firstBatch", {"_id": 1}), OPEN],
+    ),
+    "find_raw_batches": Case(
+        "find", lambda c: iterate(c.db.coll.find_raw_batches()), [cursor("firstBatch", {"_id": 1})]
+    ),
     "find_one": Case("find", lambda c: c.db.coll.find_one(), [cursor("firstBatch", {"_id": 1})]),
     "getMore": Case(
         "getMore",

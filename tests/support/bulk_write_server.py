@@ -22,6 +22,8 @@ Document = dict[str, Any]
 V8_0: Final = 25
 NAMESPACE: Final = "admin.$cmd.bulkWrite"
 _LARGEST_BATCH: Final = 16 * 1024 * 1024
+# What a reply has besides the results of its batch.
+_ENVELOPE: Final = 1000
 
 
 class BulkWriteServer:
@@ -36,6 +38,7 @@ class BulkWriteServer:
     def __init__(self, server: ScriptedServer, *, batch: int = 1_000_000, **limits: int) -> None:
         self.server = server
         self.batch = batch
+        self._largest = limits.get("maxBsonObjectSize", _LARGEST_BATCH) - _ENVELOPE
         # By namespace and `_id`.
         self.collections: dict[str, dict[Any, Document]] = {}
         # Results that are not read yet, by cursor.
@@ -103,7 +106,7 @@ class BulkWriteServer:
         size = number = 0
         for result in results[: self.batch]:
             size += len(bson.encode(result))
-            if number and size > _LARGEST_BATCH:
+            if number and size > self._largest:
                 break
             number += 1
         taken = results[:number]

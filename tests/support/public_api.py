@@ -285,8 +285,9 @@ def _of_function(where: str, theirs: Any, ours: Any) -> Iterator[Difference]:
 
 
 def is_awaitable(theirs: Any, ours: Any) -> bool:
-    """Whether what PyMongo awaits may be awaited: our cursors are returned at once, and awaitable."""
-    return inspect.iscoroutinefunction(theirs) and "Cursor" in str(inspect.signature(ours).return_annotation)
+    """Whether what PyMongo awaits may be awaited: our cursors and streams are returned at once, and awaitable."""
+    returned = str(inspect.signature(ours).return_annotation)
+    return inspect.iscoroutinefunction(theirs) and ("Cursor" in returned or "ChangeStream" in returned)
 
 
 def _of_parameter(where: str, theirs: Parameter, ours: Parameter) -> Iterator[Difference]:

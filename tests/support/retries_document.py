@@ -114,8 +114,10 @@ _CREATED = {"ok": 1, "indexesCreated": [{"id": "1", "name": "default"}]}
 
 READS: tuple[Call, ...] = (
     _collection("collection.find(...)", lambda c: c.find().to_list(), _EMPTY),
+    _collection("collection.find_raw_batches(...)", lambda c: c.find_raw_batches().to_list(), _EMPTY),
     _collection("collection.find_one(...)", lambda c: c.find_one(), _EMPTY),
     _collection("collection.aggregate([...])", lambda c: c.aggregate([]), _EMPTY),
+    _collection("collection.aggregate_raw_batches([...])", lambda c: c.aggregate_raw_batches([]), _EMPTY),
     _collection("collection.watch(...)", lambda c: c.watch(), _EMPTY),
     _collection("collection.distinct(...)", lambda c: c.distinct("a"), {"ok": 1, "values": []}),
     _collection("collection.count_documents(...)", lambda c: c.count_documents({}), _EMPTY),
@@ -137,11 +139,13 @@ READS: tuple[Call, ...] = (
 CURSORS: tuple[Call, ...] = (
     _cursor("cursor.next()", lambda c: c.next(), next_batch([{}])),
     _cursor("cursor.to_list()", lambda c: c.to_list(), next_batch([])),
+    _cursor("cursor.batches()", lambda c: anext(c.batches()), next_batch([{}])),
     _cursor("cursor.close()", lambda c: c.close()),
     _cursor("cursor.rewind()", lambda c: c.rewind()),
     _command_cursor("command_cursor.next()", lambda c: c.next(), next_batch([{}])),
     _command_cursor("command_cursor.try_next()", lambda c: c.try_next(), next_batch([{}])),
     _command_cursor("command_cursor.to_list()", lambda c: c.to_list(), next_batch([])),
+    _command_cursor("command_cursor.batches()", lambda c: anext(c.batches()), next_batch([{}])),
     _command_cursor("command_cursor.close()", lambda c: c.close()),
     _stream("stream.next()", lambda s: s.next(), next_batch([{"_id": {}}])),
     _stream("stream.next() after a failure", lambda s: s.next(), _LOST, batch([{"_id": {}}])),

@@ -14,6 +14,7 @@ from tests.support.clients import scripted_client
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from motorlite.testing.scripted import Answer
     from tests.support.clients import Client
 
 Document = dict[str, Any]
@@ -44,7 +45,7 @@ class StoredFiles:
         self.indexes: dict[str, list[Document]] = {}
         self.delays: dict[str, float] = {}
         self.cursors: dict[int, list[Document]] = {}
-        self.answers: dict[str, list[Mapping[str, Any]]] = {}
+        self.answers: dict[str, list[Answer]] = {}
         self._numbers = count(1)
         self._newest_writes: dict[bytes, int] = {}
         self.server = self.deployment["a:1"]
@@ -86,16 +87,15 @@ class StoredFiles:
         """The received commands, each with its collection."""
         return [f"{received.name} {received.document[received.name]}" for received in self.server.received]
 
-    def _answer(self, name: str, perform: Callable[[Document], Document]) -> Callable[[Document], Reply]:
-        def answer(command: Document) -> Reply:
+    def _answer(self, name: str, perform: Callable[[Document], Document]) -> Callable[[Document], Answer]:
+        def answer(command: Document) -> Answer:
             what = f"{name} {command[name]}"
             delay = self.delays.get(what, self.delays.get(name, DELAY))
             reply: Document = {}
             scripted = self.answers.get(what, self.answers.get(name))
             if scripted:
-                reply.update(scripted.pop(0))
-            else:
-                self.deployment._later(delay * 0.9, self._perform, perform, command, reply)
+                return scripted.pop(0)
+            self.deployment._later(delay * 0.9, self._perform, perform, command, reply)
             return Reply(reply, delay)
 
         return answer

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from motorlite._api.typings import TimeoutMode
     from motorlite.collation import CollationLike
 
-_CURSOR_TYPES = (CursorType.NON_TAILABLE, CursorType.TAILABLE, CursorType.TAILABLE_AWAIT)
+_CURSOR_TYPES = (CursorType.NON_TAILABLE, CursorType.TAILABLE, CursorType.TAILABLE_AWAIT, CursorType.EXHAUST)
 
 
 class QueryOptions(TypedDict, total=False):
@@ -79,11 +79,15 @@ class FindOptions(QueryOptions, total=False):
         cursor_type: A `CursorType`.
         max_await_time_ms: Time that the server waits for new documents (`CursorType.TAILABLE_AWAIT`).
         timeoutMode: Whether the timeout limits the ``"cursorLifetime"`` or each ``"iteration"``.
+        prefetch: 1 to request the next batch while the program works through the current one; 0, the default, to
+            request it when it is needed. Without effect with an explicit session, which may only be used for one
+            operation at a time, and on cursors that are tailable or of the type EXHAUST.
     """
 
     cursor_type: int | None
     max_await_time_ms: float | None
     timeoutMode: TimeoutMode | None
+    prefetch: int | None
 
 
 def sort_document(value: Any) -> dict[str, Any]:
@@ -99,7 +103,7 @@ def find_sort(value: Any) -> dict[str, Any]:
 def cursor_type(value: Any) -> int:
     """Check a CursorType."""
     if value not in _CURSOR_TYPES:
-        raise WrongValue("CursorType.NON_TAILABLE, TAILABLE or TAILABLE_AWAIT")
+        raise WrongValue("CursorType.NON_TAILABLE, TAILABLE, TAILABLE_AWAIT or EXHAUST")
     return int(value)
 
 
@@ -132,6 +136,7 @@ FIND_CHECKS: arguments.Checks = {
     "cursor_type": cursor_type,
     "max_await_time_ms": arguments.server_milliseconds,
     "timeoutMode": arguments.anything,
+    "prefetch": arguments.zero_or_one,
 }
 
 

@@ -47,6 +47,7 @@ class AggregateOptions(CursorTimeOptions, total=False):
         hint: The index to use, by name or by keys.
         explain: Return the plan as the only document.
         maxAwaitTimeMS: Time that the server waits for new documents.
+        prefetch: 1 to request the next batch while the program works through the current one, as in `FindOptions`.
     """
 
     allowDiskUse: bool | None
@@ -56,6 +57,7 @@ class AggregateOptions(CursorTimeOptions, total=False):
     hint: arguments.Hint | None
     explain: bool | None
     maxAwaitTimeMS: float | None
+    prefetch: int | None
 
 
 class DatabaseAggregateOptions(AggregateOptions, total=False):
@@ -202,6 +204,7 @@ AGGREGATE_CHECKS: arguments.Checks = {
     "hint": arguments.hint_value,
     "explain": arguments.boolean,
     "maxAwaitTimeMS": arguments.server_milliseconds,
+    "prefetch": arguments.zero_or_one,
 }
 DATABASE_AGGREGATE_CHECKS: arguments.Checks = {
     **AGGREGATE_CHECKS,

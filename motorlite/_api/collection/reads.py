@@ -9,8 +9,9 @@ from motorlite._api.arguments import method_options
 from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
 from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
-from motorlite._api.cursors.aggregation import aggregation
+from motorlite._api.cursors.aggregation import aggregation, raw_aggregation
 from motorlite._api.cursors.cursor import AsyncCursor
+from motorlite._api.cursors.raw import AsyncRawBatchCursor, raw_settings
 from motorlite._api.limits import deadline
 from motorlite._api.transactions.context import BOUND
 from motorlite._api.typings import DocumentT
@@ -21,10 +22,12 @@ from motorlite._operations.reads.aggregate import CountDocuments, count_pipeline
 from motorlite._operations.reads.count import Count
 from motorlite._operations.reads.distinct import Distinct
 from motorlite._operations.reads.find import FindOne
+from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from motorlite._api.arguments.find_options import FindOneOptions, FindOptions
     from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+    from motorlite._api.cursors.raw import AsyncRawBatchCommandCursor
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import Filter, Projection
     from motorlite._base.arguments import Hint, Pipeline
@@ -61,12 +64,40 @@ class CollectionReads(CollectionBase[DocumentT]):
 
         Source: find, getMore and killCursors specification; CRUD specification.
         """
-        given: dict[str, Any] = {**options}
-        if skip:
-            given["skip"] = skip
-        if limit:
-            given["limit"] = limit
+        given = _with_limits(options, skip, limit)
         return AsyncCursor(self, self._core, self._settings, self._names, filter, projection, given)
+
+    def find_raw_batches(
+        self,
+        filter: Filter | None = None,
+        projection: Projection | None = None,
+        skip: int = 0,
+        limit: int = 0,
+        **options: Unpack[FindOptions],
+    ) -> AsyncRawBatchCursor:
+        """Query documents that the program itself decodes. Returns a cursor, which runs the query at its first step.
+
+        Each item of the cursor is one batch: its documents as BSON, one after the other.
+
+        Args:
+            filter: A query; None matches everything.
+            projection: The fields to return: a mapping, or names to include.
+            skip: The number of matches to skip.
+            limit: The maximum number of documents; 0 for all, negative for a single batch.
+            options: See `FindOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            ConfigurationError: `timeoutMode` conflicts with the other arguments.
+
+        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
+        (retryable read); getMore for overload errors only.
+
+        Source: find, getMore and killCursors specification; CRUD specification.
+        """
+        given = _with_limits(options, skip, limit)
+        settings = raw_settings(self._settings)
+        return AsyncRawBatchCursor(self, self._core, settings, self._names, filter, projection, given)
 
     async def find_one(
         self,
@@ -152,6 +183,44 @@ class CollectionReads(CollectionBase[DocumentT]):
         if comment is not None:
             given["comment"] = comment
         return aggregation(self._core, self._settings, self._names, pipeline, session, given)
+
+    def aggregate_raw_batches(
+        self,
+        pipeline: Pipeline,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        let: Mapping[str, Any] | None = None,
+        **options: Unpack[method_options.AggregateOptions],
+    ) -> AsyncRawBatchCommandCursor:
+        """Run an aggregation pipeline whose results the program itself decodes. Returns a cursor, as `aggregate` does.
+
+        Each item of the cursor is one batch: its documents as BSON, one after the other.
+
+        Args:
+            pipeline: The stages.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            let: Variables for the pipeline.
+            options: See `AggregateOptions`; without `explain`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            ConfigurationError: `timeoutMode` conflicts with the other arguments, or `explain` is set.
+
+        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
+        a network error or a failover (retryable read); getMore for overload errors only.
+
+        Source: CRUD specification.
+        """
+        given = arguments.checked("aggregate_raw_batches", options, method_options.AGGREGATE_CHECKS)
+        if given.get("explain"):
+            raise ConfigurationError("aggregate_raw_batches has no explain: a plan is no batch; use aggregate")
+        if let is not None:
+            given["let"] = arguments.converted("let", let, arguments.mapping)
+        if comment is not None:
+            given["comment"] = comment
+        settings = raw_settings(self._settings)
+        return raw_aggregation(self._core, settings, self._names, pipeline, session, given)
 
     async def distinct(
         self,
@@ -261,3 +330,13 @@ def _filter(filter: Any) -> Any:
     if filter is None:
         return {}
     return filter if isinstance(filter, Mapping) else {"_id": filter}
+
+
+def _with_limits(options: Mapping[str, Any], skip: int, limit: int) -> dict[str, Any]:
+    """Return the options of a query with those that are arguments of their own."""
+    given = {**options}
+    if skip:
+        given["skip"] = skip
+    if limit:
+        given["limit"] = limit
+    return given

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.limits import CursorLimits
+from motorlite._api.cursors.raw import AsyncRawBatchCommandCursor
 from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._base import arguments
 from motorlite._operations.reads.aggregate import Aggregate, AggregateWrite, has_write_stage, waits_for_data
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
     from motorlite._client.core import Core
+
+CursorT = TypeVar("CursorT", bound=AsyncCommandCursor[Any])
 
 # Maps the server's option names to the operation's argument names.
 _ARGUMENTS = {
@@ -46,6 +49,31 @@ def aggregation(
         TypeError: The pipeline is not a list of mappings.
         ConfigurationError: The timeout's mode conflicts with the other arguments.
     """
+    return _aggregation(AsyncCommandCursor, core, settings, names, pipeline, session, options, read)
+
+
+def raw_aggregation(
+    core: Core,
+    settings: Settings,
+    names: tuple[str, str | None],
+    pipeline: Any,
+    session: AsyncClientSession | None,
+    options: dict[str, Any],
+) -> AsyncRawBatchCommandCursor:
+    """Create the cursor of a pipeline that returns batches as they are on the wire. Raises like `aggregation`."""
+    return _aggregation(AsyncRawBatchCommandCursor, core, settings, names, pipeline, session, options, Aggregate)
+
+
+def _aggregation(
+    kind: type[CursorT],
+    core: Core,
+    settings: Settings,
+    names: tuple[str, str | None],
+    pipeline: Any,
+    session: AsyncClientSession | None,
+    options: dict[str, Any],
+    read: type[Aggregate],
+) -> CursorT:
     stages = arguments.converted("pipeline", pipeline, arguments.mappings)
     is_write = has_write_stage(stages)
     mode = options.pop("timeoutMode", None)
@@ -62,7 +90,9 @@ def aggregation(
         comment=options.get("comment"),
         is_await_data=max_await_time_ms is not None or is_endless,
         is_endless=is_endless,
+        is_raw=issubclass(kind, AsyncRawBatchCommandCursor),
         max_await_time_ms=max_await_time_ms,
+        prefetch=options.pop("prefetch", 0),
         read_preference=settings.read_preference,
     )
     keywords = {_ARGUMENTS[name]: value for name, value in options.items() if name in _ARGUMENTS}
@@ -82,4 +112,4 @@ def aggregation(
             return read(*names, stages, **given)
         return AggregateWrite(*names, stages, write_concern=settings.write_concern, **given)
 
-    return AsyncCommandCursor(core, session, limits, settings.codec_options, get_more, settings.call_options, make)
+    return kind(core, session, limits, settings.codec_options, get_more, settings.call_options, make)

@@ -119,6 +119,8 @@ class CursorBase(ABC, Generic[DocumentT]):
             await cursor.close()
         elif cursor.is_complete:
             await cursor.close()
+        elif self._get_more.prefetch and cursor.documents:
+            cursor.prefetch(self._limits.step(core))
 
     def _server_cursor(self, opened: Opened, call_options: CallOptions) -> ServerCursor[DocumentT]:
         return ServerCursor(
@@ -187,14 +189,16 @@ class CursorBase(ABC, Generic[DocumentT]):
     async def _fetch(self, is_patient: bool) -> bool:
         """Fetch the next batch that has documents. Without `is_patient`, stop after an empty batch."""
         cursor = self._cursor
-        if cursor is None or not cursor.cursor_id:
+        if cursor is None or not cursor.has_more:
             return False
         deadline = self._limits.step(self._core)
-        while cursor.cursor_id:
+        while cursor.has_more:
             await cursor.fetch(deadline)
             if cursor.is_complete:
                 await cursor.close()
             if cursor.documents:
+                if self._get_more.prefetch:
+                    cursor.prefetch(self._limits.step(self._core))
                 return True
             if not is_patient:
                 break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import bson
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class AsyncChangeStream(CursorBase[DocumentT]):
     """The changes to a collection, a database or a whole deployment, created by `watch`.
 
-    The stream opens at the first step: iterate over it, call `try_next`, or ``await`` it, which opens it and returns
-    it: it then reports all changes from that moment on. Use ``async with`` or `close`.
+    The stream reports the changes from the moment on when it opens: at the beginning of ``async with``, when it is
+    awaited, or at the first step, iteration or `try_next`. Use ``async with`` or `close`.
 
     When the server of the stream fails, or the connection to it, the stream continues on another cursor, once for each
     failure, without losing or repeating a change. `resume_token` lets another stream, in another process, continue
@@ -124,6 +124,10 @@ class AsyncChangeStream(CursorBase[DocumentT]):
     async def _resume(self, cursor: ChangeStreamCursor[DocumentT], deadline: Deadline) -> None:
         await cursor.resume(self._first_operation(), deadline)
 
+    async def __aenter__(self) -> Self:
+        # Unlike other cursors, it is opened: a change in the block must not escape it.
+        return await self
+
     # --- iterating ---
 
     async def __anext__(self) -> DocumentT:
@@ -202,9 +206,9 @@ class AsyncChangeStream(CursorBase[DocumentT]):
 
     def _end(self) -> None:
         """Close the stream after an error that it cannot survive."""
+        assert self._cursor is not None
         self._is_closed = True
-        if self._cursor is not None:
-            self._cursor.abandon()
+        self._cursor.abandon()
 
     # --- state ---
 

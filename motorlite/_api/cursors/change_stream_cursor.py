@@ -124,7 +124,7 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
         self.documents.clear()
         if self.cursor_id:
             self._core.kill_cursor(self._lose())
-        elif not self._is_reading:
+        else:
             self._release()
 
     async def close(self, timeout_ms: float | None = None) -> None:

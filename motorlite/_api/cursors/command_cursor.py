@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from motorlite._api.cursors.base import CursorBase
+from motorlite._api.cursors.batches import BatchedCursor
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, count
 from motorlite.errors import OperationFailure
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import CursorReply, Operation
 
 
-class AsyncCommandCursor(CursorBase[DocumentT]):
+class AsyncCommandCursor(BatchedCursor[DocumentT]):
     """The documents that a command returns.
 
     The command runs at the first step: iterate over the cursor, call `to_list`, or ``await`` the cursor,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from bson.code import Code
 
 from motorlite._api.arguments.find_options import FIND_CHECKS, find_arguments, sort_document
 from motorlite._api.call_options import effective
 from motorlite._api.constants import CursorType
-from motorlite._api.cursors.base import CursorBase
+from motorlite._api.cursors.batches import BatchedCursor
 from motorlite._api.cursors.limits import CursorLimits
 from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.session import begin
@@ -20,7 +20,7 @@ from motorlite._base.arguments import wrong
 from motorlite._execution.call import Call
 from motorlite._operations.reads.distinct import Distinct
 from motorlite._operations.reads.explain import Explain
-from motorlite._operations.reads.find import Find
+from motorlite._operations.reads.find import ExhaustFind, Find
 from motorlite.errors import InvalidOperation, OperationFailure
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from motorlite._client.core import Core
     from motorlite.collation import CollationLike
 
+CursorT = TypeVar("CursorT", bound="AsyncCursor[Any]")
+
 # The flag bits of PyMongo's `add_option`, from the old wire protocol, and their current options.
 _FLAGS = {8: "oplog_replay", 16: "no_cursor_timeout", 128: "allow_partial_results"}
 _TAILABLE_FLAGS = CursorType.TAILABLE_AWAIT
@@ -39,7 +41,7 @@ _TAILABLE_FLAGS = CursorType.TAILABLE_AWAIT
 _DISTINCT_OPTIONS = ("collation", "comment", "hint", "max_time_ms")
 
 
-class AsyncCursor(CursorBase[DocumentT]):
+class AsyncCursor(BatchedCursor[DocumentT]):
     """The matching documents of a query, created by `AsyncCollection.find`.
 
     The query runs at the first step: iterate over the cursor, call `to_list`, or ``await`` the cursor, which
@@ -59,6 +61,9 @@ class AsyncCursor(CursorBase[DocumentT]):
         "_settings",
         "_timeouts",
     )
+
+    # Whether batches are returned as they are on the wire.
+    _is_raw: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -81,12 +86,16 @@ class AsyncCursor(CursorBase[DocumentT]):
         # The arguments of CursorLimits, for clones.
         self._timeouts = (query.pop("timeoutMS", None), query.pop("timeoutMode", None))
         get_more = GetMoreOptions(
-            max_await_time_ms=query.pop("max_await_time_ms", None), read_preference=settings.read_preference
+            max_await_time_ms=query.pop("max_await_time_ms", None),
+            is_raw=self._is_raw,
+            prefetch=query.pop("prefetch", 0),
+            read_preference=settings.read_preference,
         )
         # The checked options of the query, by the names of PyMongo's keyword arguments.
         self._query: dict[str, Any] = query
         # An empty slice: sends nothing to the server.
         self._is_empty = False
+        self._check_exhaust()
         super().__init__(core, session, self._make_limits(), settings.codec_options, get_more, settings.call_options)
 
     def _make_limits(self) -> CursorLimits:
@@ -96,23 +105,31 @@ class AsyncCursor(CursorBase[DocumentT]):
             self._settings.timeout,
             timeout_ms,
             mode,
-            is_tailable=kind != CursorType.NON_TAILABLE,
+            is_tailable=_is_tailable(kind),
             is_await_data=kind == CursorType.TAILABLE_AWAIT,
         )
+
+    def _check_exhaust(self) -> None:
+        if self._query.get("cursor_type") == CursorType.EXHAUST and self._query.get("limit"):
+            raise InvalidOperation("a limit cannot be combined with CursorType.EXHAUST: the server streams everything")
 
     # --- running the query ---
 
     def _first_operation(self) -> Find:
         query = dict(self._query)
         kind = query.pop("cursor_type", CursorType.NON_TAILABLE)
-        is_tailable, is_await_data = kind != CursorType.NON_TAILABLE, kind == CursorType.TAILABLE_AWAIT
+        is_tailable, is_await_data = _is_tailable(kind), kind == CursorType.TAILABLE_AWAIT
         get_more = self._get_more
+        get_more.is_exhaust = kind == CursorType.EXHAUST
         get_more.batch_size = query.get("batch_size", 0)
         get_more.limit = max(query.get("limit", 0), 0)
         get_more.comment = query.get("comment")
         get_more.is_await_data = is_await_data
+        if is_tailable:
+            get_more.prefetch = 0  # nobody knows when there is more
         self._stops_on_empty_batch = is_tailable
-        return Find(
+        find = ExhaustFind if get_more.is_exhaust else Find
+        return find(
             *self._names,
             self._filter,
             projection=self._projection,
@@ -135,7 +152,7 @@ class AsyncCursor(CursorBase[DocumentT]):
             return False
 
     async def explain(self, timeoutMS: float | None = None) -> Mapping[str, Any]:
-        """Return the server's plan for this query, from the explain command.
+        """Return the server's plan for this query, from the explain command, also after the query has run.
 
         `max_time_ms` of the query also limits the explain command.
 
@@ -172,19 +189,21 @@ class AsyncCursor(CursorBase[DocumentT]):
 
     def clone(self) -> Self:
         """Return a new cursor with the same query, not yet run."""
+        made = self._clone(type(self), self._settings)
+        made._is_empty = self._is_empty
+        return made
+
+    def _clone(self, kind: type[CursorT], settings: Settings) -> CursorT:
         timeout_ms, mode = self._timeouts
         options = {
             **self._query,
             "session": self._session,
             "max_await_time_ms": self._get_more.max_await_time_ms,
+            "prefetch": self._get_more.prefetch,
             "timeoutMS": timeout_ms,
             "timeoutMode": mode,
         }
-        made = type(self)(
-            self._collection, self._core, self._settings, self._names, self._filter, self._projection, options
-        )
-        made._is_empty = self._is_empty
-        return made
+        return kind(self._collection, self._core, settings, self._names, self._filter, self._projection, options)
 
     def __copy__(self) -> Self:
         return self.clone()
@@ -224,6 +243,7 @@ class AsyncCursor(CursorBase[DocumentT]):
         self._query.pop(name, None)
         if value is not None:
             self._query[name] = arguments.converted(name, value, FIND_CHECKS[name])
+        self._check_exhaust()
         return self
 
     def __getitem__(self, index: slice) -> Self:
@@ -337,4 +357,10 @@ class AsyncCursor(CursorBase[DocumentT]):
             # Waiting for data only makes sense with a tailable cursor.
             self._set("cursor_type", kind if kind & CursorType.TAILABLE else CursorType.NON_TAILABLE)
             self._limits = self._make_limits()
+        if mask & CursorType.EXHAUST:
+            self._set("cursor_type", CursorType.EXHAUST if is_set else CursorType.NON_TAILABLE)
         return self
+
+
+def _is_tailable(kind: int) -> bool:
+    return kind in (CursorType.TAILABLE, CursorType.TAILABLE_AWAIT)

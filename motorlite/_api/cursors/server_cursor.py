@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
+import bson
+from bson.raw_bson import RawBSONDocument
+
 from motorlite._api.call_options import effective
 from motorlite._api.session import state_of
 from motorlite._api.typings import DocumentT
 from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._client.lost_cursors import give_back, is_settled, kill_command
+from motorlite._client.prefetch import Prefetch, in_background
 from motorlite._execution.call import Call
 from motorlite._execution.cursors.lost_cursor import LostCursor
 from motorlite._execution.operation import TimeLimit
@@ -45,8 +49,11 @@ class GetMoreOptions:
         "comment",
         "is_await_data",
         "is_endless",
+        "is_exhaust",
+        "is_raw",
         "limit",
         "max_await_time_ms",
+        "prefetch",
         "read_preference",
     )
 
@@ -57,8 +64,10 @@ class GetMoreOptions:
         comment: Any = None,
         is_await_data: bool = False,
         is_endless: bool = False,
+        is_raw: bool = False,
         limit: int = 0,
         max_await_time_ms: float | None = None,
+        prefetch: int = 0,
         read_preference: ServerMode | None = None,
     ) -> None:
         # 0: the server chooses.
@@ -67,6 +76,12 @@ class GetMoreOptions:
         self.is_await_data: bool = is_await_data
         # The server never ends the cursor: after an empty batch, more documents may come.
         self.is_endless: bool = is_endless
+        # The server streams the batches.
+        self.is_exhaust: bool = False
+        # The program gets each batch as the bytes of its documents, which are RawBSONDocuments here.
+        self.is_raw: bool = is_raw
+        # 1: request a batch while the program works through the one before.
+        self.prefetch: int = prefetch
         # The maximum number of documents that the cursor returns in total; 0: no limit.
         self.limit: int = limit
         self.max_await_time_ms: float | None = max_await_time_ms
@@ -79,6 +94,7 @@ class ServerCursor(Generic[DocumentT]):
     _more: ClassVar[type[GetMore]] = GetMore
 
     __slots__ = (
+        "_ahead",
         "_call_options",
         "_codec_options",
         "_core",
@@ -123,6 +139,8 @@ class ServerCursor(Generic[DocumentT]):
         self._failure: BaseException | None = None
         self._is_closed = False
         self._is_reading = False
+        # The batch after the one that the program works through.
+        self._ahead: Prefetch | None = None
         self.address: Address = opened.address
         # 0: the server has closed it.
         self.cursor_id = 0
@@ -133,8 +151,13 @@ class ServerCursor(Generic[DocumentT]):
 
     @property
     def is_open(self) -> bool:
-        """Whether the server may have more documents."""
-        return self.cursor_id != 0 and self._failure is None
+        """Whether there may be more documents."""
+        return self.has_more and self._failure is None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `fetch` may return a batch: the server has the cursor, or a batch is on its way."""
+        return self.cursor_id != 0 or self._ahead is not None
 
     @property
     def is_complete(self) -> bool:
@@ -144,12 +167,28 @@ class ServerCursor(Generic[DocumentT]):
     def _learn(self, reply: CursorReply) -> None:
         if self._is_closed:
             return  # by another task, while this reply was pending
-        # First, so that the cursor is killed even if the rest fails.
+        self._move(reply)
+        self._take(reply)
+
+    def _move(self, reply: CursorReply) -> None:
+        """Learn whether the server still has the cursor. First, so that it is killed even if the rest fails."""
         self.cursor_id = reply.cursor_id
-        self.documents.extend(reply.documents)
-        self.retrieved += len(reply.documents)
         if not self.cursor_id:
             self._release()
+
+    def _take(self, reply: CursorReply) -> None:
+        """Hand out the documents of a batch."""
+        documents = reply.documents
+        self.retrieved += len(documents)
+        if self.options.is_raw and documents:
+            self.documents.append(b"".join(map(self._encoded, documents)))  # type: ignore[arg-type]  # of a raw cursor
+        else:
+            self.documents.extend(documents)
+
+    def _encoded(self, document: Any) -> bytes:
+        # The fallback of an operation that was refused may be any document.
+        is_raw = isinstance(document, RawBSONDocument)
+        return document.raw if is_raw else bson.encode(document, codec_options=self._codec_options)
 
     def _release(self) -> None:
         """Release the session and connection that the cursor held for its commands."""
@@ -177,6 +216,8 @@ class ServerCursor(Generic[DocumentT]):
             InvalidOperation: Another task is reading from this cursor, or an earlier getMore failed and left the
                 cursor's position unknown.
         """
+        if self._ahead is not None and await self._fetch_ahead(self._ahead, deadline):
+            return
         if self._failure is not None:
             message = "the cursor cannot continue: a getMore failed or was cancelled, so documents may be missing"
             raise InvalidOperation(message) from self._failure
@@ -198,6 +239,60 @@ class ServerCursor(Generic[DocumentT]):
                 self._close_late()
         self._learn(reply)
 
+    async def _fetch_ahead(self, ahead: Prefetch, deadline: Deadline) -> bool:
+        """Take the batch that `prefetch` requested. False if the request has not begun: it is taken back."""
+        if not ahead.has_begun:
+            self._take_back(ahead)
+            return False
+        await ahead.wait(deadline)
+        self._ahead = None
+        reply = ahead.result()
+        if not self._is_closed:
+            self._take(reply)
+        return True
+
+    def _take_back(self, ahead: Prefetch) -> None:
+        """Cancel the request for a batch. If it has not begun, the cursor is not being read any more."""
+        self._ahead = None
+        ahead.cancel()
+        if not ahead.has_begun:
+            self._is_reading = False
+
+    def prefetch(self, deadline: Deadline) -> None:
+        """Request the next batch in the background, unless the cursor has none or must not be used meanwhile."""
+        if not self.cursor_id or self._failure is not None or self._is_closed or self.is_complete:
+            return
+        if self._explicit_session is not None or self.options.is_exhaust or self.options.is_await_data:
+            return
+        call = Call(self._implicit_session, in_background(deadline), None, effective(self._call_options))
+        self._is_reading = True
+        tools = self._core.prefetching
+        self._ahead = ahead = Prefetch(tools.waiter)
+        ahead.task = tools.spawn(self._run_ahead, ahead, self._get_more(), call)
+
+    async def _run_ahead(self, ahead: Prefetch, get_more: GetMore, call: Call) -> None:
+        if self._ahead is not ahead:
+            return  # taken back
+        ahead.has_begun = True
+        reply: CursorReply | None = None
+        failure: BaseException | None = None
+        try:
+            reply = await self._core.executor.execute(get_more, call)
+            if not self._is_closed:
+                self._move(reply)
+        except BaseException as error:
+            self._learn_failure(error)
+            if not isinstance(error, Exception):
+                failure = InvalidOperation("the cursor or its client was closed while the next batch was on its way")
+                raise
+            failure = detached(error)
+        finally:
+            self._is_reading = False
+            ahead.finish(reply, failure)
+            del failure
+            if self._is_closed:
+                self._close_late()
+
     def _get_more(self) -> GetMore:
         options = self.options
         database, _, collection = self._namespace.partition(".")
@@ -213,6 +308,8 @@ class ServerCursor(Generic[DocumentT]):
             comment=options.comment,
             codec_options=self._codec_options,
             pin=self._pin,
+            # In a transaction, no cursor has a connection of its own.
+            is_exhaust=options.is_exhaust and self._pin is not None,
         )
 
     def _close_late(self) -> None:
@@ -232,6 +329,8 @@ class ServerCursor(Generic[DocumentT]):
     async def close(self, timeout_ms: float | None = None) -> None:
         """Kill the cursor on the server, if it is open there, and release the implicit session."""
         self._is_closed = True
+        if self._ahead is not None:
+            self._take_back(self._ahead)
         if self._is_reading and self._pin is not None:
             return  # the getMore in flight closes the cursor when it ends
         if not self.cursor_id:

@@ -1,7 +1,8 @@
 """Shell: a connection held by one cursor or one transaction: behind a load balancer, no other is sure to reach it.
 
-Load balancer specification, "Connection Pinning". The operation that opens the cursor or begins the transaction does
-not check its connection in. Further commands use it without selecting a server. The owner of the pin releases it once.
+Load balancer specification, "Connection Pinning". An exhaust cursor holds its connection too, because its batches
+arrive there without requests. The operation that opens the cursor or begins the transaction does not check its
+connection in. Further commands use it without selecting a server. The owner of the pin releases it once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._connection.connection import Connection
+    from motorlite._execution.operation import Operation
     from motorlite._topology.server import Server
 
 
@@ -31,16 +33,20 @@ class PinnedConnection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether a command can be sent: the connection is open and has no pending reply."""
+        """Whether a command can be sent: the connection is open, has no pending reply and is not streaming replies."""
+        return self._is_open and self.connection.streaming is None
+
+    @property
+    def _is_open(self) -> bool:
         return not self._is_released and not self.connection.stream.is_closed and self.connection.owed is None
 
     def check_out(self) -> Connection:
-        """Return the connection, for one command.
+        """Return the connection, for one command, or for the next of the replies that it streams.
 
         Raises:
             AutoReconnect: The connection is lost or has a pending reply.
         """
-        if not self.is_usable:
+        if not self._is_open:
             what = self.connection.purpose.value
             raise AutoReconnect(f"the connection that the {what} was opened on is lost")
         return self.connection
@@ -49,13 +55,16 @@ class PinnedConnection:
         """Return the connection to its pool. Further calls have no effect."""
         if not self._is_released:
             self._is_released = True
+            if self.connection.streaming is not None:
+                # Only this stops the server, which then drops the cursor.
+                self.connection.close()
             self.server.pool.check_in(self.connection)
             self.connection.check_in()
 
 
-def pin_to_cursor(server: Server, connection: Connection, reply: Mapping[str, Any] | None) -> PinnedConnection | None:
-    """Return the connection, pinned to the cursor that the reply opened, or None if there is no more of it."""
-    return PinnedConnection(server, connection) if opens_cursor(reply) else None
+def stays_pinned(operation: Operation[Any], connection: Connection, reply: Mapping[str, Any] | None) -> bool:
+    """Whether the cursor that `operation` opened holds its connection."""
+    return (connection.facts.is_load_balanced or operation.keeps_connection) and opens_cursor(reply)
 
 
 def opens_cursor(reply: Mapping[str, Any] | None) -> bool:

@@ -106,18 +106,20 @@ class AsyncGridOutCursor(AsyncCursor[Any]):
         made._is_empty = self._is_empty
         return made
 
-    async def add_option(self, mask: int) -> NoReturn:
+    def add_option(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raise NotImplementedError: queries for files have no flags.
 
         Args:
-            mask: Has no effect.
+            args: Have no effect.
+            kwargs: Have no effect.
         """
         raise NotImplementedError("a cursor of files has no flags")
 
-    def remove_option(self, mask: int) -> NoReturn:
+    def remove_option(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raise NotImplementedError: queries for files have no flags.
 
         Args:
-            mask: Has no effect.
+            args: Have no effect.
+            kwargs: Have no effect.
         """
         raise NotImplementedError("a cursor of files has no flags")

@@ -172,7 +172,7 @@ class AsyncGridIn:
         try:
             await step()
         except BaseException as error:
-            if is_cancellation(error):
+            if is_cancellation(error, self._store.chunks):
                 self._closed = True
                 await self._clean_up(error)
             raise
@@ -217,7 +217,7 @@ class AsyncGridIn:
         try:
             await self._upload.delete()
         except BaseException as error:
-            if is_cancellation(error):
+            if is_cancellation(error, self._store.chunks):
                 await self._clean_up(error)
             raise
         finally:
@@ -237,11 +237,17 @@ class AsyncGridIn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            await self.close()
+            try:
+                await self.close()
+            finally:
+                await self._upload.release()
         elif not self._closed:
             self._closed = True
-            if not self._upload.was_refused and (isinstance(error, Exception) or is_cancellation(error)):
-                await self._clean_up(error)
+            if isinstance(error, Exception) or is_cancellation(error, self._store.chunks):
+                await (self._upload.release() if self._upload.was_refused else self._clean_up(error))
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("an AsyncGridIn cannot be copied or pickled: two copies would write the same chunks")
 
     # --- what files have ---
 

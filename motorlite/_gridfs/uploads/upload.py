@@ -14,12 +14,12 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import anyio
 from bson.objectid import ObjectId
 
 from motorlite._api.limits import within
 from motorlite._gridfs.documents import equal, file_document, this_upload
 from motorlite._gridfs.errors import FileExists
+from motorlite._gridfs.finishing import have_replies_arrived, is_cancellation
 from motorlite._gridfs.uploads.splitter import Splitter
 from motorlite.errors import BulkWriteError, DuplicateKeyError, InvalidOperation, detached
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Document
     from motorlite._gridfs.store import Store
-    from motorlite.stats import ClientStats
 
 # Bytes and chunks of a batch. Larger ones are hardly faster (docs/gridfs.md), and their bytes are held twice while they
 # are sent.
@@ -38,11 +37,6 @@ BATCH: Final = 4 * 1024 * 1024
 BATCH_CHUNKS: Final = 1000
 # Chunks that one command deletes.
 _DELETED_AT_ONCE: Final = 10_000
-
-# Seconds between two looks for the replies to cancelled operations, and how many there are: they make three seconds,
-# and the pool gives up such a reply after one.
-_LOOK_EVERY: Final = 0.01
-_LOOKS: Final = 300
 
 _DUPLICATE_KEY: Final = 11000
 
@@ -169,7 +163,7 @@ class Upload:
                 await insert(what)
         except BaseException as error:
             self.failure = detached(error)
-            self.was_refused = isinstance(error, Exception)
+            self.was_refused = isinstance(error, Exception) and not is_cancellation(error, self._store.chunks)
             raise
 
     async def _insert_chunks(self, batch: list[Document]) -> None:
@@ -208,7 +202,7 @@ class Upload:
             return
         self._batch.clear()
         with within(self.deadline):
-            if self._in_doubt and not self._is_ordered and not await self._have_replies_arrived():
+            if self._in_doubt and not self._is_ordered and not await have_replies_arrived(self._store.chunks):
                 if self._document is not None:
                     return  # it may be written later
             elif self._document is not None:
@@ -234,23 +228,8 @@ class Upload:
         is_used = state is not None and state.transaction_number > 0
         return is_used and self._store.files._core.options.retry_writes
 
-    async def _have_replies_arrived(self) -> bool:
-        """Wait for the replies to cancelled operations. False if one did not arrive."""
-        client = self._store.files.database.client
-        lost = _lost_replies(client.stats())
-        for _ in range(_LOOKS):
-            stats = client.stats()
-            if not any(server.pending for server in stats.servers.values()):
-                return _lost_replies(stats) == lost
-            await anyio.sleep(_LOOK_EVERY)
-        return False
-
     async def release(self) -> None:
         """Give back the session."""
         session, self._session = self._session, None
         if self._has_session and session is not None:
             await session.end_session()
-
-
-def _lost_replies(stats: ClientStats) -> int:
-    return sum(server.replies_given_up for server in stats.servers.values())

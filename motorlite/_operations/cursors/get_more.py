@@ -32,6 +32,7 @@ class GetMore(Operation[CursorReply]):
         "_cursor_id",
         "_max_await_time_ms",
         "is_await_data",
+        "is_exhaust",
         "pin",
         "time_limit",
     )
@@ -55,8 +56,10 @@ class GetMore(Operation[CursorReply]):
         is_await_data: bool = False,
         max_await_time_ms: float | None = None,
         pin: Pin | None = None,
+        is_exhaust: bool = False,
     ) -> None:
         self.pin = pin
+        self.is_exhaust = is_exhaust
         self.database = database
         self.selector = address
         self.read_preference = read_preference

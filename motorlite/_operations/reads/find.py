@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._base.wire_versions import V4_4
+from motorlite._base.wire_versions import V4_4, V7_1
 from motorlite._execution.operation import (
     WRITABLE,
     Command,
@@ -19,6 +19,7 @@ from motorlite._execution.operation import (
 )
 from motorlite._operations.common import FIRST_BATCH, add_read_concern, check_needs
 from motorlite._wire.replies import first_document
+from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -168,6 +169,22 @@ class Find(FindCommand[CursorReply]):
 
     def parse(self, reply: Document) -> CursorReply:
         return CursorReply(reply, "firstBatch")
+
+
+class ExhaustFind(Find):
+    """A query whose further batches arrive without requests; `parse` returns a CursorReply.
+
+    Retry: retryable read.
+    """
+
+    __slots__ = ()
+
+    keeps_connection = True
+
+    def command(self, facts: ServerFacts) -> Command:
+        if facts.is_mongos and facts.max_wire_version < V7_1:
+            raise InvalidOperation("a mongos older than 7.1 has no exhaust cursors (CursorType.EXHAUST)")
+        return super().command(facts)
 
 
 class FindOne(FindCommand["_Document | None"], Generic[_Document]):

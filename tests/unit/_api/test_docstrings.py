@@ -42,7 +42,17 @@ SILENT = {"AsyncCursor.add_option", "AsyncMongoClient.aconnect"}
 CURSORS = {
     "AsyncMongoClient": {"list_databases", "watch"},
     "AsyncDatabase": {"aggregate", "cursor_command", "list_collections", "watch"},
-    "AsyncCollection": {"aggregate", "find", "list_indexes", "list_search_indexes", "watch"},
+    "AsyncCollection": {
+        "aggregate",
+        "aggregate_raw_batches",
+        "find",
+        "find_raw_batches",
+        "list_indexes",
+        "list_search_indexes",
+        "watch",
+    },
+    "AsyncCursor": {"batches"},
+    "AsyncCommandCursor": {"batches"},
 }
 
 # More to say than the sentences below.
@@ -56,6 +66,7 @@ LONGER = {
     "AsyncClientSession.with_transaction",
     "AsyncChangeStream.try_next",
     "AsyncCollection.aggregate",
+    "AsyncCollection.aggregate_raw_batches",
     "AsyncCollection.bulk_write",
     "AsyncCollection.insert_many",
     "AsyncCollection.watch",

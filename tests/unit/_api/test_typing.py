@@ -37,8 +37,6 @@ async def misspelt(client: AsyncMongoClient[dict[str, Any]], session: AsyncClien
 
 async def not_there_yet(client: AsyncMongoClient[dict[str, Any]]) -> None:
     await client.bulk_write([1])  # error
-    client.shop.parts.aggregate_raw_batches([])  # error
-    client.shop.parts.find_raw_batches()  # error
     number: int = "a"  # error
     print(number)
 

@@ -23,7 +23,7 @@ from motorlite._operations.reads.change_stream import Watch, WatchMore
 from motorlite._operations.reads.count import Count
 from motorlite._operations.reads.distinct import Distinct
 from motorlite._operations.reads.explain import Explain
-from motorlite._operations.reads.find import Find, FindOne
+from motorlite._operations.reads.find import ExhaustFind, Find, FindOne
 from motorlite._operations.run_command import RunCommand, RunCursorCommand
 from motorlite._operations.schema.create import Create
 from motorlite._operations.schema.create_indexes import CreateIndexes
@@ -73,6 +73,7 @@ RETRYABLE: Final = "retryable"
 IF_SINGLE: Final = "retryable if single and acknowledged"
 IDEMPOTENT: Final = "idempotent"
 CURSOR: Final = "creates a cursor"
+KEEPS: Final = "keeps its connection"
 CAUSAL: Final = "takes afterClusterTime"
 NO_SESSION: Final = "takes no session"
 NO_LIMIT: Final = "takes no maxTimeMS"
@@ -103,6 +104,7 @@ TABLE: Final = [
     Row(CountDocuments("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}),
     Row(Distinct("db", "coll", "x"), "distinct", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}, {"values": 1}),
     Row(Explain(Find("db", "coll")), "explain", READ, {IDEMPOTENT}, ALL_OF_IT),
+    Row(ExhaustFind("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL, KEEPS}, FIRST_BATCH),
     Row(Find("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
     Row(FindCollection("db", "coll"), "listCollections", READ, {RETRYABLE, IDEMPOTENT, PRIMARY}),
     Row(FindOne("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}, FIRST_BATCH),
@@ -177,6 +179,7 @@ def test_facts(row: Row) -> None:
         IDEMPOTENT: operation.is_idempotent,
         CURSOR: operation.creates_cursor,
         CAUSAL: operation.supports_after_cluster_time,
+        KEEPS: operation.keeps_connection,
         NO_SESSION: not operation.supports_sessions,
         NO_LIMIT: operation.time_limit is TimeLimit.OMIT,
         ADDRESSED: operation.selector == ADDRESS,
@@ -192,6 +195,7 @@ def test_facts(row: Row) -> None:
     assert operation.document_fields == row.fields
     assert operation.is_acknowledged
     assert not operation.is_await_data
+    assert not operation.is_exhaust
     assert operation.time_limit is not TimeLimit.AWAIT
     assert not operation.has_own_preference
     assert operation.selector is WRITABLE or row.facts & {ADDRESSED, PRIMARY}

@@ -209,6 +209,17 @@ class TestSteps:
         assert not stream.alive
         assert core.names == ["aggregate", "killCursors"]
 
+    async def test_entering_opens_it(self, things: Things) -> None:
+        coll, core = things
+        core.reply(first(after=1))
+        async with coll.watch() as stream:
+            assert (core.names, stream.resume_token) == (["aggregate"], token(1))
+        closed = coll.watch()
+        await closed.close()
+        with pytest.raises(InvalidOperation, match="closed"):
+            async with closed:
+                pytest.fail("a closed stream was entered")
+
     async def test_iterating_waits_for_changes(self, things: Things) -> None:
         coll, core = things
         core.reply(first(), more(), more(1, 2), more(), more(3, cursor_id=0))
@@ -218,8 +229,9 @@ class TestSteps:
     async def test_try_next_asks_once(self, things: Things) -> None:
         coll, core = things
         core.reply(first(after=1), more(after=2), more(3, 4, after=5))
-        async with coll.watch() as stream:
-            assert (await stream.try_next(), core.names) == (None, ["aggregate"])
+        stream = coll.watch()
+        assert (await stream.try_next(), core.names) == (None, ["aggregate"])
+        async with stream:
             assert (await stream.try_next(), stream.resume_token) == (None, token(2))
             assert (await stream.try_next(), stream.resume_token) == (change(3), token(3))
             assert (await stream.try_next(), stream.resume_token) == (change(4), token(5))
@@ -363,6 +375,17 @@ class TestResuming:
         assert await stream.next() == change(4)
         assert stage(core) == {"resumeAfter": token(3)}
         await stream.close()
+
+    async def test_the_server_may_end_it_then(self, things: Things) -> None:
+        coll, core = things
+        stream = await open_stream(coll, core)
+        core.reply(lost, lost, first(cursor_id=0, after=2))
+        with pytest.raises(AutoReconnect):
+            await stream.next()
+        with pytest.raises(StopAsyncIteration):
+            await stream.next()
+        assert (stream.alive, stream.resume_token) == (False, token(2))
+        assert len(core.executor.released) == 1
 
     async def test_slower_and_slower(self, things: Things) -> None:
         coll, core = things

@@ -200,7 +200,7 @@ async def test_setters_take_back(things: Things) -> None:
         ({"batch_size": -1}, ValueError, "batch_size must be an integer of at least 0, not -1"),
         ({"skip": "1"}, TypeError, "skip must be an integer, not '1'"),
         ({"sort": 5}, TypeError, "sort must be .*, not 5"),
-        ({"cursor_type": 64}, ValueError, "cursor_type must be CursorType.*, not 64"),
+        ({"cursor_type": 65}, ValueError, "cursor_type must be CursorType.*, not 65"),
         ({"max_time_ms": "x"}, TypeError, r"max_time_ms must be .*, not 'x'"),
         ({"allow_disk_use": 1}, TypeError, "allow_disk_use must be True or False, not 1"),
         ({"timeoutMS": -1}, ValueError, r"timeoutMS must be .*, not -1"),

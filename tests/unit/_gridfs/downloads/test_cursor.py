@@ -69,7 +69,7 @@ async def test_an_empty_slice_is_empty_in_its_clone_too() -> None:
 async def test_flags_are_refused() -> None:
     async with stored_files() as (_, bucket, _):
         with pytest.raises(NotImplementedError):
-            await bucket.find().add_option(2)
+            bucket.find().add_option(2)
         with pytest.raises(NotImplementedError):
             bucket.find().remove_option(2)
 

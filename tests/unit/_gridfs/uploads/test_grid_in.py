@@ -504,3 +504,19 @@ def test_creating_one_needs_no_event_loop() -> None:
 
     client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient()
     assert AsyncGridFSBucket(client.db).open_upload_stream("f").filename == "f"
+
+
+async def test_the_session_is_given_back_at_the_end_of_the_block() -> None:
+    async with stored_files() as (files, bucket, client):
+        files.answers[INSERT_FILE] = [failure(2)]
+        stream = bucket.open_upload_stream("f")
+        with pytest.raises(PyMongoError, match="scripted"):
+            async with stream:
+                await stream.write(bytes(10))
+        assert client.stats().sessions == 1
+        await stream.abort()
+        assert files.chunks == []
+        files.answers[INSERT_CHUNKS] = [failure(2)]
+        with pytest.raises(PyMongoError, match="scripted"):
+            await bucket.upload_from_stream("f", bytes(10))
+        assert client.stats().sessions == 1

@@ -1,0 +1,242 @@
+"""Exhaust cursors: one getMore, then a stream of batches on a connection of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite import CursorType
+from motorlite.errors import AutoReconnect, InvalidOperation, NetworkTimeout, OperationFailure
+from motorlite.monitoring import CommandStartedEvent, CommandSucceededEvent
+from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure, overloaded
+from tests.support.cancellation import cancel_at, settle
+from tests.support.clients import scripted_client
+from tests.support.events import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from motorlite import AsyncCursor
+    from motorlite.stats import ServerStats
+    from motorlite.testing.scripted import ScriptedServer
+    from tests.support.clients import Client
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+FIRST = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 0}]}}
+LAST = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": [{"_id": 9}]}}
+
+
+def more(*identifiers: int) -> dict[str, Any]:
+    return {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"_id": each} for each in identifiers]}}
+
+
+class Scene:
+    def __init__(self, client: Client, server: ScriptedServer, recorder: Recorder) -> None:
+        self.client = client
+        self.server = server
+        self.recorder = recorder
+
+    def find(self, **options: Any) -> AsyncCursor[dict[str, Any]]:
+        return self.client.db.coll.find(cursor_type=CursorType.EXHAUST, **options)
+
+    @property
+    def stats(self) -> ServerStats:
+        (stats,) = self.client.stats().servers.values()
+        return stats
+
+    def names(self) -> list[str]:
+        return [item.name for item in self.server.received]
+
+    def connections(self) -> list[int]:
+        """The connections of the received commands, the first one being 0."""
+        numbers = [item.connection for item in self.server.received]
+        return [number - numbers[0] for number in numbers]
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    server = deployment["a:1"]
+    server.on("find", FIRST)
+    server.on("getMore", more(1, 2), more(3), more(), LAST)
+    recorder = Recorder()
+    async with scripted_client(deployment, event_listeners=[recorder]) as client:
+        yield Scene(client, server, recorder)
+
+
+async def ids(cursor: Any) -> list[int]:
+    return [document["_id"] async for document in cursor]
+
+
+async def test_batches_arrive_without_requests(scene: Scene) -> None:
+    assert await ids(scene.find(batch_size=2, comment="c")) == [0, 1, 2, 3, 9]
+    find, get_more = scene.server.received
+    assert (find.name, get_more.name) == ("find", "getMore")
+    assert get_more.document["batchSize"] == 2
+    assert get_more.connection == find.connection
+    assert scene.stats.in_use == 0
+    assert scene.stats.idle == 1
+
+
+async def test_the_connection_is_used_again_afterwards(scene: Scene) -> None:
+    await ids(scene.find())
+    await scene.client.db.command("ping")
+    await ids(scene.client.db.coll.find())
+    assert scene.names() == ["find", "getMore", "ping", "find", "getMore"]
+    assert scene.connections() == [0] * 5
+
+
+async def test_others_get_connections_of_their_own(scene: Scene) -> None:
+    cursor = scene.find()
+    assert (await cursor.next())["_id"] == 0
+    assert (await cursor.next())["_id"] == 1
+    await scene.client.db.command("ping")
+    assert scene.names() == ["find", "getMore", "ping"]
+    assert scene.connections() == [0, 0, 1]
+    assert await ids(cursor) == [2, 3, 9]
+
+
+async def test_each_batch_has_its_events(scene: Scene) -> None:
+    await ids(scene.find())
+    commands = (CommandStartedEvent, CommandSucceededEvent)
+    found = [(type(event).__name__, event.command_name) for event in scene.recorder.of(*commands)]
+    assert found == [
+        (kind.__name__, name) for name in ("find", "getMore", "getMore", "getMore", "getMore") for kind in commands
+    ]
+
+
+async def test_a_single_batch(scene: Scene) -> None:
+    scene.server.on("find", {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 5}]}})
+    assert await ids(scene.find()) == [5]
+    assert scene.stats.in_use == 0
+
+
+async def test_a_server_that_does_not_stream(scene: Scene) -> None:
+    """Servers may answer each getMore with one reply."""
+    scene.server.on("getMore", Reply(more(1)), Reply(LAST))
+    assert await ids(scene.find()) == [0, 1, 9]
+    assert scene.names() == ["find", "getMore", "getMore"]
+
+
+# --- the end ---
+
+
+async def test_closed_before_the_stream_begins(scene: Scene) -> None:
+    cursor = scene.find()
+    await cursor.next()
+    await cursor.close()
+    assert scene.names() == ["find", "killCursors"]
+    assert scene.connections() == [0, 0]
+    assert (scene.stats.in_use, scene.stats.idle) == (0, 1)
+
+
+@pytest.mark.parametrize("how", ["close", "drop"])
+async def test_a_stream_ends_with_its_connection(scene: Scene, how: str) -> None:
+    cursor = scene.find()
+    await cursor.next()
+    await cursor.next()
+    if how == "close":
+        await cursor.close()
+    del cursor
+    await anyio.sleep(1)
+    # The server drops the cursor with the connection.
+    assert scene.names() == ["find", "getMore"]
+    assert (scene.stats.in_use, scene.stats.idle) == (0, 0)
+    assert len(scene.server.open_connections) == 1, "only that of the monitor"
+    await scene.client.db.command("ping")
+
+
+async def test_an_error_in_the_stream(scene: Scene) -> None:
+    scene.server.on("getMore", more(1), failure(2))
+    cursor = scene.find()
+    with pytest.raises(OperationFailure):
+        await ids(cursor)
+    await cursor.close()
+    assert scene.stats.in_use == 0
+
+
+async def test_an_overloaded_server_gets_the_get_more_again(scene: Scene) -> None:
+    scene.server.on("getMore", overloaded(), more(1), LAST)
+    assert await ids(scene.find()) == [0, 1, 9]
+    assert scene.names() == ["find", "getMore", "getMore"]
+    assert scene.connections() == [0, 0, 0]
+
+
+async def test_a_lost_connection(scene: Scene) -> None:
+    scene.server.on("getMore", more(1), Close())
+    cursor = scene.find()
+    with pytest.raises(AutoReconnect):
+        await ids(cursor)
+    with pytest.raises(AutoReconnect, match="the connection that the cursor was opened on is lost"):
+        await cursor.next()
+    await cursor.close()
+    assert scene.stats.in_use == 0
+
+
+async def test_a_time_limit(scene: Scene) -> None:
+    scene.server.on("getMore", more(1), Hang())
+    cursor = scene.find(timeoutMS=500)
+    with pytest.raises(NetworkTimeout) as caught:
+        await ids(cursor)
+    assert caught.value.timeout
+    await cursor.close()
+    assert (scene.stats.in_use, scene.stats.idle, scene.stats.pending) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("point", [1, 2, 3])
+async def test_cancelled_while_it_waits(scene: Scene, point: int, late: bool) -> None:
+    scene.server.on("find", Reply(FIRST, 0.01))
+    scene.server.on("getMore", Reply(more(1), 0.01), Reply(LAST, 0.01))
+    await scene.client.aconnect()
+    cursor = scene.find()
+    await cancel_at(lambda: ids(cursor), point, late=late)
+    await cursor.close()
+    await settle(lambda: anyio.sleep(2))
+    assert (scene.stats.in_use, scene.stats.pending) == (0, 0)
+
+
+# --- arguments ---
+
+
+async def test_no_limit(scene: Scene) -> None:
+    makers: list[Callable[[], object]] = [
+        lambda: scene.find(limit=5),
+        lambda: scene.find().limit(5),
+        lambda: scene.find(limit=-5),
+    ]
+    for make in makers:
+        with pytest.raises(InvalidOperation, match="a limit cannot be combined with CursorType"):
+            make()
+    assert await ids(scene.find().limit(0)) == [0, 1, 2, 3, 9]
+
+
+async def test_the_flag_of_the_old_protocol(scene: Scene) -> None:
+    cursor = await scene.client.db.coll.find().add_option(64)
+    await ids(cursor.clone())
+    assert scene.names() == ["find", "getMore"]
+    scene.server.on("getMore", LAST)
+    await ids(cursor.remove_option(64))
+    assert scene.connections() == [0] * 4
+
+
+@pytest.mark.parametrize(("wire_version", "works"), [(21, False), (22, True)])
+async def test_a_mongos(wire_version: int, works: bool) -> None:
+    deployment = ScriptedDeployment(["a:1"], mongos=True, wire_version=wire_version)
+    deployment["a:1"].on("find", FIRST)
+    deployment["a:1"].on("getMore", LAST)
+    async with scripted_client(deployment) as client:
+        cursor = client.db.coll.find(cursor_type=CursorType.EXHAUST)
+        if works:
+            assert await ids(cursor) == [0, 9]
+        else:
+            with pytest.raises(InvalidOperation, match=r"a mongos older than 7\.1 has no exhaust cursors"):
+                await cursor.next()
+
+
+async def test_prefetch_has_no_effect(scene: Scene) -> None:
+    assert await ids(scene.find(prefetch=1)) == [0, 1, 2, 3, 9]
+    assert scene.names() == ["find", "getMore"]
