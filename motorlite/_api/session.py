@@ -161,8 +161,8 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         Args:
             timeoutMS: Time limit of the abort, in place of the session's `defaultTimeoutMS`; 0 for no limit.
 
-        Retries: the abort for overload errors (up to 5, with backoff); network errors and failovers once, even with
-        retryWrites=False.
+        Retries: the abort for overload errors (up to 5, with backoff); network errors and failovers once (retryable
+        write), even with retryWrites=False.
         """
         if timeoutMS is not None:
             converted("timeoutMS", timeoutMS, milliseconds)

@@ -122,7 +122,7 @@ class SessionTransactions(ABC):
             WriteConcernError: The transaction is committed, but its write concern was not satisfied.
             PyMongoError: The commit failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once, even with
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write), even with
         retryWrites=False.
 
         Source: transactions specification.
@@ -152,7 +152,7 @@ class SessionTransactions(ABC):
         Raises:
             InvalidOperation: No transaction was started, it has ended, or an operation of it is still running.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once, even with
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write), even with
         retryWrites=False.
 
         Source: transactions specification.
@@ -223,6 +223,9 @@ class SessionTransactions(ABC):
             ExecutionTimeout, NetworkTimeout: Time ran out; ``__cause__`` is the newest error, which gives it its
                 labels.
             Exception: Any other error of `callback` or of the commit.
+
+        Retries: besides what is said above, the commit for overload errors (up to 5, with backoff), and once after
+        network errors and failovers (retryable write), even with retryWrites=False.
 
         Source: convenient API for transactions specification.
         """
