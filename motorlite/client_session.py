@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from motorlite._api.session import AsyncClientSession, SessionOptions
+from motorlite._api.session import AsyncClientSession
+from motorlite._api.transactions.context import BoundSession, TransactionContext
+from motorlite._api.transactions.options import SessionOptions, TransactionOptions
 
-__all__ = ["AsyncClientSession", "SessionOptions"]
+__all__ = ["AsyncClientSession", "BoundSession", "SessionOptions", "TransactionContext", "TransactionOptions"]

@@ -35,7 +35,7 @@ SEEDS: Final = {"B": 54, "R": 52, "S": 115, "Q": 102, "T": 42}
 # only shrinks.
 ALLOWED_OPEN: Final = {
     "B": "54",
-    "R": "24 35",
+    "R": "35",
     "S": "",
     "Q": "",
     "T": "",

@@ -12,8 +12,9 @@ from motorlite._api.client_bulk import ClientBulkWrites
 from motorlite._api.cursors.watching import Watching
 from motorlite._api.database import name_of
 from motorlite._api.lists import list_databases, names
-from motorlite._api.session import AsyncClientSession, SessionOptions
+from motorlite._api.session import session_of
 from motorlite._api.settings import Settings
+from motorlite._api.transactions.options import SessionOptions
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted
 from motorlite._base.arguments import seconds as check_seconds
@@ -30,7 +31,11 @@ from motorlite.read_preferences import ReadPreference
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from bson.timestamp import Timestamp
+
     from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+    from motorlite._api.session import AsyncClientSession
+    from motorlite._api.transactions.options import TransactionOptions
     from motorlite._base.values import Address
     from motorlite._client.core import Core
     from motorlite._options.options import ClientOptions
@@ -130,21 +135,43 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         """Return a snapshot of pools, queues, the retry budget, retries by reason and round-trip times."""
         return self._core.stats()
 
-    def start_session(self, causal_consistency: bool | None = None) -> AsyncClientSession[Self]:
+    def start_session(
+        self,
+        causal_consistency: bool | None = None,
+        default_transaction_options: TransactionOptions | None = None,
+        snapshot: bool | None = False,
+        *,
+        snapshot_time: Timestamp | None = None,
+        defaultTimeoutMS: float | None = None,
+    ) -> AsyncClientSession[Self]:
         """Start a session. This is free until the session's first operation.
 
         ``async with client.start_session()``, ``async with await client.start_session()`` and ``await
         client.start_session()`` all return the session. Without ``async with``, call `end_session`.
 
         Args:
-            causal_consistency: Whether reads observe the session's earlier operations; True by default.
+            causal_consistency: Whether operations observe the session's earlier ones; True by default, unless
+                `snapshot`. Unacknowledged writes are not observed.
+            default_transaction_options: What the session's transactions inherit.
+            snapshot: Whether all reads (find, aggregate, distinct) see the data of one moment (MongoDB 5.0 and later).
+            snapshot_time: That moment, the `snapshot_time` of another session; by default that of the first read.
+            defaultTimeoutMS: The timeoutMS of commit_transaction, abort_transaction, with_transaction and end_session;
+                by default the client's.
 
         Raises:
-            TypeError: `causal_consistency` is not True, False or None.
+            TypeError, ValueError: An argument is wrong.
+            ConfigurationError: `snapshot` with `causal_consistency`, or `snapshot_time` without `snapshot`.
 
-        Source: driver sessions and causal consistency specifications.
+        Source: driver sessions, causal consistency, snapshot reads and transactions specifications.
         """
-        return AsyncClientSession(self, self._core, SessionOptions(causal_consistency))
+        options = SessionOptions(
+            causal_consistency,
+            default_transaction_options,
+            snapshot,
+            snapshot_time=snapshot_time,
+            defaultTimeoutMS=defaultTimeoutMS,
+        )
+        return session_of(self, self._core, options)
 
     def append_metadata(self, driver_info: DriverInfo) -> None:
         """Add a library on top of motorlite to the server's log, in addition to those already named.
@@ -277,7 +304,7 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         Retries: overload errors only (up to 5, with backoff).
         """
         name = database_name(name_of(name_or_database))
-        write_concern = self._settings.write_concern
+        write_concern = self._write_concern(session)
         call = self._begin(session, timeoutMS, write_concern.acknowledged)
         operation = DropDatabase(name, write_concern=write_concern, comment=comment)
         await self._core.executor.execute(operation, call)

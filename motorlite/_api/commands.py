@@ -31,7 +31,15 @@ if TYPE_CHECKING:
 class UserCommand:
     """One user-defined command, with its codec options and the errors that it accepts."""
 
-    __slots__ = ("_allowed_errors", "_check", "_codec_options", "_database", "_document", "_read_preference")
+    __slots__ = (
+        "_allowed_errors",
+        "_check",
+        "_codec_options",
+        "_database",
+        "_document",
+        "_has_own_preference",
+        "_read_preference",
+    )
 
     def __init__(
         self,
@@ -51,6 +59,7 @@ class UserCommand:
         self._document = document
         # Run command specification: the database's read preference does not apply.
         self._read_preference = read_preference or ReadPreference.PRIMARY
+        self._has_own_preference = read_preference is not None
         self._codec_options = codec_options
         self._check = check
         self._allowed_errors = allowed_errors or ()
@@ -65,6 +74,7 @@ class UserCommand:
             read_preference=self._read_preference,
             codec_options=options,
         )
+        operation.has_own_preference = self._has_own_preference
         try:
             return await core.executor.execute(operation, call)
         except (OperationFailure, AutoReconnect) as error:
@@ -122,7 +132,7 @@ def cursor_of_command(
     options = codec_options or settings.codec_options
 
     def make() -> RunCursorCommand:
-        return RunCursorCommand(
+        operation = RunCursorCommand(
             database,
             document,
             selector=preference,
@@ -130,6 +140,8 @@ def cursor_of_command(
             codec_options=options,
             time_limit=limits.time_limit,
         )
+        operation.has_own_preference = read_preference is not None
+        return operation
 
     get_more = GetMoreOptions(
         batch_size=batch_size,

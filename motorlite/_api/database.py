@@ -364,7 +364,9 @@ class DatabaseBase(Watching[DocumentT]):
         collection_name(name)
         given = checked("create_collection", options, method_options.CREATE_CHECKS)
         call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged)
-        if check_exists and await self._has_collection(name, call):
+        # A transaction must not begin with listCollections, which cannot run in it.
+        in_transaction = call.session is not None and call.session.in_transaction
+        if check_exists and not in_transaction and await self._has_collection(name, call):
             raise CollectionInvalid(f"the collection {name!r} already exists")
         operation = Create(
             self._name,

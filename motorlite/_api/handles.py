@@ -317,7 +317,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         made = self.get_collection(name, None, read_preference, write_concern, read_concern)
         if codec_options is not None:
             made = made.with_options(codec_options)
-        await self._create(name, made.write_concern, session, check_exists, {**options})
+        await self._create(name, made._write_concern(session), session, check_exists, {**options})
         return made
 
     async def drop_collection(

@@ -157,6 +157,17 @@ def continued(core: Core, lifetime: Deadline) -> Deadline:
     return Deadline(block.expires_at, scope, block.seconds)
 
 
+def of_session(core: Core, limit: Deadline, timeout_ms: float | None) -> Deadline:
+    """Return the deadline of an operation in a `with_transaction` call whose own deadline is `limit`.
+
+    Raises:
+        InvalidOperation: The operation has a timeoutMS of its own (CSOT, "Validation and Overrides").
+    """
+    if timeout_ms is not None:
+        raise InvalidOperation("timeoutMS cannot be set for an operation in with_transaction, which has a time limit")
+    return continued(core, limit)
+
+
 def for_close(core: Core, seconds: float, timeout_ms: float | None = None) -> Deadline:
     """Return the deadline of a cursor's close: restarted, even if the cursor's or the block's has passed."""
     scope = core.scope_deadline()

@@ -11,10 +11,6 @@ if TYPE_CHECKING:
 CLIENT: Final[Mapping[str, str]] = {}
 DATABASE: Final[Mapping[str, str]] = {}
 COLLECTION: Final[Mapping[str, str]] = {}
-SESSION: Final = dict.fromkeys(
-    ("abort_transaction", "commit_transaction", "in_transaction", "start_transaction", "with_transaction"),
-    "transactions",
-)
 
 
 class MissingFeature(AttributeError, NotImplementedError):

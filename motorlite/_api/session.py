@@ -1,58 +1,59 @@
-"""Shell: explicit sessions (driver sessions and causal consistency specifications)."""
+"""Shell: explicit sessions and their transactions (driver sessions, causal consistency and transactions)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, Self, TypeVar
 
 from bson.timestamp import Timestamp
 
-from motorlite._api.missing import SESSION, no_attribute
+from motorlite._api import limits
+from motorlite._api.transactions.context import BOUND, BoundSession, bound_session
+from motorlite._api.transactions.methods import SessionTransactions
+from motorlite._api.transactions.options import SessionOptions
 from motorlite._api.typings import ClientT_co
-from motorlite._base.arguments import boolean, converted, instance, wrong
+from motorlite._base.arguments import boolean, converted, instance, milliseconds, wrong
 from motorlite._sessions.session import Session, newest_cluster_time
+from motorlite._sessions.transaction import Concerns
 from motorlite.errors import ConfigurationError, InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from types import TracebackType
 
+    from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
+    from motorlite._execution.call import CallOptions
+
+T = TypeVar("T")
+_SESSION: Final = "an AsyncClientSession of this client, or None"
 
 
-class SessionOptions:
-    """The options of a session.
-
-    Attributes:
-        causal_consistency: Whether reads observe the session's earlier operations.
-    """
-
-    __module__ = "motorlite"
-
-    __slots__ = ("causal_consistency",)
-
-    def __init__(self, causal_consistency: bool | None = None) -> None:
-        if causal_consistency is not None:
-            converted("causal_consistency", causal_consistency, boolean)
-        self.causal_consistency: bool = causal_consistency is None or causal_consistency
-
-
-class AsyncClientSession(Generic[ClientT_co]):
+class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
     """A logical session. Pass it as `session=` to operations that belong together.
 
     Created by `AsyncMongoClient.start_session`. Use it in ``async with``, or call `end_session`. Operations of one
-    session must not run at the same time.
+    session must not run at the same time; in a transaction, a second one raises InvalidOperation.
+
+    A causally consistent session does not cover unacknowledged writes. A session that is not used for the first time
+    within a minute may have expired on the server.
     """
 
     __module__ = "motorlite"
 
-    __slots__ = ("_client", "_core", "_has_ended", "_options", "_state")
+    __slots__ = ("_client", "_has_ended")
 
-    def __init__(self, client: ClientT_co, core: Core, options: SessionOptions) -> None:
+    def __init__(
+        self,
+        client: ClientT_co,
+        core: Core,
+        options: SessionOptions,
+        inherited: Concerns,
+        timeout: float | None,
+        call_options: CallOptions,
+    ) -> None:
+        super().__init__(core, options, inherited, timeout, call_options)
         self._client = client
-        self._core = core
-        self._options = options
-        self._state = Session(is_implicit=False, is_causally_consistent=options.causal_consistency)
         self._has_ended = False
 
     async def __aenter__(self) -> Self:
@@ -127,12 +128,69 @@ class AsyncClientSession(Generic[ClientT_co]):
         if known is None or operation_time > known:
             self._state.operation_time = operation_time
 
-    async def end_session(self) -> None:
-        """End the session. Sends nothing: the server session returns to the client's pool, once."""
-        if not self._has_ended:
-            self._has_ended = True
-            if self._state.server_session is not None:
-                self._core.executor.release(self._state)
+    @property
+    def snapshot_time(self) -> Timestamp | None:
+        """The moment that a snapshot session reads; None before its first read.
+
+        Raises:
+            InvalidOperation: The session was not started with `snapshot`.
+        """
+        if not self._options.snapshot:
+            raise InvalidOperation("only a session with snapshot=True has a snapshot_time")
+        return self._state.snapshot_time
+
+    # --- the end ---
+
+    def bind(self, end_session: bool = True) -> BoundSession[Self]:
+        """Use this session for all operations of its client in an ``async with`` block that are given none.
+
+        Only the operations of its client may be used in the block. The binding also applies in tasks that are started
+        there.
+
+        Args:
+            end_session: Whether to end the session at the end of the block.
+
+        Raises:
+            TypeError: `end_session` is neither True nor False.
+        """
+        return BoundSession(self, converted("end_session", end_session, boolean))
+
+    async def end_session(self, timeoutMS: float | None = None) -> None:
+        """End the session, once. Aborts its transaction; the server session returns to the client's pool.
+
+        Args:
+            timeoutMS: Time limit of the abort, in place of the session's `defaultTimeoutMS`; 0 for no limit.
+
+        Retries: the abort for overload errors (up to 5, with backoff); network errors and failovers once, even with
+        retryWrites=False.
+        """
+        if timeoutMS is not None:
+            converted("timeoutMS", timeoutMS, milliseconds)
+        if self._has_ended:
+            return
+        self._has_ended = True
+        state, core = self._state, self._core
+        try:
+            if state.must_abort:
+                core.enter()
+                if state.in_transaction:
+                    seconds = self._default_seconds() if timeoutMS is None else limits.duration_from_ms(timeoutMS)
+                    await self._abort(seconds)
+                else:
+                    core.abort_transaction(state)
+        except InvalidOperation:
+            pass  # the client is closed, or this is another event loop
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Release what the session holds."""
+        state = self._state
+        held = state.end()
+        if held is not None:
+            held.release()
+        if state.server_session is not None:
+            self._core.executor.release(state)
 
     def __del__(self) -> None:
         # As with a cursor, this may run in another thread. No operation uses the session, since it would reference it.
@@ -143,12 +201,6 @@ class AsyncClientSession(Generic[ClientT_co]):
         """Return the session itself: code written for Motor awaits `start_session`."""
         return self
         yield
-
-    if not TYPE_CHECKING:  # type checkers would accept every name as an attribute
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Raise an error that names the missing feature."""
-            raise no_attribute("AsyncClientSession", name, SESSION)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a session cannot be copied or pickled: two copies would use one server session; start another")
@@ -165,20 +217,82 @@ class AsyncClientSession(Generic[ClientT_co]):
         return self._state
 
 
+def resolved(session: AsyncClientSession | None) -> AsyncClientSession | None:
+    """Return a caller's `session`, or the one bound by the enclosing block."""
+    return bound_session() if session is None and BOUND else session
+
+
+def begin(
+    session: AsyncClientSession | None,
+    core: Core,
+    inherited: float | None,
+    timeout_ms: float | None,
+    is_acknowledged: bool = True,
+) -> tuple[Session | None, Deadline]:
+    """Return the state of the session of an operation that starts now, and the operation's deadline.
+
+    Args:
+        session: The caller's; None: the bound one, if there is one.
+        core: The client's machinery.
+        inherited: The timeoutMS of client, database or collection, in seconds.
+        timeout_ms: The timeoutMS of this one call.
+        is_acknowledged: Whether the operation has a reply.
+
+    Raises:
+        TypeError, InvalidOperation, ConfigurationError: As `state_of`.
+        InvalidOperation: A timeoutMS of the call is not allowed in `with_transaction`.
+    """
+    state = state_of(resolved(session), core, is_acknowledged)
+    if state is None or state.deadline is None:
+        return state, limits.deadline(core, inherited, timeout_ms)
+    return state, limits.of_session(core, state.deadline, timeout_ms)
+
+
+def is_in_transaction(session: AsyncClientSession | None) -> bool:
+    """Whether an operation with a caller's `session`, or the bound one, belongs to a transaction.
+
+    Raises:
+        TypeError: `session` is not an AsyncClientSession.
+    """
+    session = resolved(session)
+    if session is None:
+        return False
+    instance("session", session, AsyncClientSession, _SESSION)
+    return session.in_transaction
+
+
 def state_of(session: AsyncClientSession | None, core: Core, is_acknowledged: bool = True) -> Session | None:
     """Return the executor's view of a caller's `session`.
 
     Raises:
         TypeError: `session` is not an AsyncClientSession.
         InvalidOperation: The session has ended or belongs to another client.
-        ConfigurationError: The write is unacknowledged (driver sessions specification).
+        ConfigurationError: The write is unacknowledged (driver sessions specification), outside of a transaction.
     """
     if session is None:
         return None
-    instance("session", session, AsyncClientSession, "an AsyncClientSession of this client, or None")
-    if not is_acknowledged:
+    instance("session", session, AsyncClientSession, _SESSION)
+    state = session._for_operation(core)
+    if not is_acknowledged and not state.in_transaction:
         raise ConfigurationError("an explicit session cannot be used for an unacknowledged write (w=0)")
-    return session._for_operation(core)
+    return state
+
+
+class _Client(Protocol):
+    """What a session uses of its client."""
+
+    @property
+    def _settings(self) -> Any: ...
+
+
+ClientT = TypeVar("ClientT", bound=_Client)
+
+
+def session_of(client: ClientT, core: Core, options: SessionOptions) -> AsyncClientSession[ClientT]:
+    """Return a session of `client`. Its transactions inherit the client's settings."""
+    settings = client._settings
+    inherited = Concerns(settings.read_concern, settings.write_concern, settings.read_preference)
+    return AsyncClientSession(client, core, options, inherited, settings.timeout, settings.call_options)
 
 
 def session_of_one_call(client: Any, core: Core) -> AsyncClientSession:
@@ -186,6 +300,6 @@ def session_of_one_call(client: Any, core: Core) -> AsyncClientSession:
 
     Unlike a session of the caller's, it is left out where the server has no sessions.
     """
-    session = AsyncClientSession(client, core, SessionOptions(causal_consistency=False))
+    session = session_of(client, core, SessionOptions(causal_consistency=False))
     session._state = Session(is_implicit=True)
     return session

@@ -8,14 +8,15 @@ from bson.codec_options import CodecOptions
 
 from motorlite._api.call_options import effective
 from motorlite._api.limits import deadline, duration_from_ms
-from motorlite._api.session import state_of
+from motorlite._api.session import begin, is_in_transaction
+from motorlite._api.transactions.context import BOUND
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, instance
 from motorlite._execution.call import DEFAULT_OPTIONS, Call, CallOptions
 from motorlite.read_concern import as_read_concern
 from motorlite.read_preferences import as_read_preference
 from motorlite.retry.strategy import as_retry_strategy
-from motorlite.write_concern import as_write_concern
+from motorlite.write_concern import DEFAULT_WRITE_CONCERN, as_write_concern
 
 if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
@@ -139,7 +140,15 @@ class Configured(Generic[DocumentT]):
         """Return the call settings of an operation that starts now."""
         core = self._core
         core.enter()
-        state = None if session is None else state_of(session, core, is_acknowledged)
         settings = self._settings
         options = effective(settings.call_options)
-        return Call(state, deadline(core, settings.timeout, timeout_ms), options=options)
+        if session is None and not BOUND:
+            return Call(None, deadline(core, settings.timeout, timeout_ms), options=options)
+        state, limit = begin(session, core, settings.timeout, timeout_ms, is_acknowledged)
+        return Call(state, limit, options=options)
+
+    def _write_concern(self, session: AsyncClientSession | None) -> WriteConcern:
+        """Return the write concern of an operation: in a transaction, only its commit and its abort have one."""
+        if session is None and not BOUND:
+            return self._settings.write_concern
+        return DEFAULT_WRITE_CONCERN if is_in_transaction(session) else self._settings.write_concern

@@ -11,6 +11,7 @@ SYSTEM_OVERLOADED: Final = "SystemOverloadedError"
 NO_WRITES_PERFORMED: Final = "NoWritesPerformed"
 TRANSIENT_TRANSACTION: Final = "TransientTransactionError"
 UNKNOWN_COMMIT_RESULT: Final = "UnknownTransactionCommitResult"
+TRANSACTION_LABELS: Final = frozenset({TRANSIENT_TRANSACTION, UNKNOWN_COMMIT_RESULT})
 RESUMABLE_CHANGE_STREAM: Final = "ResumableChangeStreamError"
 
 # Server discovery and monitoring specification, "not writable primary" and "node is recovering".

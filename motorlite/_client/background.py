@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakMethod
 
+from motorlite._client.abandoned_operations import AbandonedOperations
+from motorlite._client.lost_cursors import LostCursors
+from motorlite._client.lost_transactions import LostTransactions
 from motorlite._execution.cursors.pinning import opens_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from motorlite._base.values import Address
-    from motorlite._client.abandoned_operations import AbandonedOperations
-    from motorlite._client.lost_cursors import LostCursors
     from motorlite._execution.executor import Executor
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
     from motorlite._topology.srv_discovery import SRVDiscovery
@@ -35,6 +36,7 @@ class Background:
     topology: Topology | SRVDiscovery
     executor: Executor
     lost_cursors: LostCursors
+    lost_transactions: LostTransactions
     abandoned_operations: AbandonedOperations
     # Reads the default maxTimeMS from the deployment; None if no option asks for it.
     default_max_time: BackgroundTask | None = None
@@ -45,6 +47,16 @@ class Background:
         self._is_load_balanced = is_load_balanced
         self.host: Host = runtime.host("motorlite client", self._host_ended)
 
+    def serve(self, executor: Executor, *, is_strict: bool) -> None:
+        """Clean up on the servers, with `executor`, what operations leave behind. `is_strict`: in the Stable API."""
+        spawn, sleep, now = self.host.spawn, self._runtime.sleep, self._runtime.now
+        self.executor = executor
+        self.lost_cursors = LostCursors(executor, spawn=spawn, sleep=sleep, now=now)
+        self.lost_transactions = LostTransactions(executor, spawn=spawn, now=now)
+        self.abandoned_operations = AbandonedOperations(
+            executor, spawn=spawn, sleep=sleep, now=now, is_strict=is_strict
+        )
+
     async def finish(self, grace: float) -> bool:
         """Release all waiters, and wait for operations in flight. False if some remain after `grace` seconds."""
         runtime = self._runtime
@@ -53,9 +65,9 @@ class Background:
             self.default_max_time.cancel()
         self.abandoned_operations.stop()
         # A program that ends cancels its tasks just before it closes its client. First, because the commands that kill
-        # may need a new connection.
+        # and abort may need a new connection.
         kill_until = runtime.now() + min(grace, _LAST_KILLS)
-        while self.abandoned_operations.is_busy and runtime.now() < kill_until:
+        while runtime.now() < kill_until and (self.abandoned_operations.is_busy or self.lost_transactions.is_busy):
             await runtime.sleep(_LOOK_EVERY)
         self.abandoned_operations.cancel()
         self.executor.stop()

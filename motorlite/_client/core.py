@@ -11,11 +11,9 @@ from bson.objectid import ObjectId
 
 from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
-from motorlite._client.abandoned_operations import AbandonedOperations
 from motorlite._client.background import Background
 from motorlite._client.default_max_time import DefaultMaxTime
 from motorlite._client.limits import Limits
-from motorlite._client.lost_cursors import LostCursors
 from motorlite._client.prefetch import Prefetching
 from motorlite._client.settings import initial_description, late_queue_timeout, pool_options
 from motorlite._client.statistics import budget_stats, client_stats
@@ -192,17 +190,8 @@ class Core:
         else:
             deployment = self._discovery(options.srv, runtime, background, connector)
         self.topology = background.topology = deployment
-        self.executor = background.executor = self._executor(runtime, background)
-        background.lost_cursors = LostCursors(
-            self.executor, spawn=background.host.spawn, sleep=runtime.sleep, now=runtime.now
-        )
-        background.abandoned_operations = AbandonedOperations(
-            self.executor,
-            spawn=background.host.spawn,
-            sleep=runtime.sleep,
-            now=runtime.now,
-            is_strict=options.server_api is not None and bool(options.server_api.strict),
-        )
+        self.executor = self._executor(runtime, background)
+        background.serve(self.executor, is_strict=options.server_api is not None and bool(options.server_api.strict))
         if options.default_max_time_namespace is not None:
             polling = DefaultMaxTime(options.default_max_time_namespace, self.limits, self.executor, runtime)
             background.default_max_time = background.host.spawn(polling.run)
@@ -416,7 +405,11 @@ class Core:
     def release_session(self, session: Session) -> None:
         """Return the server session of a dropped `session`. Does nothing if the loop has ended. Call from anywhere."""
         if self._runtime is not None and not self._has_forked:
-            self._runtime.run_soon(self.executor.release, session)
+            self._runtime.run_soon(self._background.lost_transactions.drop, session)
+
+    def abort_transaction(self, session: Session) -> None:
+        """Abort the transaction of `session` in the background. Call on the event loop."""
+        self._background.lost_transactions.abort(session)
 
     # --- the end ---
 

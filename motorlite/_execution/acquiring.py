@@ -39,7 +39,7 @@ async def select(
     """Wait up to `selection_timeout` seconds for a suitable server. `on_wait` is called when it has to wait."""
     attempt.waits(now)
     attempt.selection_until = until = now + selection_timeout
-    return await deployment.select(run.operation.selector, run.call.deadline, run.deprioritized, until, on_wait)
+    return await deployment.select(run.selector, run.call.deadline, run.deprioritized, until, on_wait)
 
 
 async def select_and_publish(
@@ -55,11 +55,12 @@ async def select_and_publish(
     `deployment`: returns the current deployment, which an SRV lookup may replace in the meantime.
     """
     operation = run.operation
+    selector = run.selector
     if not publish.is_detailed:  # only waits are logged
-        found = deployment().select_now(operation.selector, run.deprioritized)
+        found = deployment().select_now(selector, run.deprioritized)
         if found is not None:
             return found
-    wanted = describe_selector(operation.selector)
+    wanted = describe_selector(selector)
     attempt.waits(now)
 
     def facts() -> tuple[str, int, str, Any]:
@@ -70,7 +71,7 @@ async def select_and_publish(
 
     publish(ServerSelectionStartedEvent(*facts()))
     try:
-        server = deployment().select_now(operation.selector, run.deprioritized)
+        server = deployment().select_now(selector, run.deprioritized)
         if server is None:
             server = await select(deployment(), run, attempt, now, selection_timeout, on_wait)
     except BaseException as error:

@@ -28,6 +28,7 @@ class Attempt:
     __slots__ = (
         "connection",
         "description",
+        "is_pinned",
         "is_reauthenticated",
         "phase",
         "progress",
@@ -43,6 +44,8 @@ class Attempt:
         # The server's description at selection time. The server may be reset while the operation waits to check out.
         self.description: ServerDescription | None = None
         self.connection: Connection | None = None
+        # Whether a transaction keeps the connection.
+        self.is_pinned: bool = False
         # Loop time by which selection and checkout must finish; set when either has to wait.
         self.selection_until: float = inf
         # Loop times: when it began to wait for its turn, a server or a connection, and when it was about to send; if it
@@ -83,14 +86,19 @@ class Attempt:
             # The attempt got no connection, so the server's monitored description decides.
             description = self.description
             is_numbered = description is not None and (is_numbered or description.retryable_writes_supported)
+        labels, part = error.error_labels, run.part
+        is_ordinary = classify.is_ordinary(run.operation, is_numbered=is_numbered)
+        if part is not None:
+            labels, is_ordinary = labels | part.added_labels(error), part.is_retryable
         return Failure(
             error=error,
             progress=self.progress,
             address=error.address if server is None else server.address,
             wire_version=wire_version,
             phase=phase,
-            labels=error.error_labels,
-            is_ordinary=classify.is_ordinary(run.operation, is_numbered=is_numbered),
+            labels=labels,
+            is_ordinary=is_ordinary,
+            is_transactional=part is not None and not is_ordinary,
             limits=limits,
             reply=self.reply,
             reauthenticated=(connection.address, connection.id) if connection and self.is_reauthenticated else None,

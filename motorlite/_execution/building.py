@@ -112,6 +112,7 @@ class CommandBuilder:
             run.server_session = server_session
             if (
                 operation.kind is _WRITE
+                and run.part is None
                 and operation.is_retryable
                 and self._retry_writes
                 and facts.supports_retryable_writes
@@ -121,9 +122,13 @@ class CommandBuilder:
         server_session.last_use = now
         if run.transaction_number is not None and not facts.supports_retryable_writes:
             raise ConfigurationError("the server does not support retryable writes")
-        decorate.add_session(document, operation, server_session, session, run.transaction_number)
+        decorate.add_session(document, server_session, run.transaction_number)
         cluster_time = self.cluster_time
         if session is not None:
+            if run.part is not None:
+                run.part.add_fields(document, server_session)
+            else:
+                decorate.add_session_times(document, operation, session, facts)
             cluster_time = newest_cluster_time(cluster_time, session.cluster_time)
         if cluster_time is not None:
             document["$clusterTime"] = cluster_time

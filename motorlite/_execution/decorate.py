@@ -10,7 +10,7 @@ from bson.int64 import Int64
 from motorlite._base import wire_versions
 from motorlite._execution.operation import TimeLimit
 from motorlite._overload.server_limits import LONGEST_MS
-from motorlite.errors import no_time_left
+from motorlite.errors import ConfigurationError, no_time_left
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,20 +119,32 @@ def remove_older_limits(document: Document, operation: Operation[Any]) -> None:
             del document["writeConcern"]
 
 
-def add_session(
-    document: Document,
-    operation: Operation[Any],
-    server_session: ServerSession,
-    session: Session | None,
-    transaction_number: int | None,
-) -> None:
-    """Append lsid, txnNumber and, for a causally consistent session, afterClusterTime."""
+def add_session(document: Document, server_session: ServerSession, transaction_number: int | None) -> None:
+    """Append lsid and txnNumber."""
     document["lsid"] = server_session.lsid
     if transaction_number is not None:
         document["txnNumber"] = Int64(transaction_number)
-    if session is None or not session.is_causally_consistent or session.operation_time is None:
-        return
-    if operation.supports_after_cluster_time:
+
+
+def add_session_times(document: Document, operation: Operation[Any], session: Session, facts: ServerFacts) -> None:
+    """Append what a session outside of transactions asks of a read: afterClusterTime, or that of its snapshot.
+
+    Every command of a snapshot session has its read concern, so that the server refuses those that cannot read from a
+    snapshot (snapshot reads specification).
+
+    Raises:
+        ConfigurationError: The server has no snapshot reads.
+    """
+    if session.is_snapshot:
+        if facts.max_wire_version < wire_versions.V5_0:
+            raise ConfigurationError("Snapshot reads require MongoDB 5.0 or later")
+        concern = {**(document.get("readConcern") or {}), "level": "snapshot"}
+        if session.snapshot_time is not None:
+            concern["atClusterTime"] = session.snapshot_time
+        document["readConcern"] = concern
+    elif (
+        session.is_causally_consistent and session.operation_time is not None and operation.supports_after_cluster_time
+    ):
         concern = document.get("readConcern") or {}
         document["readConcern"] = {**concern, "afterClusterTime": session.operation_time}
 

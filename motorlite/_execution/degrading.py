@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 
 
 def fallback_of(operation: Operation[Any], call: Call) -> CallBlock | None:
-    """Return the block whose fallback can answer `operation`, or None."""
-    return call.options.fallback if operation.is_degradable else None
+    """Return the block whose fallback can answer `operation`, or None.
+
+    Nothing but the server answers in a transaction: its writes may depend on what it reads.
+    """
+    if not operation.is_degradable or (call.session is not None and call.session.in_transaction):
+        return None
+    return call.options.fallback
 
 
 def redirected(run: Run, block: CallBlock) -> tuple[Operation[Any], Call] | None:

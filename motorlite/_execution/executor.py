@@ -20,6 +20,7 @@ from motorlite._execution.operation import CursorReply, Opened
 from motorlite._execution.retries.steps import RetrySteps
 from motorlite._execution.run import Run
 from motorlite._execution.sender import Sender
+from motorlite._execution.transactions.joining import join
 from motorlite._sessions.session import Session
 from motorlite.errors import AdmissionError, OperationFailure, ProtocolError, PyMongoError
 
@@ -84,6 +85,8 @@ class Executor:
             deployment, settings, reports, now=now, sleep=sleep, server_selection_timeout=server_selection_timeout
         )
         self.bucket: RetryBudget | None = settings.bucket
+        # A random number in [0, 1).
+        self.jitter: Callable[[], float] = settings.jitter
         self.reports = reports
         self._now = now
         self._sleep = sleep
@@ -122,6 +125,8 @@ class Executor:
             PyMongoError: The error that `classify.to_raise` selects among those of the attempts.
         """
         run = Run(operation, call)
+        if call.session is not None:
+            join(run, call.session)
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
             try:
@@ -147,6 +152,8 @@ class Executor:
     async def open(self, operation: Operation[CursorReply], call: Call) -> Opened:
         """Execute an operation that opens a cursor. The cursor stays with its server and its session."""
         run = Run(operation, call)
+        if call.session is not None:
+            join(run, call.session)
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
             try:
@@ -248,6 +255,8 @@ class Executor:
             run.pin.connection.close()
         elif run.operation.creates_cursor and run.source is not None:
             self._on_lost_cursor(run.source, reply)
+        if run.part is not None:
+            run.part.refused(error)
         phase = None if run.standing is None else run.standing.phase
         Failure(error=error, progress=Progress.ANSWERED, address=run.source, phase=phase, limits=run.limits).annotate()
         if run.retry is None:
@@ -259,8 +268,11 @@ class Executor:
         # Objects that outlive the operation must not reference errors raised through its frames: only the cyclic
         # garbage collector frees such a cycle.
         run.retry = run.standing = None
-        if run.call.session is None and run.server_session is not None:
-            self._release(run.server_session)
+        if run.call.session is None:
+            if run.server_session is not None:
+                self._release(run.server_session)
+        elif run.part is not None:
+            run.part.leave()
         if run.pin is not None:
             run.pin.release()
 
@@ -268,7 +280,9 @@ class Executor:
 
     async def _attempt(self, run: Run, attempt: Attempt) -> Document | None:
         operation = run.operation
-        pin = operation.pin
+        pin, selector = operation.pin, operation.selector
+        if run.part is not None:
+            pin, selector = pin or run.part.pin, run.part.selector
         visit, admission = None, self._admission
         if admission is not None:
             await admission.admit(run, attempt)
@@ -277,7 +291,7 @@ class Executor:
             assert isinstance(pin, PinnedConnection)
             server = pin.server
         elif not self.reports.publish_selection:
-            server = self._deployment.select_now(operation.selector, run.deprioritized)
+            server = self._deployment.select_now(selector, run.deprioritized)
             if server is None:
                 server = await acquiring.select(self._deployment, run, attempt, self._now(), self._selection_timeout)
         else:
@@ -306,7 +320,7 @@ class Executor:
                     await sender.reauthenticate(run, attempt, server, connection)
                     attempt.progress, attempt.is_reauthenticated = Progress.ANSWERED, True
                 raise
-            if operation.creates_cursor and stays_pinned(operation, connection, reply):
+            if operation.creates_cursor and run.part is None and stays_pinned(operation, connection, reply):
                 run.pin = PinnedConnection(server, connection)
             run.source = server.address
             if admission is not None:
@@ -320,7 +334,7 @@ class Executor:
                 admission.failed(visit, run, attempt, error)
             raise
         finally:
-            if pin is None and run.pin is None and attempt.connection is not None:
+            if pin is None and run.pin is None and attempt.connection is not None and not attempt.is_pinned:
                 server.pool.check_in(attempt.connection)
             server.attempts_ended += 1
 

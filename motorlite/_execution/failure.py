@@ -41,6 +41,7 @@ class Failure:
         labels: The labels of the error, plus the labels that the driver must add.
         is_ordinary: Whether the retryable reads or retryable writes specification applies to the operation on that
             server.
+        is_transactional: Whether the operation is part of a transaction, and neither commits nor aborts it.
         limits: For a timeout, the limits of its command, if it was sent.
         reply: The reply with ``ok: 1`` that has the write concern error, or None. It stands if there is no retry.
         reauthenticated: The connection, if the server required it to be authenticated again and it was; else None.
@@ -54,6 +55,7 @@ class Failure:
     phase: str | None = None
     labels: frozenset[str] = frozenset()
     is_ordinary: bool = False
+    is_transactional: bool = False
     limits: TimeLimits | None = None
     reply: Document | None = None
     reauthenticated: ConnectionKey | None = None

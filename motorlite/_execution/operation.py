@@ -31,6 +31,7 @@ __all__ = [
     "CursorReply",
     "Document",
     "DocumentSequence",
+    "Ends",
     "Kind",
     "Opened",
     "Operation",
@@ -67,8 +68,15 @@ class TimeLimit(enum.Enum):
     AWAIT = "await"
 
 
+class Ends(enum.Enum):
+    """How an operation ends its session's transaction."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
 class Pin(Protocol):
-    """A connection held by one cursor (`pinning`)."""
+    """A connection held by one cursor or one transaction (`pinning`)."""
 
     @property
     def is_usable(self) -> bool:
@@ -143,6 +151,11 @@ class Operation(Generic[R_co]):
     # The server may send further replies without further requests. Sent again on the same connection, it waits for the
     # next of these replies. Needs a `pin`.
     is_exhaust: bool = False
+    # commitTransaction, abortTransaction: part of a transaction that has ended for all others, and retried whatever
+    # retryReads and retryWrites say.
+    ends: ClassVar[Ends | None] = None
+    # The caller chose the read preference for this call alone, so that of a transaction does not replace it.
+    has_own_preference: bool = False
     # The connection to use. None: one to a server that `selector` selects.
     pin: Pin | None = None
     # The server may delay the reply while it waits for data (awaitData), so a pending reply is never drained.

@@ -45,7 +45,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
+from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED, TRANSACTION_LABELS, TRANSIENT_TRANSACTION
 from motorlite._execution import classify
 from motorlite._execution.call import DEFAULT_OPTIONS
 from motorlite._execution.failure import TimeLimits
@@ -184,7 +184,7 @@ class Retry:
         `is_closing`: the client is closing, so nothing is retried.
         """
         settings, kind = self._settings, self._operation.kind
-        if failure.is_ordinary and kind is Kind.WRITE and settings.retry_writes:
+        if failure.is_ordinary and kind is Kind.WRITE and self._is_enabled:
             failure = classify.with_write_label(failure)
         is_overload = failure.has_label(SYSTEM_OVERLOADED)
         if not is_overload and settings.bucket is not None and self._is_credited():
@@ -238,7 +238,7 @@ class Retry:
         rules = classify.rules(failure, self._operation, policy)
         if not rules:
             return self._refuse(None, self._why_not(failure))
-        if not settings.allows(self._operation.kind):
+        if not self._is_enabled:
             return self._refuse(rules[0], RetryRefusal.DISABLED)
         left = [rule for rule in rules if self._has_attempts_left(rule)]
         if not left:
@@ -264,7 +264,8 @@ class Retry:
             type(strategy) is SpecificationRetry
             or reason is RetryReason.UNKNOWN
             or not (reason.allows_non_idempotent_retry or self._is_idempotent)
-            or not self._settings.allows(self._operation.kind)
+            or not self._is_enabled
+            or failure.has_label(TRANSIENT_TRANSACTION)
             or now >= self._deadline.earliest()
             or not (pin is None or pin.is_usable)
         ):
@@ -279,9 +280,18 @@ class Retry:
     # --- parts of decisions ---
 
     @property
-    def _is_idempotent(self) -> bool:
-        # `is_ordinary` of a write: its transaction number lets the server recognise a repetition.
+    def _is_enabled(self) -> bool:
+        """Whether the operation may be retried at all. Commit and abort ignore retryReads and retryWrites."""
         operation = self._operation
+        return operation.ends is not None or self._settings.allows(operation.kind)
+
+    @property
+    def _is_idempotent(self) -> bool:
+        # `is_ordinary` of a write: its transaction number lets the server recognise a repetition. In a transaction,
+        # repeating a command never is harmless.
+        operation = self._operation
+        if self.newest.is_transactional:
+            return False
         return operation.is_idempotent or (operation.kind is Kind.WRITE and self.newest.is_ordinary)
 
     @property
@@ -372,8 +382,8 @@ class Retry:
         # At the end of a cancel scope, the caller gets its cancellation. It is no timeout of the driver.
         if self.newest.reply is None and deadline.expires_at <= deadline.scope_expires_at:
             error = ExecutionTimeout("the time limit of the operation passed before its next attempt", 50)
-            limits = TimeLimits(deadline.timeout, None)
-            failure = replace(self.newest, error=error, phase="retry delay", labels=frozenset(), limits=limits)
+            limits, labels = TimeLimits(deadline.timeout, None), self.newest.labels & TRANSACTION_LABELS
+            failure = replace(self.newest, error=error, phase="retry delay", labels=labels, limits=limits)
         return ExpireAfter(failure, self._reason, max(0.0, deadline.earliest() - now))
 
     def _blame(self, fault: StrategyFault) -> Raise:
@@ -382,7 +392,7 @@ class Retry:
         error = RetryStrategyError(f"the operation failed, and its retry strategy {name} {fault.text}")
         if fault.trace:
             error.add_note(f"The exception of the retry strategy:\n{fault.trace}")
-        failure = replace(self.newest, error=error, labels=frozenset(), reply=None)
+        failure = replace(self.newest, error=error, labels=self.newest.labels & TRANSACTION_LABELS, reply=None)
         return Raise(failure, self._reason, RetryRule.STRATEGY, self._refusal)
 
     # --- the outcome ---

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from motorlite._execution.call import Call
     from motorlite._execution.cursors.pinning import PinnedConnection
     from motorlite._execution.failure import Failure, TimeLimits
-    from motorlite._execution.operation import Operation
+    from motorlite._execution.operation import Operation, Selector
     from motorlite._execution.retry import Retry
+    from motorlite._execution.transactions.part import Part
     from motorlite._sessions.session import ServerSession
 
 _operation_ids = count(1)
@@ -34,6 +35,7 @@ class Run:
         "limits",
         "operation",
         "operation_id",
+        "part",
         "pin",
         "retry",
         "server_session",
@@ -59,6 +61,8 @@ class Run:
         # Loop time at which it first asked for a connection, as far as a wait queue needs it: set when it has to wait
         # or when an attempt fails.
         self.entered: float = inf
+        # Its part in the session's transaction, or None.
+        self.part: Part | None = None
         # None until an attempt fails.
         self.retry: Retry | None = None
         # The connection pinned to the opened cursor, until the cursor takes it.
@@ -67,6 +71,11 @@ class Run:
         self.source: Address | None = None
         # The failed attempt whose reply stands because no retry did better.
         self.standing: Failure | None = None
+
+    @property
+    def selector(self) -> Selector:
+        """The servers that an attempt may use."""
+        return self.operation.selector if self.part is None else self.part.selector
 
     def annotate(self, failure: Failure) -> None:
         """Annotate `failure`, which ends the operation, and the newest failure, which is its cause if it differs."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from motorlite._base.progress import Progress
 from motorlite._connection.compressed_stream import LARGE
 from motorlite._connection.messages import next_request_id
+from motorlite._connection.purpose import Purpose
 from motorlite._execution import classify, decorate
 from motorlite._execution.building import CommandBuilder
 from motorlite._execution.cursors.late_reply import worth_waiting_until
@@ -86,6 +87,8 @@ class Sender:
             # The socket's limit and the command's events start when the message is sent.
             message, now = await connection.prepare(message, deadline), self._now()
         until = now + self._socket_timeout if not deadline.is_set else deadline.expires_at
+        if run.part is not None:
+            attempt.is_pinned = run.part.begin(server, connection)
         events = None
         if self._reports.publish_command:
             events = self._reports.command(run, command, connection, request_id, now)
@@ -154,9 +157,9 @@ class Sender:
     def _abandon(self, operation: Operation[Any], connection: Connection, sent: Document, sent_at: float) -> None:
         """Release the caller from waiting. The pool may wait for the pending reply instead."""
         if operation.is_await_data or (
-            connection.facts.is_load_balanced and (operation.creates_cursor or operation.pin is not None)
+            connection.facts.is_load_balanced and (operation.creates_cursor or connection.purpose is not Purpose.OTHER)
         ):
-            # Behind a load balancer, closing the connection also ends a cursor that no other connection can reach.
+            # Behind a load balancer, this also ends a cursor or a transaction that no other connection reaches.
             connection.close()
             return
         facts = connection.facts
@@ -183,6 +186,8 @@ class Sender:
         session = run.call.session
         if session is not None:
             session.advance(reply)
+            if run.part is not None and reply.get("ok") == 1:
+                run.part.learn(reply)
 
     def _learn(self, run: Run, server: Server, connection: Connection, error: BaseException) -> None:
         """Update the session and the deployment after a failed attempt; `error` may be a cancellation."""

@@ -50,7 +50,7 @@ class UserCommand(Operation[R_co]):
     which for this command needs retryReads and retryWrites.
     """
 
-    __slots__ = ("_document", "is_await_data", "name", "time_limit")
+    __slots__ = ("_document", "has_own_preference", "is_await_data", "name", "time_limit")
 
     # Not the name of the command, which may be anything.
     operation_name = "runCommand"
@@ -70,6 +70,8 @@ class UserCommand(Operation[R_co]):
     ) -> None:
         super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
         self.time_limit = time_limit
+        # Of the database's methods, only these two take one.
+        self.has_own_preference = False
         # A copy: if the caller changes its document later, retries must not change.
         self._document = dict(command)
         if not self._document:

@@ -281,8 +281,8 @@ class Pool:
         if not self.state.close(is_server_gone=is_server_gone):
             return
         for connection in self.state.in_use:
-            if connection.purpose is Purpose.CURSOR:
-                # It may never be checked in: the application may have forgotten its cursor.
+            if connection.purpose is not Purpose.OTHER:
+                # It may never be checked in: the application may have forgotten its cursor or session.
                 connection.close()
         if self._maintenance is not None:
             self._maintenance.cancel()

@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING
 import bson
 from bson.timestamp import Timestamp
 
+from motorlite._sessions.transaction import State, Transaction
+from motorlite.errors import InvalidOperation
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     from bson.binary import Binary
+
+    from motorlite._base.deadline import Deadline
+    from motorlite._sessions.transaction import Concerns, HeldConnection
 
 # Seconds. A server session is not used in the last minute of its life (specification, "Algorithm to acquire...").
 _LAST_MINUTE = 60.0
@@ -47,30 +53,141 @@ class Session:
 
     __slots__ = (
         "cluster_time",
+        "deadline",
         "is_causally_consistent",
         "is_implicit",
+        "is_snapshot",
         "operation_time",
         "server_session",
         "snapshot_time",
+        "transaction",
+        "unnumbered",
     )
 
-    def __init__(self, *, is_implicit: bool, is_causally_consistent: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        is_implicit: bool,
+        is_causally_consistent: bool = False,
+        is_snapshot: bool = False,
+        snapshot_time: Timestamp | None = None,
+    ) -> None:
         self.is_implicit: bool = is_implicit
         self.is_causally_consistent: bool = is_causally_consistent
+        # All its reads see the data as of `snapshot_time`; its first read sets that if it is None.
+        self.is_snapshot: bool = is_snapshot
+        self.snapshot_time: Timestamp | None = snapshot_time
         # Taken from the pool at the first command, after check-out, so that waiting operations hold no session.
         self.server_session: ServerSession | None = None
         self.cluster_time: Mapping[str, Any] | None = None
         self.operation_time: Timestamp | None = None
-        self.snapshot_time: Timestamp | None = None
+        # None: the session is in the state "no transaction".
+        self.transaction: Transaction | None = None
+        # Transactions that were started since the last one that has a number. Each takes one, even if it stays empty.
+        self.unnumbered: int = 0
+        # The time limit of the `with_transaction` call around its operations, if that has one.
+        self.deadline: Deadline | None = None
+
+    # --- transactions ---
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether its operations belong to a transaction."""
+        return self.transaction is not None and self.transaction.is_active
+
+    def start_transaction(self, concerns: Concerns) -> HeldConnection | None:
+        """Begin a transaction. Returns the connection that the previous one held, for the caller to release.
+
+        Raises:
+            InvalidOperation: One is in progress, or the session reads from a snapshot.
+        """
+        if self.is_snapshot:
+            raise InvalidOperation("Transactions are not supported in snapshot sessions")
+        if self.in_transaction:
+            raise InvalidOperation("Transaction already in progress")
+        held = self.forget_transaction()
+        self.transaction = Transaction(concerns)
+        self.unnumbered += 1
+        return held
+
+    def number(self, transaction: Transaction, server_session: ServerSession) -> None:
+        """Give `transaction` its number, with its first command."""
+        if transaction.number is None:
+            server_session.transaction_number += self.unnumbered
+            self.unnumbered = 0
+            transaction.number = server_session.transaction_number
+
+    def forget_transaction(self) -> HeldConnection | None:
+        """Return to "no transaction" after one has ended. Returns its connection, for the caller to release.
+
+        Raises:
+            InvalidOperation: It is being committed or aborted right now.
+        """
+        transaction = self.transaction
+        if transaction is None:
+            return None
+        transaction.check_idle()
+        self.transaction = None
+        return transaction.unpin()
+
+    def started_transaction(self) -> Transaction:
+        """Return the transaction to commit or to abort.
+
+        Raises:
+            InvalidOperation: There is none.
+        """
+        if self.transaction is None:
+            raise InvalidOperation("No transaction started")
+        return self.transaction
+
+    @property
+    def must_abort(self) -> bool:
+        """Whether an abort must end its transaction on the server."""
+        return self.transaction is not None and self.transaction.must_abort
+
+    def without_transaction(self) -> Session:
+        """Move the transaction to another session, so that it can be aborted in the background.
+
+        Both use the same server session, at the same time perhaps, so it is not used again.
+        """
+        moved, other = self.transaction, Session(is_implicit=False)
+        assert moved is not None
+        assert self.server_session is not None
+        self.server_session.is_dirty = True
+        other.transaction, other.server_session = moved, self.server_session
+        self.transaction = Transaction(moved.concerns)
+        self.transaction.state = moved.state = State.ABORTED
+        return other
+
+    def end(self) -> HeldConnection | None:
+        """Forget the transaction for good. Returns its connection, for the caller to release.
+
+        While an operation of the transaction is running, its part in the transaction releases the connection instead.
+        """
+        transaction, self.transaction = self.transaction, None
+        if transaction is None:
+            return None
+        if transaction.is_busy:
+            if self.server_session is not None:
+                self.server_session.is_dirty = True
+            return None
+        return transaction.unpin()
+
+    # --- times ---
 
     def advance(self, reply: Mapping[str, Any]) -> None:
-        """Update operationTime and $clusterTime from a reply (causal consistency specification)."""
+        """Update operationTime, $clusterTime and the snapshot from a reply (causal consistency, snapshot reads)."""
         operation_time = reply.get("operationTime")
         if isinstance(operation_time, Timestamp) and (
             self.operation_time is None or operation_time > self.operation_time
         ):
             self.operation_time = operation_time
         self.cluster_time = newest_cluster_time(self.cluster_time, reply.get("$clusterTime"))
+        if self.is_snapshot and self.snapshot_time is None:
+            cursor = reply.get("cursor")
+            found = (cursor if isinstance(cursor, Mapping) else reply).get("atClusterTime")
+            if isinstance(found, Timestamp):
+                self.snapshot_time = found
 
 
 def newest_cluster_time(

@@ -49,6 +49,8 @@ READS: Final = {
 }
 # The same of the retryable writes specification.
 WRITES: Final = {
+    "commit_transaction",
+    "abort_transaction",
     "insert_one",
     "insert_many",
     "update_one",

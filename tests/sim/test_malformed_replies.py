@@ -109,6 +109,14 @@ async def watch(client: Any) -> Any:
         return await stream.to_list()
 
 
+async def in_transaction(client: Any, end: str) -> Any:
+    """Ends a transaction."""
+    async with client.start_session() as session:
+        session.start_transaction()
+        await client.db.coll.insert_one({}, session=session)
+        await getattr(session, end)()
+
+
 OPEN: Final = cursor("firstBatch", {"_id": 1}, cursor_id=7)
 MORE: Final = cursor("nextBatch", {"_id": 2})
 WATCHED: Final = cursor("firstBatch", {"_id": {"_data": "1"}}, cursor_id=7)
@@ -238,6 +246,8 @@ CASES: Final[dict[str, Case]] = {
     "drop": Case("drop", lambda c: c.db.drop_collection("coll"), [{"nIndexesWas": 1, "ns": "db.coll"}, *ADMINISTERED]),
     "drop_database": Case("dropDatabase", lambda c: c.drop_database("db"), [OK]),
     "rename": Case("renameCollection", lambda c: c.db.coll.rename("other"), ADMINISTERED),
+    "commit_transaction": Case("commitTransaction", lambda c: in_transaction(c, "commit_transaction"), ADMINISTERED),
+    "abort_transaction": Case("abortTransaction", lambda c: in_transaction(c, "abort_transaction"), [OK]),
     "command": Case("ping", lambda c: c.db.command("ping", check=False), [OK, *ADMINISTERED]),
     "command, allowed errors": Case("ping", lambda c: c.db.command("ping", allowable_errors=[1, "a"]), [OK]),
     "cursor_command": Case(

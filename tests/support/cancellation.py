@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -26,22 +27,23 @@ class _Counted:
         self.suspensions = 0
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        step: Callable[[], Any] = lambda: self._coroutine.send(None)  # noqa: E731
+        step: Callable[[], Any] = partial(self._coroutine.send, None)
         while True:
             try:
                 yielded = step()
             except StopIteration as stop:
                 return stop.value
+            finally:
+                # It may hold an error that was raised through this frame (on trio, as the value of an outcome), which
+                # must not keep it alive.
+                del step
             self.suspensions += 1
             if self.suspensions == self._point and self._on_point is not None:
                 self._on_point(yielded)
             try:
-                value = yield yielded
+                step = partial(self._coroutine.send, (yield yielded))
             except BaseException as error:
-                thrown = error
-                step = lambda: self._coroutine.throw(thrown)  # noqa: E731, B023
-            else:
-                step = lambda: self._coroutine.send(value)  # noqa: E731, B023
+                step = partial(self._coroutine.throw, error)
 
 
 async def count_suspensions(function: Callable[[], Coroutine[Any, Any, Any]]) -> int:

@@ -16,6 +16,7 @@ from motorlite import AsyncMongoClient
 from motorlite._base.values import ServerFacts
 from motorlite._client.core import Core
 from motorlite._client.lost_cursors import LostCursors
+from motorlite._client.lost_transactions import LostTransactions
 from motorlite._execution.decorate import remove_older_limits
 from motorlite._execution.executor import Executor
 from motorlite._execution.operation import CursorReply, Opened, Operation, TimeLimit
@@ -24,6 +25,7 @@ from motorlite._observe.publishing import Publishers
 from motorlite._options.options import client_options
 from motorlite._overload.server_limits import ServerLimits
 from motorlite._sessions.session import Session, SessionPool
+from motorlite._sessions.transaction import State
 from motorlite._wire.error_replies import error_from_reply
 from motorlite.errors import InvalidOperation
 from motorlite.topology_description import ServerDescription, TopologyDescription
@@ -110,6 +112,11 @@ class FakeExecutor(Executor):
         return Opened(batch, ADDRESS, implicit, None)
 
     async def _reply(self, operation: Operation[Any], call: Call) -> Any:
+        transaction = None if call.session is None else call.session.transaction
+        if transaction is not None and transaction.is_active:
+            transaction.state, transaction.has_begun = State.IN_PROGRESS, True
+        elif transaction is not None and operation.ends is not None:
+            transaction.end_was_sent = True
         sent = Sent(operation, call.session, call.deadline, call.operation_id)
         self.sent.append(sent)
         await anyio.lowlevel.checkpoint()
@@ -203,7 +210,10 @@ class FakeCore(Core):
         lost_cursors.kill(cursor)
 
     def release_session(self, session: Session) -> None:
-        self.executor.release(session)
+        LostTransactions(self.executor, spawn=self._spawn, now=self.now).drop(session)
+
+    def abort_transaction(self, session: Session) -> None:
+        LostTransactions(self.executor, spawn=self._spawn, now=self.now).abort(session)
 
     def _spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self.spawned.append(lambda: async_fn(*args))

@@ -13,6 +13,7 @@ from motorlite._operations.writes.slices import ITEMS, release
 from motorlite._sessions.session import Session
 from motorlite.errors import BulkWriteExecutionTimeout
 from motorlite.results import BulkWriteResult
+from motorlite.write_concern import DEFAULT_WRITE_CONCERN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ class BulkWrite:
         "_options",
         "_settings",
         "_turns",
+        "_write_concern",
     )
 
     def __init__(
@@ -56,6 +58,7 @@ class BulkWrite:
         # The name of the operation, for its events.
         self._name = name
         self._settings = settings
+        self._write_concern = settings.write_concern
         # The names of the database and the collection.
         self._names = names
         self._turns = turns
@@ -77,6 +80,8 @@ class BulkWrite:
         """
         # One deadline and one operation id for all commands.
         operation_id = self._core.new_operation_id()
+        if call.session is not None and call.session.in_transaction:
+            self._write_concern = DEFAULT_WRITE_CONCERN  # only its commit has one
         call = Call(call.session, call.deadline, operation_id, call.options)
         with self._core.executor.published(self._name, *self._names, operation_id):
             return await self._execute_runs(runs, call)
@@ -85,7 +90,7 @@ class BulkWrite:
         result = BulkResult(ordered=self._is_ordered)
         # One implicit session serves all batches. The first batch acquires its server session.
         # Unacknowledged writes have no session (driver sessions specification).
-        is_acknowledged = self._settings.write_concern.acknowledged
+        is_acknowledged = self._write_concern.acknowledged
         implicit = Session(is_implicit=True) if call.session is None and is_acknowledged else None
         call = Call(call.session or implicit, call.deadline, call.operation_id, call.options)
         try:
@@ -125,7 +130,7 @@ class BulkWrite:
                 start,
                 ordered=self._is_ordered,
                 codec_options=self._settings.codec_options,
-                write_concern=self._settings.write_concern,
+                write_concern=self._write_concern,
                 **self._options,
             )
             batch.is_continuation, self._has_begun = self._has_begun, True

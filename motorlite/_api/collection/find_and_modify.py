@@ -175,7 +175,7 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
         if given["let"] is not None:
             converted("let", given["let"], mapping)
         settings = self._settings
-        write_concern = settings.write_concern
+        write_concern = self._write_concern(session)
         call = self._begin(session, found.pop("timeoutMS", None), write_concern.acknowledged)
         given.update((_ARGUMENTS[name], value) for name, value in found.items())
         operation: FindAndModify[DocumentT] = FindAndModify(

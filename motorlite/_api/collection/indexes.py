@@ -115,7 +115,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         """
         documents = converted("indexes", indexes, partial(model_documents, IndexModel))
         server_time = None if maxTimeMS is None else converted("maxTimeMS", maxTimeMS, server_milliseconds)
-        write_concern = self._settings.write_concern
+        write_concern = self._write_concern(session)
         call = self._begin(session, timeoutMS, write_concern.acknowledged)
         operation = CreateIndexes(
             *self._names,
@@ -190,7 +190,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         options: dict[str, Any],
     ) -> None:
         given = checked(method, options, TIME_CHECKS)
-        write_concern = self._settings.write_concern
+        write_concern = self._write_concern(session)
         call = self._begin(session, given.get("timeoutMS"), write_concern.acknowledged)
         operation = DropIndexes(
             *self._names,
@@ -322,7 +322,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         """
         collection_name(new_name)
         given = checked("rename", options, RENAME_CHECKS)
-        write_concern = self._settings.write_concern
+        write_concern = self._write_concern(session)
         call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged)
         operation = Rename(*self._names, new_name, write_concern=write_concern, comment=comment, options=given)
         return await self._core.executor.execute(operation, call)
@@ -349,7 +349,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
 
     async def _drop(self, session: AsyncClientSession | None, comment: Any, timeout_ms: float | None) -> dict[str, Any]:
         """Drop the collection and return the server's reply, for `AsyncDatabase.drop_collection`."""
-        write_concern = self._settings.write_concern
+        write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged)
         operation = Drop(*self._names, write_concern=write_concern, comment=comment)
         try:

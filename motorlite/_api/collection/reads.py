@@ -13,6 +13,7 @@ from motorlite._api.cursors.aggregation import aggregation, raw_aggregation
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.cursors.raw import AsyncRawBatchCursor, raw_settings
 from motorlite._api.limits import deadline
+from motorlite._api.transactions.context import BOUND
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import fields_document, hint_value
@@ -119,7 +120,7 @@ class CollectionReads(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        if options or projection is not None:
+        if options or projection is not None or BOUND:
             return await self._find_one(filter, projection, {**options})
         core = self._core
         core.enter()

@@ -12,7 +12,7 @@ from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
 from motorlite._api.limits import deadline
-from motorlite._api.session import state_of
+from motorlite._api.transactions.context import BOUND
 from motorlite._api.turns import Turns
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_document, collation_document, converted, hint_value, mapping, wrong
@@ -74,7 +74,12 @@ class CollectionWrites(CollectionBase[DocumentT]):
         core = self._core
         core.enter()
         settings = self._settings
-        write_concern = settings.write_concern
+        if session is None and not BOUND:
+            write_concern = settings.write_concern
+            call = Call(None, deadline(core, settings.timeout, timeoutMS), None, effective(settings.call_options))
+        else:
+            write_concern = self._write_concern(session)
+            call = self._begin(session, timeoutMS, write_concern.acknowledged)
         operation = Insert(
             self._database_name,
             self._name,
@@ -84,9 +89,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             bypass_document_validation=bypass_document_validation,
             comment=comment,
         )
-        state = None if session is None else state_of(session, core, write_concern.acknowledged)
-        limit = deadline(core, settings.timeout, timeoutMS)
-        await core.executor.execute(operation, Call(state, limit, None, effective(settings.call_options)))
+        await core.executor.execute(operation, call)
         return InsertOneResult(inserted_id, write_concern.acknowledged)
 
     async def insert_many(
@@ -358,19 +361,19 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if let is not None:
             converted("let", let, mapping)
         settings = self._settings
-        acknowledged = settings.write_concern.acknowledged
-        call = self._begin(session, timeout_ms, acknowledged)
+        write_concern = self._write_concern(session)
+        call = self._begin(session, timeout_ms, write_concern.acknowledged)
         operation = Update(
             self._database_name,
             self._name,
             statement,
             codec_options=settings.codec_options,
-            write_concern=settings.write_concern,
+            write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
             let=let,
             comment=comment,
         )
-        return UpdateResult(await self._core.executor.execute(operation, call), acknowledged)
+        return UpdateResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
 
     async def delete_one(
         self,
@@ -448,18 +451,18 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if let is not None:
             converted("let", let, mapping)
         settings = self._settings
-        acknowledged = settings.write_concern.acknowledged
-        call = self._begin(session, timeout_ms, acknowledged)
+        write_concern = self._write_concern(session)
+        call = self._begin(session, timeout_ms, write_concern.acknowledged)
         operation = Delete(
             self._database_name,
             self._name,
             statement,
             codec_options=settings.codec_options,
-            write_concern=settings.write_concern,
+            write_concern=write_concern,
             let=let,
             comment=comment,
         )
-        return DeleteResult(await self._core.executor.execute(operation, call), acknowledged)
+        return DeleteResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
 
 
 def _take(documents: Iterator[Any], found: list[Any], inserted_ids: list[Any]) -> Slices[None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 from motorlite._api.call_options import effective
 from motorlite._api.cursors.server_cursor import TWO_READERS, GetMoreOptions, ServerCursor
-from motorlite._api.session import state_of
+from motorlite._api.session import resolved, state_of
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, milliseconds, positive
 from motorlite._execution.call import Call
@@ -102,10 +102,12 @@ class CursorBase(ABC, Generic[DocumentT]):
             raise InvalidOperation(TWO_READERS)
         core = self._core
         core.enter()
+        self._session = resolved(self._session)
         session = state_of(self._session, core)
         self._is_opening = True
         try:
-            deadline = self._limits.open(core, self._get_more.max_await_time_ms)
+            within = None if session is None else session.deadline
+            deadline = self._limits.open(core, self._get_more.max_await_time_ms, within)
             call = Call(session, deadline, None, effective(self._call_options))
             opened = await core.executor.open(self._first_operation(), call)
         finally:

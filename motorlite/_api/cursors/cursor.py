@@ -13,8 +13,7 @@ from motorlite._api.constants import CursorType
 from motorlite._api.cursors.batches import BatchedCursor
 from motorlite._api.cursors.limits import CursorLimits
 from motorlite._api.cursors.server_cursor import GetMoreOptions
-from motorlite._api.limits import deadline
-from motorlite._api.session import state_of
+from motorlite._api.session import begin
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import wrong
@@ -162,13 +161,8 @@ class AsyncCursor(BatchedCursor[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
-        core = self._core
-        core.enter()
-        session = state_of(self._session, core)
-        settings = self._settings
-        limit = deadline(core, settings.timeout, timeout_ms=timeoutMS)
-        call = Call(session, limit, options=effective(settings.call_options))
-        return await core.executor.execute(Explain(self._first_operation()), call)
+        call = self._begin(timeoutMS)
+        return await self._core.executor.execute(Explain(self._first_operation()), call)
 
     async def distinct(self, key: str, timeoutMS: float | None = None) -> list[Any]:
         """Return the distinct values of a field among the matches. Ignores skip and limit.
@@ -180,15 +174,16 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
         """
         arguments.converted("key", key, arguments.text)
-        core = self._core
-        core.enter()
-        session = state_of(self._session, core)
-        settings = self._settings
-        limit = deadline(core, settings.timeout, timeout_ms=timeoutMS)
-        call = Call(session, limit, options=effective(settings.call_options))
+        call = self._begin(timeoutMS)
         query = {name: value for name, value in self._query.items() if name in _DISTINCT_OPTIONS}
         operation = Distinct(*self._names, key, self._filter, **find_arguments(self._settings, query))
-        return await core.executor.execute(operation, call)
+        return await self._core.executor.execute(operation, call)
+
+    def _begin(self, timeout_ms: float | None) -> Call:
+        self._core.enter()
+        settings = self._settings
+        state, limit = begin(self._session, self._core, settings.timeout, timeout_ms)
+        return Call(state, limit, options=effective(settings.call_options))
 
     # --- copies ---
 

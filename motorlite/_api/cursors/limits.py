@@ -71,13 +71,19 @@ class CursorLimits:
         """Whether the command that opens the cursor may carry maxTimeMS, which limits the cursor's lifetime."""
         return TimeLimit.OMIT if self._is_by_iteration and not self._is_await_data else TimeLimit.SEND
 
-    def open(self, core: Core, max_await_time_ms: float | None = None) -> Deadline:
+    def open(self, core: Core, max_await_time_ms: float | None = None, within: Deadline | None = None) -> Deadline:
         """Return the deadline of the command that opens the cursor.
+
+        `within`: that of the `with_transaction` call around it.
 
         Raises:
             ConfigurationError: The server would wait for data longer than `timeoutMS` allows.
+            InvalidOperation: The cursor has a timeoutMS of its own `within` another.
         """
-        first = limits.deadline(core, self._inherited, self._timeout_ms)
+        if within is None:
+            first = limits.deadline(core, self._inherited, self._timeout_ms)
+        else:
+            first = limits.of_session(core, within, self._timeout_ms)
         if max_await_time_ms is not None and max_await_time_ms >= first.timeout * 1000:
             allowed = f"less than timeoutMS, which is {first.timeout * 1000:g}"
             raise ConfigurationError(wrong("maxAwaitTimeMS", max_await_time_ms, allowed))

@@ -1,8 +1,8 @@
-"""Shell: a connection held by one cursor: behind a load balancer, only that connection reaches the cursor.
+"""Shell: a connection held by one cursor or one transaction: behind a load balancer, no other is sure to reach it.
 
 Load balancer specification, "Connection Pinning". An exhaust cursor holds its connection too, because its batches
-arrive there without requests. The operation that opens the cursor does not check its connection in. getMore and
-killCursors use it without selecting a server. The owner of the pin releases it once.
+arrive there without requests. The operation that opens the cursor or begins the transaction does not check its
+connection in. Further commands use it without selecting a server. The owner of the pin releases it once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class PinnedConnection:
 
     __slots__ = ("_is_released", "connection", "server")
 
-    def __init__(self, server: Server, connection: Connection) -> None:
+    def __init__(self, server: Server, connection: Connection, purpose: Purpose = Purpose.CURSOR) -> None:
         self.server: Server = server
         self.connection: Connection = connection
         self._is_released = False
-        connection.check_out(Purpose.CURSOR)
+        connection.check_out(purpose)
 
     @property
     def is_usable(self) -> bool:
@@ -47,7 +47,8 @@ class PinnedConnection:
             AutoReconnect: The connection is lost or has a pending reply.
         """
         if not self._is_open:
-            raise AutoReconnect("the connection that the cursor was opened on is lost")
+            what = self.connection.purpose.value
+            raise AutoReconnect(f"the connection that the {what} was opened on is lost")
         return self.connection
 
     def release(self) -> None:

@@ -96,6 +96,8 @@ class RetrySteps:
 
     def _decided(self, run: Run, retry: Retry, decision: Again | Raise) -> Again | Raise:
         self._reports.decided(run, retry, decision)
+        if run.part is not None:
+            run.part.decided(retry.newest, decision)
         address = retry.newest.address
         if decision.deprioritize and address is not None and address not in run.deprioritized:
             run.deprioritized = (*run.deprioritized, address)

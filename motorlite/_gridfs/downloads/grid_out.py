@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from motorlite._api.handles import AsyncCollection
 from motorlite._api.limits import within
@@ -356,3 +356,6 @@ class AsyncGridOut(StoredFile):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("an AsyncGridOut cannot be copied or pickled: a cursor on the server has a single reader")

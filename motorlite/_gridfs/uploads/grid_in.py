@@ -246,6 +246,9 @@ class AsyncGridIn:
             if isinstance(error, Exception) or is_cancellation(error, self._store.chunks):
                 await (self._upload.release() if self._upload.was_refused else self._clean_up(error))
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("an AsyncGridIn cannot be copied or pickled: two copies would write the same chunks")
+
     # --- what files have ---
 
     @property

@@ -102,6 +102,17 @@ def converted(options: Mapping[str, Any]) -> dict[str, Any]:
     return {_OBJECTS[name][0]: _OBJECTS[name][1](value) for name, value in options.items()}
 
 
+def transaction_options(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a transaction.
+
+    Raises:
+        BadTest: there is one that is not known.
+    """
+    names = renamed("readConcern writeConcern readPreference maxCommitTimeMS=max_commit_time_ms timeoutMS=timeoutMS")
+    made = {name: _OBJECTS[name][1](value) if name in _OBJECTS else value for name, value in fields.items()}
+    return selected(made, names, "a transaction")
+
+
 def bucket_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a GridFS bucket.
 

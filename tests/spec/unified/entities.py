@@ -27,13 +27,14 @@ from motorlite import (
     AsyncMongoClient,
     OverloadRetry,
     ServerApi,
+    TransactionOptions,
 )
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._client.core import Core
 from motorlite._client.world import REAL
 from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.overload import WaitQueue
-from tests.spec.unified.arguments import bucket_options, converted
+from tests.spec.unified.arguments import bucket_options, converted, renamed, selected, transaction_options
 from tests.spec.unified.events import EventRecord
 from tests.spec.unified.limits import limit_options
 from tests.spec.unified.logs import LogRecord
@@ -57,6 +58,10 @@ Document = dict[str, Any]
 JITTER: Final = 0.01
 MIN_HEARTBEAT_INTERVAL: Final = 0.02
 HEARTBEAT_FREQUENCY: Final = 0.1
+
+_SESSION_OPTIONS: Final = renamed(
+    "causalConsistency snapshot snapshotTime defaultTransactionOptions defaultTimeoutMS=defaultTimeoutMS"
+)
 
 _VALUES: Final = (
     str,
@@ -300,9 +305,13 @@ class EntityFactory:
     def _session(self, fields: Mapping[str, Any]) -> Session:
         options = fields.get("sessionOptions", {})
         client = self._entities.client(fields["client"]).client
-        if unknown := set(options) - {"causalConsistency"}:
-            raise BadTest(f"session options {sorted(unknown)} are not known")
-        return Session(client.start_session(causal_consistency=options.get("causalConsistency")))
+        given = {name: self._session_option(name, value) for name, value in options.items()}
+        return Session(client.start_session(**selected(given, _SESSION_OPTIONS, "a session")))
+
+    def _session_option(self, name: str, value: Any) -> Any:
+        if name == "defaultTransactionOptions":
+            return TransactionOptions(**transaction_options(value))
+        return self._entities.value(value) if name == "snapshotTime" else value
 
 
 def _with_many_checks(options: ClientOptions) -> ClientOptions:

@@ -10,12 +10,15 @@ from anyio import current_time, sleep
 from motorlite._base.values import format_address
 from motorlite.errors import OperationFailure
 from motorlite.testing import LocalServer
+from motorlite.testing.server.local_commands import CommandConnection
 from tests.spec.unified.outcomes import Failed
 from tests.spec.unified.schema import version
 from tests.support.mongos.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from motorlite._base.values import Address
 
 # The last one is a facade too, which adds the command for bulk writes of a client to the older server.
 Topology = Literal["single", "replicaset", "sharded", "load-balanced", "sharded-8.0"]
@@ -24,6 +27,9 @@ FACADES: Final = ("sharded", "load-balanced", "sharded-8.0")
 # Seconds between two looks at something that nobody announces.
 _LOOK = 0.005
 _NAMESPACE_NOT_FOUND = 26
+_INTERRUPTED = 11601
+# For writes before others that wait for more.
+_FIRST = {"writeConcern": {"w": 1}}
 
 
 class Environment:
@@ -39,6 +45,8 @@ class Environment:
         is_new = topology == "sharded-8.0"
         self._cluster = Cluster(server, has_bulk_writes=is_new) if topology in FACADES else None
         self._members = len(server.addresses)
+        # Kept for all commands to a server that is the only one: connecting takes longer than most of them.
+        self._connection: CommandConnection | None = None
         self.topology = topology
         self.has_auth = has_auth
         self.version: tuple[int, ...] = (8, 0, 0) if is_new else version(server.version)
@@ -64,6 +72,7 @@ class Environment:
     def stop(self) -> None:
         if self._cluster is not None:
             self._cluster.close()
+        self._disconnect()
         if not self._shares:
             self.server.stop()
 
@@ -95,15 +104,38 @@ class Environment:
 
     def command(self, document: Mapping[str, Any], database: str = "admin") -> Mapping[str, Any]:
         """Run a command and return the reply."""
-        return self.server.command(document, database)
+        if self._members > 1:
+            return self.server.command(document, database)
+        try:
+            if self._connection is None:
+                self._connection = CommandConnection(self.server.addresses[0], self.server._access)
+            return self._connection.run(document, database)
+        except OSError:
+            self._disconnect()
+            raise
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def command_mongos(self, address: Address, document: Mapping[str, Any]) -> None:
+        """Run an admin command on one mongos of a sharded cluster."""
+        assert self._cluster is not None
+        self._cluster.command(self._cluster.addresses.index(address), document)
 
     def turn_fail_points_off(self, names: Iterable[str]) -> None:
         """Turn fail points off on every server: the primary may be another than it was."""
         if self._cluster is not None:
             self._cluster.turn_fail_points_off()
+            names = set(names) - {"failCommand"}
         for name in names:
-            for address in self.server.addresses:
-                self.server.command({"configureFailPoint": name, "mode": "off"}, address=address)
+            off = {"configureFailPoint": name, "mode": "off"}
+            if self._members == 1:
+                self.command(off)
+            else:
+                for address in self.server.addresses:
+                    self.server.command(off, address=address)
 
     def check_facade(self) -> None:
         """Check that nothing went wrong in the facade itself.
@@ -114,6 +146,14 @@ class Environment:
         if self._cluster is not None and self._cluster.failures:
             failures, self._cluster.failures = self._cluster.failures, []
             raise ExceptionGroup("the facade failed", failures)
+
+    def kill_sessions(self) -> None:
+        """End all sessions on the server, with what a failed test has left open ("Terminating Open Transactions")."""
+        try:
+            self.command({"killAllSessions": []})
+        except OperationFailure as error:
+            if error.code != _INTERRUPTED:  # its own session is among them
+                raise
 
     def wait_for_writes(self) -> None:
         """Return when the server has finished the write commands that it is executing."""
@@ -126,21 +166,27 @@ class Environment:
     def set_up(self, data: Mapping[str, Any]) -> None:
         """Make a collection what one entry of `initialData` says."""
         name, database = data["collectionName"], data["databaseName"]
-        # By all members: any of them may be read from.
+        # The last command waits for all members, and with it for the earlier ones: any member may be read from.
         written = {"writeConcern": {"w": self._members if self._members > 1 else "majority"}}
-        for collection in (name, f"enxcol_.{name}.esc", f"enxcol_.{name}.ecoc"):
-            try:
-                self.command({"drop": collection, **written}, database)
-            except OperationFailure as error:
-                if error.code != _NAMESPACE_NOT_FOUND:
-                    raise
         options, documents = data.get("createOptions"), data["documents"]
+        commands: list[dict[str, Any]] = []
         if options is not None or not documents:
-            self.command({"create": name, **(options or {}), **written}, database)
+            commands.append({"create": name, **(options or {}), **_FIRST})
         if documents:
-            reply = self.command({"insert": name, "documents": documents, **written}, database)
+            commands.append({"insert": name, "documents": documents})
+        commands[-1] |= written
+        self._drop(name, database)
+        for command in commands:
+            reply = self.command(command, database)
             if "writeErrors" in reply or "writeConcernError" in reply:
                 raise RuntimeError(f"the initial data of {database}.{name} could not be written: {reply!r}")
+
+    def _drop(self, name: str, database: str) -> None:
+        try:
+            self.command({"drop": name, **_FIRST}, database)
+        except OperationFailure as error:
+            if error.code != _NAMESPACE_NOT_FOUND:
+                raise
 
     def documents(self, database: str, collection: str) -> list[Mapping[str, Any]]:
         """All documents of a collection by `_id`."""

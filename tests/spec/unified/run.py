@@ -12,6 +12,7 @@ from tests.spec.unified import operations, requirements, special
 from tests.spec.unified.entities import Client, EntityFactory, EntityMap, Session
 from tests.spec.unified.errors import DRIVER_ERRORS, check_error, describe
 from tests.spec.unified.events import check_events
+from tests.spec.unified.features import used
 from tests.spec.unified.logs import check_messages
 from tests.spec.unified.matching import MISSING, Matcher
 from tests.spec.unified.outcomes import BadTest, Failed
@@ -19,7 +20,7 @@ from tests.spec.unified.threads import Thread
 from tests.spec.unified.tracing import check_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from anyio.abc import TaskGroup
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 # driver's to heed.
 PATIENCE: Final = 50.0
 _WAIT: Final = 10.0
+# What starts transactions.
+_STARTERS: Final = ("session.startTransaction", "session.withTransaction")
 
 
 def check_requirements(case: Case, environment: Environment) -> None:
@@ -97,6 +100,7 @@ class Run:
 
     async def run(self) -> None:
         """Set everything up, execute the operations, compare, and clean up."""
+        has_transactions = any(name in _STARTERS for name in used(self._content, self._test))
         for data in self._content.get("initialData", ()):
             self.environment.set_up(data)
         try:
@@ -117,12 +121,16 @@ class Run:
             self._stop_recording()
             self._disable_fail_points()
             await self._clear_entities()
+            if has_transactions:
+                self.environment.kill_sessions()
         self.environment.check_facade()
 
     # --- operations ---
 
-    async def execute(self, operation: Mapping[str, Any]) -> None:
+    async def execute(self, operation: Mapping[str, Any], *, reraises: bool = False) -> None:
         """Execute one operation and check its result.
+
+        `reraises`: also raise an expected error, for the driver's `with_transaction` to see.
 
         Raises:
             Failed: it had another result.
@@ -136,10 +144,14 @@ class Run:
         target, handler = operations.operation(entity, name)
         if "session" in arguments:
             arguments["session"] = self.entities.session(arguments["session"]).session
+        if "callback" in arguments:
+            arguments["callback"] = self._callback(arguments["callback"])
         try:
             result = await handler(target, arguments)
         except DRIVER_ERRORS as error:
             self._check_error(operation, error)
+            if reraises:
+                raise
             return
         if operation.get("ignoreResultAndError", False):
             return
@@ -148,6 +160,13 @@ class Run:
         self._check_result(operation, result)
         if "saveResultAsEntity" in operation:
             self.entities.save_result(operation["saveResultAsEntity"], None if result is MISSING else result)
+
+    def _callback(self, operations: list[Mapping[str, Any]]) -> Callable[[Any], Awaitable[None]]:
+        async def callback(_session: Any) -> None:
+            for operation in operations:
+                await self.execute(operation, reraises=True)
+
+        return callback
 
     def _check_error(self, operation: Mapping[str, Any], error: Exception) -> None:
         if operation.get("ignoreResultAndError", False):

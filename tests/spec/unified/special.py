@@ -138,6 +138,34 @@ async def _assert_dirty(is_dirty: bool, run: Run, session: str) -> None:
         raise Failed(f"expected the session {session!r} to be {'dirty' if is_dirty else 'clean'}")
 
 
+async def _assert_transaction_state(run: Run, session: str, state: str) -> None:
+    transaction = run.entities.session(session).session._state.transaction
+    found = "none" if transaction is None else transaction.state.value.replace(" ", "_")
+    if found != state:
+        raise Failed(f"expected the transaction of {session!r} to be {state}, found {found}")
+
+
+def _is_pinned(run: Run, session: str) -> bool:
+    transaction = run.entities.session(session).session._state.transaction
+    return transaction is not None and (transaction.address is not None or transaction.connection is not None)
+
+
+async def _assert_pinned(is_pinned: bool, run: Run, session: str) -> None:
+    if _is_pinned(run, session) is not is_pinned:
+        raise Failed(f"expected the session {session!r} to be {'' if is_pinned else 'un'}pinned")
+
+
+async def _targeted_fail_point(run: Run, session: str, failPoint: Mapping[str, Any]) -> None:
+    """Set a fail point on the mongos that the session is pinned to."""
+    await _assert_pinned(True, run, session)
+    transaction = run.entities.session(session).session._state.transaction
+    assert transaction is not None
+    if transaction.address is None:
+        raise BadTest("behind a load balancer, no mongos has an address of its own")
+    run.fail_points.append(failPoint["configureFailPoint"])
+    run.environment.command_mongos(transaction.address, failPoint)
+
+
 # --- collections and indexes ---
 
 
@@ -256,6 +284,9 @@ _OPERATIONS: Final[Mapping[str, Callable[..., Awaitable[None]]]] = {
     "assertSameLsidOnLastTwoCommands": _assert_same_lsid,
     "assertSessionDirty": partial(_assert_dirty, True),
     "assertSessionNotDirty": partial(_assert_dirty, False),
+    "assertSessionPinned": partial(_assert_pinned, True),
+    "assertSessionTransactionState": _assert_transaction_state,
+    "assertSessionUnpinned": partial(_assert_pinned, False),
     "assertTopologyType": _assert_topology_type,
     "createEntities": _create_entities,
     "failPoint": _fail_point,
@@ -263,6 +294,7 @@ _OPERATIONS: Final[Mapping[str, Callable[..., Awaitable[None]]]] = {
     "loop": _loop,
     "recordTopologyDescription": _record_topology,
     "runOnThread": _run_on_thread,
+    "targetedFailPoint": _targeted_fail_point,
     "wait": _wait,
     "waitForEvent": _wait_for_event,
     "waitForPrimaryChange": _wait_for_primary_change,

@@ -35,9 +35,8 @@ async def misspelt(client: AsyncMongoClient[dict[str, Any]], session: AsyncClien
     print(wrong)
 
 
-async def not_there_yet(client: AsyncMongoClient[dict[str, Any]], session: AsyncClientSession) -> None:
+async def not_there_yet(client: AsyncMongoClient[dict[str, Any]]) -> None:
     await client.bulk_write([1])  # error
-    await session.start_transaction()  # error
     number: int = "a"  # error
     print(number)
 
@@ -88,6 +87,13 @@ async def sessions(client: AsyncMongoClient) -> None:
     async with client.start_session() as one, await client.start_session() as other:
         assert_type(one, AsyncClientSession[AsyncMongoClient[Any]])
         assert_type(other, AsyncClientSession[AsyncMongoClient[Any]])
+        async with one.start_transaction(), await other.start_transaction(), one.bind() as bound:
+            assert_type(bound, AsyncClientSession[AsyncMongoClient[Any]])
+
+        async def number(session: AsyncClientSession) -> int:
+            return 5
+
+        assert_type(await one.with_transaction(number), int)
 """
 EXPECTED = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# error")}
 

@@ -18,7 +18,7 @@ from motorlite._overload.server_limits import ServerLimits
 from motorlite._sessions.session import ServerSession, Session
 from motorlite.errors import ExecutionTimeout
 from motorlite.read_preferences import Nearest, ReadPreference
-from tests.unit._execution.operations import Read, read, write
+from tests.unit._execution.operations import Read, read
 
 NOW = 50.0
 
@@ -285,9 +285,9 @@ SERVER_SESSION = ServerSession(Binary(b"0" * 16, 4), 0.0)
 
 def test_session_and_transaction_number() -> None:
     document: dict[str, Any] = {}
-    decorate.add_session(document, write(), SERVER_SESSION, None, None)
+    decorate.add_session(document, SERVER_SESSION, None)
     assert document == {"lsid": SERVER_SESSION.lsid}
-    decorate.add_session(document, write(), SERVER_SESSION, None, 3)
+    decorate.add_session(document, SERVER_SESSION, 3)
     assert document["txnNumber"] == 3
     # The server accepts nothing shorter.
     assert type(document["txnNumber"]) is Int64
@@ -316,7 +316,7 @@ def test_causal_consistency(
 
     document: dict[str, Any] = {} if concern is None else {"readConcern": concern}
     session = session_of(causal=causal, operation_time=time)
-    decorate.add_session(document, Reader("db"), SERVER_SESSION, session, None)
+    decorate.add_session_times(document, Reader("db"), session, REPLICA)
     assert document.get("readConcern") == expected
     assert concern in (None, {"level": "x"}), "the caller's document was changed"
 

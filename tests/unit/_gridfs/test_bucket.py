@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import io
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,7 +14,7 @@ from motorlite.errors import ConfigurationError, InvalidName, OperationFailure, 
 from motorlite.gridfs import AsyncGridFSBucket, GridFSError, NoFile
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
-from motorlite.testing.scripted import failure
+from motorlite.testing.scripted import Reply, failure
 from motorlite.write_concern import WriteConcern
 from tests.support.stored_files import stored_files
 
@@ -199,8 +201,7 @@ async def test_the_chunks_of_a_file_that_is_still_there_are_kept(step: str) -> N
     async with stored_files() as (files, bucket, _):
         await bucket.upload_from_stream_with_id("f", "f", bytes(10))
         # As if the deletion had not arrived.
-        files.answers["delete fs.files"] = [{"n": 0}]
-        files.delays["delete fs.files"] = 1.0
+        files.answers["delete fs.files"] = [Reply({"n": 0}, 1.0)]
         with anyio.move_on_after(0.5):
             await getattr(bucket, step)("f")
         await anyio.sleep(5)
@@ -359,3 +360,13 @@ def test_errors_are_the_driver_s() -> None:
     assert issubclass(GridFSError, PyMongoError)
     assert issubclass(NoFile, GridFSError)
     assert NoFile.__module__ == "motorlite.gridfs.errors"
+
+
+async def test_streams_are_not_copied() -> None:
+    async with stored_files() as (_, bucket, _):
+        upload = bucket.open_upload_stream_with_id(1, "f")
+        await upload.close()
+        for stream in (upload, await bucket.open_download_stream(1)):
+            for step in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                    step(stream)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 import motorlite._operations
-from motorlite._execution.operation import WRITABLE, Kind, Operation, TimeLimit
+from motorlite._execution.operation import WRITABLE, Ends, Kind, Operation, TimeLimit
 from motorlite._operations.build_info import BuildInfo
 from motorlite._operations.client_bulk.batch import ClientBulkBatch
 from motorlite._operations.client_bulk.statements import Statement
@@ -41,6 +41,7 @@ from motorlite._operations.search.drop_search_index import DropSearchIndex
 from motorlite._operations.search.list_search_indexes import ListSearchIndexes
 from motorlite._operations.search.update_search_index import UpdateSearchIndex
 from motorlite._operations.sessions.end_sessions import EndSessions
+from motorlite._operations.sessions.end_transaction import AbortTransaction, CommitTransaction
 from motorlite._operations.writes.bulk_batch import DeleteBatch, InsertBatch, UpdateBatch
 from motorlite._operations.writes.bulk_runs import Run, insert_run
 from motorlite._operations.writes.delete import Delete
@@ -81,6 +82,10 @@ ADDRESSED: Final = "goes to an address"
 PRIMARY: Final = "goes to the primary"
 CONTINUES: Final = "continues admitted work"
 FREES: Final = "frees resources of the server"
+COMMITS: Final = "commits the transaction"
+ABORTS: Final = "aborts the transaction"
+# Only a caller's own time limit.
+OWN_LIMIT: Final = "takes the maxTimeMS of a deadline only"
 
 
 class Row(NamedTuple):
@@ -129,6 +134,13 @@ TABLE: Final = [
     Row(Update("db", "coll", update_statement({}, SET)), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
     Row(UpdateBatch("db", "coll", ONE_UPDATE), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
     Row(UpdateSearchIndex("db", "coll", "mine", {}), "updateSearchIndex", WRITE, set()),
+    Row(
+        AbortTransaction(),
+        "abortTransaction",
+        WRITE,
+        {RETRYABLE, IDEMPOTENT, CONTINUES, OWN_LIMIT, ABORTS, FREES},
+    ),
+    Row(CommitTransaction(), "commitTransaction", WRITE, {RETRYABLE, IDEMPOTENT, CONTINUES, OWN_LIMIT, COMMITS}),
     Row(BuildInfo(), "buildInfo", COMMAND, {IDEMPOTENT, PRIMARY}, ALL_OF_IT),
     Row(EndSessions([]), "endSessions", COMMAND, {NO_SESSION, NO_LIMIT, FREES}, ALL_OF_IT),
     Row(RunCommand("db", {"ping": 1}), "ping", COMMAND, set(), ALL_OF_IT),
@@ -173,6 +185,9 @@ def test_facts(row: Row) -> None:
         ADDRESSED: operation.selector == ADDRESS,
         CONTINUES: operation.is_continuation,
         FREES: operation.is_housekeeping,
+        COMMITS: operation.ends is Ends.COMMIT,
+        ABORTS: operation.ends is Ends.ABORT,
+        OWN_LIMIT: operation.time_limit is TimeLimit.DEADLINE,
         PRIMARY: operation.selector is operation.read_preference is ReadPreference.PRIMARY,
     }
     assert (operation.name, operation.kind) == (row.name, row.kind)
@@ -181,22 +196,24 @@ def test_facts(row: Row) -> None:
     assert operation.is_acknowledged
     assert not operation.is_await_data
     assert not operation.is_exhaust
-    assert operation.time_limit in (TimeLimit.SEND, TimeLimit.OMIT)
+    assert operation.time_limit is not TimeLimit.AWAIT
+    assert not operation.has_own_preference
     assert operation.selector is WRITABLE or row.facts & {ADDRESSED, PRIMARY}
     assert operation.read_preference is None or PRIMARY in row.facts
 
 
 def test_what_is_idempotent() -> None:
-    """All operations, so that one that is added is False unless it says otherwise. Only reads say so."""
+    """All operations, so that one that is added is False unless it says otherwise. Few besides reads say so."""
     idempotent = {type(row.operation) for row in TABLE if row.operation.is_idempotent}
     reads = {type(row.operation) for row in TABLE if row.kind is READ}
-    assert idempotent == (reads | {BuildInfo}) - {GetMore, KillCursors, WatchMore}
+    assert idempotent == (reads | {BuildInfo, CommitTransaction, AbortTransaction}) - {GetMore, KillCursors, WatchMore}
     assert Operation.is_idempotent is False
 
 
 WITHOUT_COLLECTION: Final = {
     **dict.fromkeys((FindCollection, ListCollections, DropDatabase, RunCommand, RunCursorCommand), "db"),
     **dict.fromkeys((BuildInfo, ClientBulkBatch, EndSessions, ListDatabases), "admin"),
+    **dict.fromkeys((CommitTransaction, AbortTransaction), "admin"),
     Rename: "db.a",
 }
 

@@ -1,0 +1,3 @@
+"""Pure: options of sessions and transactions, and the helpers around them."""
+
+from __future__ import annotations

@@ -1,0 +1,77 @@
+"""Shell: executes a callback in a transaction, and again as `TransactionRetries` decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from motorlite._sessions.convenient import After, TransactionRetries
+from motorlite.errors import PyMongoError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from motorlite._api.transactions.context import EndsTransactions
+    from motorlite._base.deadline import Deadline
+    from motorlite._client.core import Core
+
+T = TypeVar("T")
+
+
+async def with_transaction(
+    core: Core,
+    session: EndsTransactions,
+    callback: Callable[[Any], Awaitable[T]],
+    deadline: Deadline,
+    *,
+    start: Callable[[], None],
+    abort: Callable[[], Awaitable[None]],
+) -> T:
+    """Execute `callback` between `start` and a commit, until that succeeds or must not be repeated."""
+    retries = TransactionRetries(deadline, core.executor.jitter, core.now())
+    while True:
+        start()
+        retries.started()
+        try:
+            result = await callback(session)
+        except BaseException as error:
+            if session.in_transaction:
+                await abort()
+            after, delay = retries.after_callback(error, core.now())
+            if after is After.TIME_OUT and (instead := retries.timed_out(error)) is not error:
+                try:
+                    raise instead from error
+                finally:
+                    del instead  # its traceback references this frame
+            if after is not After.START_AGAIN:
+                raise
+        else:
+            # A callback may have ended the transaction itself.
+            if not session.in_transaction:
+                return result
+            wait = await _commit(core, session, retries)
+            if wait is None:
+                return result
+            delay = wait
+        await anyio.sleep(delay)
+
+
+async def _commit(core: Core, session: EndsTransactions, retries: TransactionRetries) -> float | None:
+    """Commit. Returns after how many seconds to start another transaction, or None if it is committed."""
+    while True:
+        try:
+            await session.commit_transaction()
+        except PyMongoError as error:
+            after, delay = retries.after_commit(error, core.now())
+            if after is After.TIME_OUT and (instead := retries.timed_out(error)) is not error:
+                try:
+                    raise instead from error
+                finally:
+                    del instead  # its traceback references this frame
+            if after is After.START_AGAIN:
+                return delay
+            if after is not After.COMMIT_AGAIN:
+                raise
+        else:
+            return None

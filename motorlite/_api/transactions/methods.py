@@ -1,0 +1,249 @@
+"""Shell: the methods of a session that start and end transactions (transactions specification)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from math import inf
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from motorlite._api import limits
+from motorlite._api.transactions import convenient
+from motorlite._api.transactions.context import TransactionContext
+from motorlite._api.transactions.options import SessionOptions, TransactionOptions, effective
+from motorlite._base.arguments import converted, wrong
+from motorlite._execution.call import Call
+from motorlite._operations.sessions.end_transaction import AbortTransaction, CommitTransaction
+from motorlite._sessions.session import Session
+from motorlite.errors import PyMongoError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from motorlite._base.deadline import Deadline
+    from motorlite._client.core import Core
+    from motorlite._execution.call import CallOptions
+    from motorlite._sessions.transaction import Concerns
+    from motorlite.read_concern import ReadConcern
+    from motorlite.read_preferences import ServerMode
+    from motorlite.write_concern import WriteConcern
+
+T = TypeVar("T")
+
+
+class SessionTransactions(ABC):
+    """The state of a session, and its transactions."""
+
+    __slots__ = ("_call_options", "_core", "_inherited", "_options", "_state", "_timeout")
+
+    def __init__(
+        self,
+        core: Core,
+        options: SessionOptions,
+        inherited: Concerns,
+        timeout: float | None,
+        call_options: CallOptions,
+    ) -> None:
+        self._core = core
+        # The client's concerns, which transactions inherit, its timeoutMS in seconds, and its options of calls.
+        self._inherited = inherited
+        self._timeout = timeout
+        self._call_options = call_options
+        self._options = options
+        self._state = Session(
+            is_implicit=False,
+            is_causally_consistent=options.causal_consistency,
+            is_snapshot=options.snapshot,
+            snapshot_time=options.snapshot_time,
+        )
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raise InvalidOperation if the session has ended."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction was started and neither committed nor aborted."""
+        return self._state.in_transaction
+
+    def start_transaction(
+        self,
+        read_concern: ReadConcern | None = None,
+        write_concern: WriteConcern | None = None,
+        read_preference: ServerMode | None = None,
+        max_commit_time_ms: float | None = None,
+    ) -> TransactionContext:
+        """Start a transaction. Sends nothing: the first operation begins it on the server.
+
+        ``async with session.start_transaction():`` commits at the end of the block, or aborts after an exception.
+        Awaiting the call first changes nothing.
+
+        An error of the server in a transaction aborts it there. After an error with the label
+        ``TransientTransactionError``, the whole transaction may be repeated; `with_transaction` does that.
+
+        Args:
+            read_concern: See `TransactionOptions`, like the other arguments.
+            write_concern: See there.
+            read_preference: See there.
+            max_commit_time_ms: See there.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            InvalidOperation: A transaction is in progress, the session has ended, or it reads from a snapshot.
+            ConfigurationError: The write concern is not acknowledged.
+
+        Source: transactions specification.
+        """
+        options = TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
+        self._start(options)
+        return TransactionContext(self)
+
+    def _start(self, options: TransactionOptions) -> None:
+        self._check_open()
+        concerns = effective(options, self._options.default_transaction_options, self._inherited)
+        held = self._state.start_transaction(concerns)
+        if held is not None:
+            held.release()
+
+    async def commit_transaction(self, timeoutMS: float | None = None) -> None:
+        """Commit the transaction. After it was committed, or after an error, it may be called again.
+
+        After an error with the label ``UnknownTransactionCommitResult``, calling it again is safe, and tells whether
+        the transaction is committed.
+
+        Args:
+            timeoutMS: Time limit, in place of the session's `defaultTimeoutMS`; 0 for no limit.
+
+        Raises:
+            InvalidOperation: No transaction was started, it was aborted, or an operation of it is still running.
+            WriteConcernError: The transaction is committed, but its write concern was not satisfied.
+            PyMongoError: The commit failed.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once, even with
+        retryWrites=False.
+
+        Source: transactions specification.
+        """
+        self._check_open()
+        state, core = self._state, self._core
+        transaction = state.started_transaction()
+        core.enter()
+        deadline = self._deadline(timeoutMS)
+        if transaction.commit():
+            operation = CommitTransaction(transaction.concerns.max_commit_time_ms)
+            await core.executor.execute(operation, Call(state, deadline, options=self._call_options))
+
+    async def abort_transaction(self, timeoutMS: float | None = None) -> None:
+        """Abort the transaction. Errors of the server and the network are ignored: it will abort the transaction later.
+
+        If the call is cancelled, the transaction is aborted in the background.
+
+        Args:
+            timeoutMS: Time limit, in place of the session's `defaultTimeoutMS`; 0 for no limit.
+
+        Raises:
+            InvalidOperation: No transaction was started, it has ended, or an operation of it is still running.
+
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once, even with
+        retryWrites=False.
+
+        Source: transactions specification.
+        """
+        self._check_open()
+        self._state.started_transaction()
+        self._core.enter()
+        seconds = inf if timeoutMS is None else converted("timeoutMS", timeoutMS, limits.duration_from_ms)
+        await self._abort(self._default_seconds() if timeoutMS is None else seconds)
+
+    async def _abort(self, seconds: float) -> None:
+        """Abort the transaction, within `seconds`."""
+        state, core = self._state, self._core
+        transaction = state.started_transaction()
+        if not transaction.abort():
+            return
+        is_done = False
+        try:
+            # Restarted, like that of a cursor's close: the transaction often fails because time has run out.
+            call = Call(state, limits.for_close(core, seconds), options=self._call_options)
+            await core.executor.execute(AbortTransaction(), call)
+            is_done = True
+        except PyMongoError:
+            is_done = True
+        finally:
+            if not is_done:  # cancelled
+                core.abort_transaction(state)
+
+    async def with_transaction(
+        self,
+        callback: Callable[[Self], Awaitable[T]],
+        read_concern: ReadConcern | None = None,
+        write_concern: WriteConcern | None = None,
+        read_preference: ServerMode | None = None,
+        max_commit_time_ms: float | None = None,
+        timeoutMS: float | None = None,
+    ) -> T:
+        """Execute `callback` in a transaction, and commit it. Both are repeated when that is safe.
+
+        `callback` gets this session and passes it to its operations. It may be executed several times, so it should do
+        nothing besides that cannot be repeated. It must let errors of its operations out, because the transaction has
+        been aborted by then: committing it would fail, and be repeated until time runs out. It must not start another
+        transaction. If it commits or aborts the transaction itself, its result is returned as it is.
+
+        The transaction is executed anew after an error with the label ``TransientTransactionError``, after a random
+        delay of up to 7.5 ms, 11 ms, 17 ms ... 500 ms; and committed anew after an error with the label
+        ``UnknownTransactionCommitResult``. This ends after 120 seconds, or with the time limit.
+
+        Args:
+            callback: A function that takes the session and returns an awaitable.
+            read_concern: See `TransactionOptions`, like the next three arguments.
+            write_concern: See there.
+            read_preference: See there.
+            max_commit_time_ms: See there.
+            timeoutMS: Time limit of the whole call, in place of the session's `defaultTimeoutMS`; 0 for no limit. It
+                applies to all operations of `callback` that use the session, which must not have a timeoutMS of their
+                own. Aborting the transaction afterwards may take as long again.
+
+        Returns:
+            What `callback` returned.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            InvalidOperation: A transaction is in progress, the session has ended, or it reads from a snapshot.
+            ConfigurationError: The write concern is not acknowledged.
+            ExecutionTimeout, NetworkTimeout: Time ran out; ``__cause__`` is the newest error, which gives it its
+                labels.
+            Exception: Any other error of `callback` or of the commit.
+
+        Source: convenient API for transactions specification.
+        """
+        self._check_open()
+        if not callable(callback):
+            raise TypeError(wrong("callback", callback, "a function that takes the session"))
+        options = TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
+        self._core.enter()
+        deadline = self._deadline(timeoutMS)
+        self._state.deadline = deadline if deadline.is_set else None
+        try:
+            return await convenient.with_transaction(
+                self._core,
+                self,
+                callback,
+                deadline,
+                start=lambda: self._start(options),
+                abort=lambda: self._abort(deadline.timeout),
+            )
+        finally:
+            self._state.deadline = None
+
+    def _deadline(self, timeout_ms: float | None) -> Deadline:
+        """Return the deadline of an operation that ends a transaction."""
+        if self._state.deadline is None:
+            return limits.deadline(self._core, self._inherited_timeout(), timeout_ms)
+        return limits.of_session(self._core, self._state.deadline, timeout_ms)
+
+    def _inherited_timeout(self) -> float | None:
+        default = self._options.defaultTimeoutMS
+        return self._timeout if default is None else limits.duration_from_ms(default)
+
+    def _default_seconds(self) -> float:
+        seconds = self._inherited_timeout()
+        return inf if seconds is None else seconds

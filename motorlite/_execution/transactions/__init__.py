@@ -1,0 +1,3 @@
+"""Pure: operations in transactions."""
+
+from __future__ import annotations

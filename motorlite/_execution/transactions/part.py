@@ -1,0 +1,153 @@
+"""Shell: the part that one operation has in its session's transaction.
+
+The executor's attempts ask it where to go, and tell it what came of them; `rules` and `Transaction` decide. Operations
+outside of transactions have no part, which costs them a truth test.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED, TRANSIENT_TRANSACTION, UNKNOWN_COMMIT_RESULT
+from motorlite._connection.purpose import Purpose
+from motorlite._execution.cursors.pinning import PinnedConnection
+from motorlite._execution.operation import Ends, Kind
+from motorlite._execution.retries.decisions import Again
+from motorlite._execution.transactions.rules import added_labels
+from motorlite._sessions.transaction import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from motorlite._base.values import Document
+    from motorlite._connection.connection import Connection
+    from motorlite._execution.failure import Failure
+    from motorlite._execution.operation import Operation, Selector
+    from motorlite._execution.retries.decisions import Raise
+    from motorlite._sessions.session import ServerSession, Session
+    from motorlite._sessions.transaction import Transaction
+    from motorlite._topology.server import Server
+    from motorlite.errors import PyMongoError
+
+
+class Part:
+    """One operation's part in a transaction. It ends with `leave`."""
+
+    __slots__ = ("_is_first", "_needed_majority", "_operation", "_session", "_transaction")
+
+    def __init__(self, session: Session, transaction: Transaction, operation: Operation[Any]) -> None:
+        transaction.is_busy = True
+        self._session = session
+        self._transaction = transaction
+        self._operation = operation
+        # Whether its command begins the transaction; so do its retries, since the server has not begun it.
+        self._is_first = transaction.state is State.STARTING
+        # `needs_majority` of the transaction before the newest attempt to commit it.
+        self._needed_majority = transaction.needs_majority
+
+    # --- an attempt ---
+
+    @property
+    def pin(self) -> PinnedConnection | None:
+        """The connection that the transaction holds behind a load balancer."""
+        return cast("PinnedConnection | None", self._transaction.connection)
+
+    @property
+    def selector(self) -> Selector:
+        """The mongos that has the transaction, or the requirement of the operation."""
+        return self._transaction.address or self._operation.selector
+
+    def add_fields(self, document: Document, server_session: ServerSession) -> None:
+        """Append the fields of a command in a transaction, and remove the concerns of its collection.
+
+        A user-defined command is not inspected.
+        """
+        transaction, operation, session = self._transaction, self._operation, self._session
+        session.number(transaction, server_session)
+        transaction.join(document)
+        if operation.ends is not None:
+            transaction.end(document)
+            return
+        if operation.kind is not Kind.COMMAND:
+            document.pop("readConcern", None)
+            document.pop("writeConcern", None)
+        if self._is_first:
+            transaction.start(document)
+            if session.is_causally_consistent and session.operation_time is not None:
+                concern = document.get("readConcern") or {}
+                document["readConcern"] = {**concern, "afterClusterTime": session.operation_time}
+
+    def begin(self, server: Server, connection: Connection) -> bool:
+        """Pin the transaction to where its first command goes. Call this right before a command is sent.
+
+        Returns whether the transaction keeps the connection after the attempt.
+        """
+        transaction, facts = self._transaction, connection.facts
+        if self._operation.ends is Ends.COMMIT:
+            transaction.end_was_sent = True
+            self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
+        elif self._is_first:
+            transaction.state, transaction.has_begun = State.IN_PROGRESS, True
+            if facts.is_load_balanced:
+                transaction.connection = PinnedConnection(server, connection, Purpose.TRANSACTION)
+                return True
+            if facts.is_mongos:
+                transaction.address = server.address
+        return False
+
+    def learn(self, reply: Mapping[str, Any]) -> None:
+        """Learn the recovery token from a reply with ``ok: 1``."""
+        token = reply.get("recoveryToken")
+        if isinstance(token, dict):
+            self._transaction.recovery_token = token
+
+    # --- what came of it ---
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the retryable writes specification applies: only to commit and abort."""
+        return self._operation.ends is not None
+
+    def added_labels(self, error: PyMongoError) -> frozenset[str]:
+        """Return the labels that the driver must add to the error of an attempt."""
+        return added_labels(self._operation, error)
+
+    def decided(self, failure: Failure, decision: Again | Raise) -> None:
+        """Update the transaction after a failed attempt ("When to unpin", "Interaction with Client Backpressure")."""
+        if self._operation.ends is Ends.ABORT:
+            self._unpin()
+        elif self._operation.ends is Ends.COMMIT:
+            self._transaction.needs_majority = self._needed_majority or not _was_rejected(failure)
+            if failure.has_label(UNKNOWN_COMMIT_RESULT) or failure.has_label(TRANSIENT_TRANSACTION):
+                self._unpin()
+        elif isinstance(decision, Again):
+            if self._is_first:
+                self._unpin()  # nothing has begun, so the retry may go elsewhere
+        elif decision.failure.has_label(TRANSIENT_TRANSACTION):
+            self._unpin()
+
+    def refused(self, error: PyMongoError) -> None:
+        """Update the transaction after a reply with an error that ends the operation."""
+        if error.has_error_label(UNKNOWN_COMMIT_RESULT):
+            self._unpin()
+
+    def leave(self) -> None:
+        """End the operation, whether it succeeded, failed or was cancelled."""
+        transaction, pin = self._transaction, self.pin
+        transaction.is_busy = False
+        if (
+            self._operation.ends is Ends.ABORT
+            or self._session.transaction is not transaction  # the session ended in the meantime
+            or (pin is not None and not pin.is_usable)
+        ):
+            self._unpin()
+
+    def _unpin(self) -> None:
+        held = self._transaction.unpin()
+        if held is not None:
+            held.release()
+
+
+def _was_rejected(failure: Failure) -> bool:
+    """Whether the error is a "retryable overload error": the server did no work for the command."""
+    return failure.has_label(SYSTEM_OVERLOADED) and failure.has_label(RETRYABLE)

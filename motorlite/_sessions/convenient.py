@@ -1,0 +1,88 @@
+"""Pure: what `with_transaction` does after an error (convenient API for transactions specification).
+
+The caller passes the time and the random factor.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED, TRANSIENT_TRANSACTION, UNKNOWN_COMMIT_RESULT
+from motorlite.errors import ExecutionTimeout, NetworkTimeout, PyMongoError, error_code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._base.deadline import Deadline
+
+# Seconds.
+_LIMIT: Final = 120.0
+_FIRST_BACKOFF: Final = 0.005
+_LONGEST_BACKOFF: Final = 0.5
+_GROWTH: Final = 1.5
+# Beyond this attempt the backoff is the longest; a greater power could overflow.
+_LONGEST_FROM: Final = 20
+
+
+class After(Enum):
+    """What follows an error."""
+
+    RAISE = "raise the error"
+    # Raise a timeout error with its labels, unless it is one.
+    TIME_OUT = "raise that time ran out"
+    COMMIT_AGAIN = "commit again"
+    START_AGAIN = "execute the callback in a new transaction"
+
+
+class TransactionRetries:
+    """The retries of one call of `with_transaction`."""
+
+    __slots__ = ("_attempts", "_deadline", "_jitter", "_until")
+
+    def __init__(self, deadline: Deadline, jitter: Callable[[], float], now: float) -> None:
+        self._deadline = deadline
+        self._until = deadline.expires_at if deadline.is_set else now + _LIMIT
+        self._jitter = jitter
+        # Transactions started so far.
+        self._attempts = 0
+
+    def started(self) -> None:
+        """Count a transaction."""
+        self._attempts += 1
+
+    def after_callback(self, error: BaseException, now: float) -> tuple[After, float]:
+        """Return what follows an error of the callback, and after how many seconds."""
+        if not isinstance(error, PyMongoError) or not error.has_error_label(TRANSIENT_TRANSACTION):
+            return After.RAISE, 0.0
+        return self._start_again(now)
+
+    def after_commit(self, error: PyMongoError, now: float) -> tuple[After, float]:
+        """Return what follows an error of the commit, and after how many seconds."""
+        if error.has_error_label(UNKNOWN_COMMIT_RESULT) and error_code(error) != MAX_TIME_MS_EXPIRED:
+            return (After.COMMIT_AGAIN if now < self._until else After.TIME_OUT), 0.0
+        if error.has_error_label(TRANSIENT_TRANSACTION):
+            return self._start_again(now)
+        return After.RAISE, 0.0
+
+    def _start_again(self, now: float) -> tuple[After, float]:
+        longest = min(_FIRST_BACKOFF * _GROWTH ** min(self._attempts, _LONGEST_FROM), _LONGEST_BACKOFF)
+        delay = self._jitter() * longest
+        if now + delay >= self._until:
+            return After.TIME_OUT, 0.0
+        if now + delay >= self._deadline.scope_expires_at:
+            # Raise the cause while the caller's own scope still lets it out.
+            return After.RAISE, 0.0
+        return After.START_AGAIN, delay
+
+    def timed_out(self, error: BaseException) -> BaseException:
+        """Return the error to raise when time ran out ("Timeout Error propagation")."""
+        if not isinstance(error, PyMongoError) or error.timeout:
+            return error
+        limit = self._deadline.timeout if self._deadline.is_set else _LIMIT
+        message = f"no time was left of the {limit:g} s of with_transaction to retry after: {error}"
+        raised: PyMongoError = ExecutionTimeout(message, 50) if self._deadline.is_set else NetworkTimeout(message)
+        for label in error.error_labels:
+            raised._add_error_label(label)
+        raised.address = error.address
+        return raised

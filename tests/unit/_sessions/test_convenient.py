@@ -1,0 +1,110 @@
+"""What follows an error in `with_transaction`."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from motorlite._base.deadline import NO_DEADLINE, Deadline
+from motorlite._sessions.convenient import After, TransactionRetries
+from motorlite.errors import AutoReconnect, ExecutionTimeout, NetworkTimeout, OperationFailure, PyMongoError
+
+TRANSIENT, UNKNOWN = "TransientTransactionError", "UnknownTransactionCommitResult"
+START = 1000.0
+
+
+def labelled(*labels: str, code: int = 251) -> OperationFailure:
+    return OperationFailure("no", code, {"ok": 0, "code": code, "errorLabels": list(labels)})
+
+
+def retries(deadline: Deadline = NO_DEADLINE, *, jitter: float = 1.0, started: int = 1) -> TransactionRetries:
+    made = TransactionRetries(deadline, lambda: jitter, START)
+    for _ in range(started):
+        made.started()
+    return made
+
+
+def test_the_backoff_grows_up_to_half_a_second() -> None:
+    made, delays = retries(started=0), []
+    for _ in range(100):
+        made.started()
+        after, delay = made.after_callback(labelled(TRANSIENT), START)
+        assert after is After.START_AGAIN
+        delays.append(delay)
+    assert delays[:3] == pytest.approx([0.0075, 0.01125, 0.016875])
+    # The prose test "Retry Backoff is Enforced" has 13 retries.
+    assert sum(delays[:13]) == pytest.approx(2.3, abs=0.1)
+    assert delays[-1] == max(delays) == 0.5
+    assert retries(jitter=0).after_callback(labelled(TRANSIENT), START) == (After.START_AGAIN, 0)
+    assert retries(jitter=0.5).after_callback(labelled(TRANSIENT), START)[1] == pytest.approx(0.00375)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError(), KeyboardInterrupt(), labelled(), labelled(UNKNOWN), AutoReconnect("x")]
+)
+def test_other_errors_of_the_callback_are_raised(error: BaseException) -> None:
+    assert retries().after_callback(error, START) == (After.RAISE, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (labelled(), After.RAISE),
+        (labelled(UNKNOWN), After.COMMIT_AGAIN),
+        (labelled(UNKNOWN, TRANSIENT), After.COMMIT_AGAIN),
+        (labelled(UNKNOWN, code=50), After.RAISE),
+        (labelled(UNKNOWN, TRANSIENT, code=50), After.START_AGAIN),
+        (labelled(TRANSIENT), After.START_AGAIN),
+    ],
+)
+def test_errors_of_the_commit(error: PyMongoError, expected: After) -> None:
+    after, delay = retries().after_commit(error, START)
+    assert after is expected
+    assert bool(delay) is (expected is After.START_AGAIN)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "seconds"),
+    [(NO_DEADLINE, 120), (Deadline(START + 7, inf, 7), 7), (Deadline(START + 500, inf, 500), 500)],
+)
+def test_when_time_runs_out(deadline: Deadline, seconds: float) -> None:
+    made, end = retries(deadline), START + seconds
+    transient, unknown = labelled(TRANSIENT), labelled(UNKNOWN)
+    assert made.after_callback(transient, end - 0.008)[0] is After.START_AGAIN
+    assert made.after_callback(transient, end - 0.0075) == (After.TIME_OUT, 0)
+    assert made.after_commit(transient, end - 0.0075) == (After.TIME_OUT, 0)
+    assert made.after_commit(unknown, end - 0.001)[0] is After.COMMIT_AGAIN
+    assert made.after_commit(unknown, end) == (After.TIME_OUT, 0)
+
+
+def test_a_limit_of_zero_is_none() -> None:
+    made = retries(Deadline(inf, inf, inf, is_set=True))
+    assert made.after_callback(labelled(TRANSIENT), START + 1e9)[0] is After.START_AGAIN
+
+
+def test_a_backoff_that_the_callers_scope_would_cut_off() -> None:
+    made = retries(Deadline(inf, START + 1))
+    assert made.after_callback(labelled(TRANSIENT), START + 0.99)[0] is After.START_AGAIN
+    assert made.after_callback(labelled(TRANSIENT), START + 0.9925) == (After.RAISE, 0)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "kind", "seconds"),
+    [(NO_DEADLINE, NetworkTimeout, "120 s"), (Deadline(START + 7, inf, 7), ExecutionTimeout, "7 s")],
+)
+def test_the_error_when_time_ran_out(deadline: Deadline, kind: type[PyMongoError], seconds: str) -> None:
+    cause = labelled(TRANSIENT, "another label")
+    cause.address = ("a", 1)
+    error = retries(deadline).timed_out(cause)
+    assert type(error) is kind
+    assert error.timeout
+    assert error.error_labels == {TRANSIENT, "another label"}
+    assert error.address == ("a", 1)
+    assert seconds in str(error)
+    assert str(cause) in str(error)
+
+
+@pytest.mark.parametrize("error", [ExecutionTimeout("late", 50), NetworkTimeout("late"), ValueError()])
+def test_what_is_a_timeout_already_stays(error: BaseException) -> None:
+    assert retries().timed_out(error) is error
