@@ -68,7 +68,7 @@ def main() -> int:
     standing.set_defaults(run=standing_queue.run)
     ahead = commands.add_parser(
         "prefetch",
-        help="reading a long cursor with and without prefetch; exits 1 if it is less than 1.5 times as fast where "
+        help="reading a long cursor with and without prefetch; exits 1 if it is less than 1.3 times as fast where "
         "server and program take equally long",
     )
     prefetch.add_arguments(ahead)

@@ -362,7 +362,7 @@ class ClientBulkWriteException(_BulkFailure):
 
     @property
     def write_errors(self) -> list[Any]:
-        """The errors of single writes, as documents with the index `idx` and the write `op`."""
+        """The errors of single writes, as documents with the index `idx` and the write `op` (with its namespace)."""
         return self._part("writeErrors") or []
 
     def _part(self, name: str) -> Any:

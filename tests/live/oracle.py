@@ -41,6 +41,19 @@ RESULTS = {
         "upserted_ids",
         "bulk_api_result",
     ),
+    "ClientBulkWriteResult": (
+        "acknowledged",
+        "has_verbose_results",
+        "inserted_count",
+        "matched_count",
+        "modified_count",
+        "deleted_count",
+        "upserted_count",
+        "insert_results",
+        "update_results",
+        "delete_results",
+        "bulk_api_result",
+    ),
 }
 
 
@@ -58,13 +71,19 @@ class Cases(dict[str, Case]):
 
 
 class Oracle:
-    """PyMongo's client on an event loop in a thread of its own."""
+    """PyMongo's client on an event loop in a thread of its own.
 
-    def __init__(self, server: LocalServer) -> None:
+    Args:
+        server: The server to ask.
+        uri: What stands in front of it, if anything does.
+    """
+
+    def __init__(self, server: LocalServer, uri: str = "") -> None:
         self._server = server
+        self._uri = uri or server.uri
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
-        self._answers: dict[tuple[Case, str], Any] = {}
+        self._answers: dict[Case, Any] = {}
         self._client: Any = None
 
     def __enter__(self) -> Self:
@@ -80,14 +99,13 @@ class Oracle:
 
     def ask(self, case: Case) -> Any:
         """The outcome of a case with PyMongo; asked once for all backends."""
-        key = (case, self._server.uri)
-        if key not in self._answers:
-            self._answers[key] = asyncio.run_coroutine_threadsafe(self._run(case), self._loop).result()
-        return self._answers[key]
+        if case not in self._answers:
+            self._answers[case] = asyncio.run_coroutine_threadsafe(self._run(case), self._loop).result()
+        return self._answers[case]
 
     async def _run(self, case: Case) -> Any:
         if self._client is None:
-            self._client = pymongo.AsyncMongoClient(self._server.uri)
+            self._client = pymongo.AsyncMongoClient(self._uri)
         name = f"motorlite_test_{ObjectId()}"
         try:
             return await outcome(case, self._client[name], pymongo)
@@ -96,7 +114,7 @@ class Oracle:
                 await self._client.drop_database(name)
 
 
-async def same_outcome(case: Case, server: LocalServer, database_name: str, oracle: Oracle) -> None:
+async def same_outcome(case: Case, server: LocalServer | str, database_name: str, oracle: Oracle) -> None:
     """Check that a case has the same outcome with both libraries."""
     expected = oracle.ask(case)
     async with make_client(server) as client:

@@ -46,6 +46,7 @@ from tests.support.bulk_write_server import BulkWriteServer
 from tests.support.cancellation import cancel_at, count_suspensions, settle
 from tests.support.clients import scripted_client
 from tests.support.events import Recorder
+from tests.support.transactions import REJECTED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -70,6 +71,11 @@ def slowly(answer: Callable[[dict[str, Any]], Answer], delay: float = 0.01) -> C
         return Reply(found, delay)
 
     return later
+
+
+def carried_by(command: dict[str, Any]) -> dict[str, Any]:
+    names = ("txnNumber", "startTransaction", "autocommit", "writeConcern")
+    return {name: command[name] for name in names if name in command}
 
 
 class Scene:
@@ -392,6 +398,64 @@ async def test_a_document_that_cannot_be_encoded(scene: Scene) -> None:
     assert isinstance(error.__cause__, InvalidDocument)
     assert error.partial_result.inserted_count == 3
     assert not error.partial_result.has_verbose_results
+
+
+# --- in transactions ---
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+@pytest.mark.parametrize("options", [{"w": 2}, {"w": 0}])
+async def test_batches_are_parts_of_the_transaction(scene: Scene, is_bound: bool) -> None:
+    """Its commit has the write concern; w=0 is none for a commit."""
+    scene.script.hello["maxWriteBatchSize"] = 2
+    acknowledgement = WriteConcern(2)
+    async with scene.client.start_session() as session:
+        session.start_transaction(write_concern=acknowledgement)
+        if is_bound:
+            async with session.bind(end_session=False):
+                result = await scene.client.bulk_write(inserts(1, 2, 3))
+        else:
+            result = await scene.client.bulk_write(inserts(1, 2, 3), session=session)
+        await session.commit_transaction()
+    assert result.inserted_count == 3
+    assert [carried_by(command) for command in scene.server.commands()] == [
+        {"txnNumber": 1, "startTransaction": True, "autocommit": False},
+        {"txnNumber": 1, "autocommit": False},
+    ]
+    (commit,) = scene.script.commands("commitTransaction")
+    assert carried_by(commit) == {"txnNumber": 1, "autocommit": False, "writeConcern": {"w": 2}}
+
+
+async def test_no_write_concern_in_a_transaction(scene: Scene) -> None:
+    async with scene.client.start_session() as session, await session.start_transaction():
+        for write_concern in (WriteConcern(1), WriteConcern(0)):
+            with pytest.raises(InvalidOperation, match="Cannot set write concern after starting a transaction"):
+                await scene.client.bulk_write(inserts(1), ordered=False, session=session, write_concern=write_concern)
+    assert scene.names() == []
+
+
+async def test_with_transaction_starts_again_after_a_failed_batch(scene: Scene) -> None:
+    """The error of the bulk write has the labels of the error that ended it."""
+    scene.script.hello["maxWriteBatchSize"] = 1
+    scene.script.on("abortTransaction", {"ok": 1})
+    scene.script.on("bulkWrite", scene.server.bulk_write, REJECTED, scene.server.bulk_write)
+    found: list[Any] = []
+
+    async def callback(session: motorlite.AsyncClientSession[Any]) -> None:
+        first = 2 * len(found)
+        try:
+            await scene.client.bulk_write(inserts(first, first + 1), session=session)
+        except ClientBulkWriteException as error:
+            found.append(error.error_labels)
+            raise
+
+    async with scene.client.start_session() as session:
+        await session.with_transaction(callback)
+    assert [sorted(labels) for labels in found] == [["TransientTransactionError"]]
+    assert scene.names() == [
+        *("bulkWrite", "bulkWrite", "abortTransaction", "bulkWrite", "bulkWrite", "commitTransaction")
+    ]
+    assert [command["txnNumber"] for command in scene.server.commands()] == [1, 1, 2, 2]
 
 
 # --- single errors ---

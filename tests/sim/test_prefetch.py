@@ -138,6 +138,15 @@ async def test_a_clone_prefetches_too(scene: Scene) -> None:
     await cursor.close()
 
 
+async def test_a_bound_session_is_used_by_the_program_alone(scene: Scene) -> None:
+    async with scene.client.start_session().bind():
+        cursor = scene.find()
+        await cursor.next()
+        await anyio.sleep(1)
+        assert scene.names() == ["find"]
+        assert await ids(cursor) == [1, 2, 3, 4, 5, 9]
+
+
 @pytest.mark.parametrize("how", ["session", "tailable", "tailable await"])
 async def test_without_effect(scene: Scene, how: str) -> None:
     types = {"tailable": CursorType.TAILABLE, "tailable await": CursorType.TAILABLE_AWAIT}
@@ -288,6 +297,7 @@ async def test_closed_while_another_task_waits(scene: Scene) -> None:
     scene.server.on("getMore", Hang())
     cursor = scene.find()
     await cursor.to_list(2)
+    await anyio.sleep(0.01)  # the request has begun
     errors = []
 
     async def read() -> None:

@@ -51,6 +51,7 @@ class BulkWriteServer:
         server.on("bulkWrite", self.bulk_write)
         server.on("getMore", self.get_more)
         server.on("killCursors", self.kill_cursors)
+        server.on("commitTransaction", {"ok": 1})
 
     def commands(self) -> list[Document]:
         """The bulkWrite commands received so far."""
@@ -61,7 +62,8 @@ class BulkWriteServer:
     def bulk_write(self, command: Document) -> Answer:
         """Execute a bulkWrite command."""
         assert command["$db"] == "admin"
-        key = (bytes(command["lsid"]["id"]), command["txnNumber"]) if "txnNumber" in command else None
+        is_retryable = "txnNumber" in command and command.get("autocommit", True)
+        key = (bytes(command["lsid"]["id"]), command["txnNumber"]) if is_retryable else None
         if key is not None and key in self._replies:
             return self._replies[key]
         counts = dict.fromkeys(("nErrors", "nInserted", "nUpserted", "nMatched", "nModified", "nDeleted"), 0)

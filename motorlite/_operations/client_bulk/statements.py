@@ -12,15 +12,21 @@ from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, U
 if TYPE_CHECKING:
     from motorlite._execution.operation import Document
 
-# The first field of an operation, which names its kind, has the position of the namespace in `nsInfo`.
-KINDS: Final = ("insert", "update", "delete")
+# Fields of operations, by the attributes of the models that have them.
+_OPTIONS: Final = {
+    "upsert": "upsert",
+    "arrayFilters": "array_filters",
+    "hint": "hint",
+    "collation": "collation",
+    "sort": "sort",
+}
 
 
 class Statement(NamedTuple):
     """One write, without the position of its namespace, which depends on the batch.
 
     Attributes:
-        kind: "insert", "update" or "delete".
+        kind: "insert", "update" or "delete": the first field, with the position of the namespace in `nsInfo`.
         namespace: "database.collection".
         fields: The rest of the operation.
     """
@@ -61,16 +67,15 @@ def statement_of(model: object) -> Statement:
     fields: Document = {"filter": request.filter}
     if isinstance(request, UpdateOne | UpdateMany):
         check_update(request.update)
-        fields["updateMods"] = request.update
         if request.array_filters is not None:
             check_list("array_filters", request.array_filters)
-            fields["arrayFilters"] = request.array_filters
+        fields["updateMods"] = request.update
     elif isinstance(request, ReplaceOne):
         check_replacement(request.replacement)
         fields["updateMods"] = request.replacement
     fields["multi"] = is_multi
-    for name in ("upsert", "hint", "collation", "sort"):
-        value: Any = getattr(request, name, None)
+    for name, attribute in _OPTIONS.items():
+        value: Any = getattr(request, attribute, None)
         if value is not None:
             fields[name] = value
     return Statement("delete" if isinstance(request, DeleteOne | DeleteMany) else "update", namespace, fields)

@@ -124,6 +124,16 @@ async def test_7_results_that_need_a_get_more(scene: Scene) -> None:
     assert len(scene.events("getMore")) == 1
 
 
+async def test_8_results_that_need_a_get_more_in_a_transaction(scene: Scene) -> None:
+    async with scene.client.start_session() as session, await session.start_transaction():
+        result = await scene.client.bulk_write(large_upserts(), verbose_results=True, session=session)
+    assert result.upserted_count == 2
+    assert len(result.update_results) == 2
+    (started,) = scene.events("getMore")
+    assert started.command["txnNumber"] == scene.events()[0].command["txnNumber"]
+    assert started.command["autocommit"] is False
+
+
 async def test_9_an_error_of_get_more(scene: Scene) -> None:
     scene.server.server.on("getMore", failure(8))
     error = await scene.fails(large_upserts(), verbose_results=True)

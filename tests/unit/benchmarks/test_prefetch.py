@@ -24,7 +24,7 @@ def test_the_table() -> None:
     ("outcome", "found"),
     [
         (ONE, []),
-        (Outcome(20, "waits", 20, 0.7, 0.5), ["20 ms on the server, program waits 20 ms: 1.40 times"]),
+        (Outcome(20, "waits", 20, 0.6, 0.5), ["20 ms on the server, program waits 20 ms: 1.20 times"]),
         # Nothing to gain, or little.
         (Outcome(20, "waits", 5, 0.5, 0.5), []),
         (Outcome(5, "computes", 5, 0.5, 0.5), []),
