@@ -71,7 +71,7 @@ def test_namespaces_have_positions() -> None:
 @given(
     sizes=st.lists(st.tuples(st.integers(0, 300), st.sampled_from(["d.c", "d.e", "a." + "x" * 50])), min_size=1),
     most=st.integers(1, 12),
-    room=st.integers(400, 2000),
+    room=st.integers(500, 2000),
     is_prepared=st.booleans(),
 )
 def test_batches_are_as_large_as_the_server_permits(
