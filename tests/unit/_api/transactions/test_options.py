@@ -107,7 +107,7 @@ def test_the_options_of_a_session() -> None:
 
 
 def test_pymongo_s_options() -> None:
-    theirs = pymongo.client_session_shared.TransactionOptions(
+    theirs: Any = pymongo.client_session_shared.TransactionOptions(
         pymongo.read_concern.ReadConcern("majority"),
         pymongo.write_concern.WriteConcern(2),
         pymongo.read_preferences.ReadPreference.SECONDARY,
