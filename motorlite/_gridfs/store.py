@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bson.codec_options import TypeRegistry
 
 from motorlite._api.limits import deadline, is_timeout_set
-from motorlite._api.session import session_of_one_call
+from motorlite._api.session import is_in_transaction, session_of_one_call
 from motorlite._base.arguments import converted
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.documents import CHUNKS_INDEX, FILES_INDEX, equal, has_index, revision_order
@@ -169,7 +169,8 @@ def check_session(session: AsyncClientSession | None) -> None:
     """Refuse a session in a transaction, which would have to hold whole files.
 
     Raises:
-        InvalidOperation: It is in one.
+        TypeError: `session` is not a session.
+        InvalidOperation: It, or the session that is bound here, is in one.
     """
-    if session is not None and getattr(session, "in_transaction", False):
+    if is_in_transaction(session):
         raise InvalidOperation("GridFS cannot be used in a transaction: files are larger than transactions may be")

@@ -254,6 +254,18 @@ async def test_a_write_that_the_server_did_not_begin_is_refused_after_the_deleti
         await check(files, bucket, client)
 
 
+@pytest.mark.parametrize("step", ["delete", "delete_by_name"])
+async def test_a_deletion_that_is_carried_out_late(step: str) -> None:
+    async with stored_files() as (files, bucket, client):
+        await bucket.upload_from_stream_with_id("f", "f", CONTENT)
+        files.delays["delete fs.files"] = 0.5
+        with anyio.move_on_after(0.1) as scope:
+            await getattr(bucket, step)("f")
+        assert scope.cancelled_caught
+        assert (files.files, files.chunks) == ([], [])
+        await check(files, bucket, client)
+
+
 async def test_the_deletion_is_limited_in_time() -> None:
     async with stored_files() as (files, bucket, _):
         files.delays["delete"] = 600.0

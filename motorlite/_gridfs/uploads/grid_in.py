@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 from bson.objectid import ObjectId
 
 from motorlite._api.handles import AsyncCollection
+from motorlite._api.session import resolved
 from motorlite._base.arguments import converted, instance
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.documents import DEFAULT_CHUNK_SIZE, chunk_size
@@ -98,7 +99,7 @@ class AsyncGridIn:
         self._store: Store = store
         # The document of the file, without length and uploadDate until it is stored.
         self._fields: dict[str, Any] = fields
-        self._upload: Upload = Upload(store, fields["_id"], size, session, deadline, progress)
+        self._upload: Upload = Upload(store, fields["_id"], size, resolved(session), deadline, progress)
         self._closed: bool = False
         # Whether the file exists.
         self._is_stored: bool = False

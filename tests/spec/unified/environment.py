@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import quote
 
 from anyio import current_time, sleep
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
 
-Topology = Literal["single", "replicaset", "sharded", "load-balanced"]
+# The last one is a facade too, which adds the command for bulk writes of a client to the older server.
+Topology = Literal["single", "replicaset", "sharded", "load-balanced", "sharded-8.0"]
+FACADES: Final = ("sharded", "load-balanced", "sharded-8.0")
 
 # Seconds between two looks at something that nobody announces.
 _LOOK = 0.005
@@ -40,13 +42,14 @@ class Environment:
         self.server = server
         self._shares = shares
         # A replica set with a facade in front of it.
-        self._cluster = Cluster(server) if topology in ("sharded", "load-balanced") else None
+        is_new = topology == "sharded-8.0"
+        self._cluster = Cluster(server, has_bulk_writes=is_new) if topology in FACADES else None
         self._members = len(server.addresses)
         # Kept for all commands to a server that is the only one: connecting takes longer than most of them.
         self._connection: CommandConnection | None = None
         self.topology = topology
         self.has_auth = has_auth
-        self.version: tuple[int, ...] = version(server.version)
+        self.version: tuple[int, ...] = (8, 0, 0) if is_new else version(server.version)
         self.parameters: Mapping[str, Any] = self.command({"getParameter": "*"})
 
     @classmethod

@@ -108,6 +108,29 @@ class TestInALoop:
         core.scope = core.time + 1
         assert parts(limits.continued(core, lifetime)) == (core.time + 5, core.time + 1, 5.0)
 
+    async def test_operations_within_something_longer(self, core: FakeCore) -> None:
+        start = core.time = anyio.current_time()
+        lifetime = limits.deadline(core, 5.0)
+        core.time = start + 1
+        with limits.within(lifetime):
+            found = limits.deadline(core, 100.0)
+            assert parts(found) == (start + 5, inf, 5.0)
+            assert found.is_set
+            with motorlite.timeout(2):
+                assert limits.deadline(core, None).expires_at == start + 2
+        with motorlite.timeout(2), limits.within(lifetime):
+            assert limits.deadline(core, None).expires_at == start + 2
+        with motorlite.timeout(9), limits.within(lifetime):
+            assert limits.deadline(core, None).expires_at == start + 5
+        assert limits.deadline(core, None) is NO_DEADLINE
+        with limits.within(NO_DEADLINE):
+            assert not limits.is_timeout_set(None, None)
+        with limits.within(limits.deadline(core, 5.0, 0)):
+            found = limits.deadline(core, 5.0)
+            assert parts(found) == (inf, inf, inf)
+            # The rules of client-side operations timeout hold all the same.
+            assert found.is_set
+
     async def test_close_is_refreshed_after_the_end(self, core: FakeCore) -> None:
         with motorlite.timeout(2):
             await anyio.sleep(3)

@@ -155,6 +155,18 @@ async def test_a_read_that_failed_can_be_repeated() -> None:
             assert await stream.read() == TEXT[2:]
 
 
+async def test_a_chunk_can_be_read_again_after_an_error() -> None:
+    async with stored_files() as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(1, "f", TEXT)
+        async with await bucket.open_download_stream(1) as stream:
+            start = b"".join([await stream.readchunk() for _ in range(3)])
+            # At the end of the batch: the next chunk is that which the cursor should have next.
+            files.answers["getMore"] = [failure(2)]
+            with pytest.raises(PyMongoError, match="scripted"):
+                await stream.readchunk()
+            assert start + await stream.readchunk() == TEXT[:16]
+
+
 async def test_a_read_that_was_cancelled_can_be_repeated() -> None:
     async with stored_files() as (files, bucket, _):
         await bucket.upload_from_stream_with_id(1, "f", TEXT)

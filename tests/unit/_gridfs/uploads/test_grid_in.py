@@ -381,13 +381,20 @@ async def test_the_caller_s_session() -> None:
         assert client.stats().sessions == 1
 
 
+async def test_a_bound_session() -> None:
+    async with stored_files() as (files, bucket, client), client.start_session() as session:
+        async with session.bind(end_session=False):
+            await bucket.upload_from_stream_with_id(1, "f", bytes(10))
+            await (await bucket.open_download_stream(1)).read()
+        assert {bytes(received.document["lsid"]["id"]) for received in files.server.received} == {
+            bytes(session.session_id["id"])
+        }
+
+
 async def test_a_transaction_is_refused() -> None:
     async with stored_files() as (_, bucket, client):
-
-        class InTransaction(type(client.start_session())):  # type: ignore[misc]
-            in_transaction = True
-
-        session = InTransaction(client, client._core, client.start_session().options)
+        session = client.start_session()
+        await session.start_transaction()
         with pytest.raises(InvalidOperation, match="in a transaction"):
             bucket.open_upload_stream("f", session=session)
         for step in (
@@ -402,6 +409,19 @@ async def test_a_transaction_is_refused() -> None:
                 await step()
         with pytest.raises(InvalidOperation, match="in a transaction"):
             bucket.find(session=session)
+        async with session.bind():
+            with pytest.raises(InvalidOperation, match="in a transaction"):
+                bucket.open_upload_stream("f")
+        await session.end_session()
+
+
+@pytest.mark.parametrize("session", [5, "session", object()])
+async def test_what_is_no_session(session: Any) -> None:
+    async with stored_files() as (_, bucket, _):
+        with pytest.raises(TypeError, match="session must be an AsyncClientSession"):
+            bucket.open_upload_stream("f", session=session)
+        with pytest.raises(TypeError, match="session must be an AsyncClientSession"):
+            await bucket.delete(1, session)
 
 
 async def test_a_timeout_is_that_of_the_whole_stream() -> None:
