@@ -164,7 +164,7 @@ async def test_a_source_that_fails_before_anything_is_stored() -> None:
     async with stored_files() as (files, bucket, _):
         stream = bucket.open_upload_stream_with_id(1, "f")
         with pytest.raises(RuntimeError, match="mine"):
-            await write_and_raise(stream, b"01")
+            await write_and_raise(stream, b"01234")
         assert files.names() == []
         assert stream.closed
 
