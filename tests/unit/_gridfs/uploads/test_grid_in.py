@@ -371,6 +371,18 @@ async def test_progress_that_raises_ends_the_upload() -> None:
             await stream.close()
 
 
+async def test_progress_that_raises_at_the_end() -> None:
+    def progress(done: int, total: int | None) -> None:
+        if done == total:
+            raise RuntimeError("enough")
+
+    async with stored_files() as (files, bucket, client):
+        with pytest.raises(RuntimeError, match="enough"):
+            await bucket.upload_from_stream("f", bytes(10), progress=progress)
+        assert files.files == files.chunks == []
+        assert client.stats().sessions == 1
+
+
 async def test_the_caller_s_session() -> None:
     async with stored_files() as (files, bucket, client):
         async with client.start_session() as session:
