@@ -165,7 +165,7 @@ class ClientBulkWrite:
         """
         operation_id = self._core.new_operation_id()
         call = Call(call.session, call.deadline, operation_id, call.options)
-        with self._core.executor.published(_NAME, "admin", None, operation_id):
+        with self._core.executor.published(_NAME, "admin", None, operation_id, call.session):
             await self._execute(call)
 
     async def _execute(self, call: Call) -> None:

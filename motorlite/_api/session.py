@@ -161,8 +161,8 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         Args:
             timeoutMS: Time limit of the abort, in place of the session's `defaultTimeoutMS`; 0 for no limit.
 
-        Retries: the abort for overload errors (up to 5, with backoff); network errors and failovers once, even with
-        retryWrites=False.
+        Retries: the abort for overload errors (up to 5, with backoff); network errors and failovers once (retryable
+        write), even with retryWrites=False.
         """
         if timeoutMS is not None:
             converted("timeoutMS", timeoutMS, milliseconds)
@@ -186,6 +186,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
     def _release(self) -> None:
         """Release what the session holds."""
         state = self._state
+        self._publish_end()
         held = state.end()
         if held is not None:
             held.release()
@@ -214,6 +215,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         if core is not self._core:
             raise InvalidOperation("a session can only be used with the client that started it")
         self._check_open()
+        self._publish_start()
         return self._state
 
 

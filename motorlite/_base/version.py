@@ -7,7 +7,7 @@ __version__ = "0.1.0.dev0"
 version = __version__
 """The same, under PyMongo's older name."""
 
-version_tuple = tuple(int(part) if part.isdecimal() else part for part in version.split("."))
+version_tuple: tuple[int | str, ...] = tuple(int(part) if part.isdecimal() else part for part in version.split("."))
 """The version's parts, the numeric ones as integers."""
 
 

@@ -40,9 +40,28 @@ class OperationEvent(Event):
 
 
 class OperationStartedEvent(OperationEvent):
-    """An operation begins. Published in the task of the caller, before a server is selected."""
+    """An operation begins. Published in the task of the caller, before a server is selected.
 
-    __slots__ = ()
+    Two operations have no command of their own: ``"transaction"`` begins with the first operation of a transaction and
+    ends when it is committed or aborted; ``"withTransaction"`` is a call of `with_transaction`.
+
+    Attributes:
+        parent_id: The `operation_id` of the transaction that this operation is part of, or of the `with_transaction`
+            that this transaction is part of; None for others.
+    """
+
+    __slots__ = ("parent_id",)
+
+    def __init__(
+        self,
+        operation_name: str,
+        database_name: str,
+        collection_name: str | None,
+        operation_id: int,
+        parent_id: int | None = None,
+    ) -> None:
+        super().__init__(operation_name, database_name, collection_name, operation_id)
+        self.parent_id: int | None = parent_id
 
 
 class OperationSucceededEvent(OperationEvent):

@@ -185,11 +185,13 @@ class Executor:
         return opened
 
     @contextmanager
-    def published(self, name: str, database: str, collection: str | None, operation_id: int) -> Iterator[None]:
+    def published(
+        self, name: str, database: str, collection: str | None, operation_id: int, session: Session | None = None
+    ) -> Iterator[None]:
         """Publish the start and end of an operation of several commands, which carry its id in their `Call`."""
         reports, published = self.reports, None
         if reports.publish_operation:
-            published = reports.operation(name, database, collection, operation_id, self._now())
+            published = reports.operation(name, database, collection, operation_id, self._now(), session)
         try:
             yield
         except BaseException as error:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from motorlite._execution.retry import Retry
     from motorlite._execution.run import Run
     from motorlite._observe.publishing import Publisher, Publishers
+    from motorlite._sessions.session import Session
     from motorlite.errors import AdmissionError
     from motorlite.monitoring import CommandEvent, OperationEvent
     from motorlite.overload import CallBlock
@@ -55,12 +56,19 @@ class Reports:
         self.degraded_count: int = 0
 
     def operation(
-        self, name: str, database: str, collection: str | None, operation_id: int, now: float
+        self,
+        name: str,
+        database: str,
+        collection: str | None,
+        operation_id: int,
+        now: float,
+        session: Session | None = None,
     ) -> PublishedOperation:
-        """Publish that an operation begins."""
+        """Publish that an operation begins, as a part of what its session is in."""
         assert self.publish_operation is not None
         published = PublishedOperation(self.publish_operation, (name, database, collection, operation_id), now)
-        self.publish_operation(OperationStartedEvent(name, database, collection, operation_id))
+        parent_id = None if session is None else session.enclosing
+        self.publish_operation(OperationStartedEvent(name, database, collection, operation_id, parent_id))
         return published
 
     def started(self, run: Run, now: float) -> PublishedOperation | None:
@@ -69,7 +77,7 @@ class Reports:
             return None
         operation = run.operation
         names = (operation.operation_name or operation.name, operation.database, operation.collection_name)
-        return self.operation(*names, run.operation_id, now)
+        return self.operation(*names, run.operation_id, now, run.call.session)
 
     def failed(self, published: PublishedOperation | None, error: BaseException, now: float) -> None:
         """Count an operation that raises `error`, and publish its end. `published` is None without listeners."""

@@ -93,6 +93,7 @@ class SRV:
         host_name: The name whose SRV records are looked up.
         service_name: The service name in that lookup.
         max_hosts: The maximum number of hosts to use; 0 means all.
+        host_validator: The application's own rule for the hosts; None: they must be below the domain.
     """
 
     __module__ = "motorlite.client_options"
@@ -100,6 +101,7 @@ class SRV:
     host_name: str
     service_name: str
     max_hosts: int
+    host_validator: Callable[[str], bool] | None
     _settings: _Settings = field(repr=False, compare=False)
 
 
@@ -420,6 +422,7 @@ def _srv(settings: _Settings) -> SRV | None:
         settings.srv_host,
         value_of("srvServiceName", settings.options),
         value_of("srvMaxHosts", settings.options),
+        settings.options.get("srv_host_validator"),
         settings,
     )
 

@@ -76,8 +76,8 @@ def _check_deployment(options: Mapping[str, Any], host_count: int, *, is_srv: bo
 
 
 def _check_srv(options: Mapping[str, Any], *, is_srv: bool) -> None:
-    for name in ("srvMaxHosts", "srvServiceName"):
-        if name in options and not is_srv:
+    for name in ("srvMaxHosts", "srvServiceName", "srv_host_validator"):
+        if options.get(name) is not None and not is_srv:
             raise ConfigurationError(f"{name} is only for connection strings that begin with mongodb+srv://")
     if options.get("srvMaxHosts"):
         for name in ("replicaSet", "loadBalanced"):

@@ -60,9 +60,9 @@ def initial_seeds(srv: SRV, records: SRVRecords, below: Callable[[int], int]) ->
     """
     verified, refused = verify(srv, records.hosts)
     if refused:
+        rule = f"not below {domain(srv)!r}" if srv.host_validator is None else "refused by srv_host_validator"
         raise ConfigurationError(
-            f"{query_name(srv)}: the SRV records point to {list_names(refused)}, which is not below {domain(srv)!r} "
-            "or has port 0"
+            f"{query_name(srv)}: the SRV records point to {list_names(refused)}, which is {rule} or has port 0"
         )
     if not verified:
         raise ConfigurationError(f"{query_name(srv)}: there are no SRV records")
@@ -114,6 +114,9 @@ def verify(srv: SRV, hosts: Iterable[Address]) -> tuple[tuple[Address, ...], tup
 
     Names are compared label by label: in the text form of DNS libraries, a label may contain a dot escaped with a
     backslash. Hosts with port 0 are also refused, and named with their port.
+
+    Raises:
+        ConfigurationError: The application's own rule raised an exception, or returned neither True nor False.
     """
     wanted = domain(srv).split(".")
     verified: dict[Address, None] = {}
@@ -123,6 +126,8 @@ def verify(srv: SRV, hosts: Iterable[Address]) -> tuple[tuple[Address, ...], tup
         labels = name.split(".")
         # The host must be below the domain, not the domain itself: with one or two parts that is the queried name.
         is_below = len(labels) > len(wanted) and labels[-len(wanted) :] == wanted
+        if srv.host_validator is not None:
+            is_below = is_dns_name(name) and _is_allowed(srv.host_validator, name)
         if not is_dns_name(name) or not is_below:
             refused[name] = None
         elif port is None or not is_port(port):
@@ -130,6 +135,16 @@ def verify(srv: SRV, hosts: Iterable[Address]) -> tuple[tuple[Address, ...], tup
         else:
             verified[name, port] = None
     return tuple(verified), tuple(refused)
+
+
+def _is_allowed(validator: Callable[[str], bool], name: str) -> bool:
+    try:
+        allowed = validator(name)
+    except Exception as error:
+        raise ConfigurationError(f"srv_host_validator failed for {name!r}: {error!r}") from error
+    if not isinstance(allowed, bool):
+        raise ConfigurationError(f"srv_host_validator must return True or False for {name!r}, not {allowed!r}")
+    return allowed
 
 
 def domain(srv: SRV) -> str:

@@ -177,6 +177,13 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "The service in the lookup of SRV records.",
             "mongodb",
         ),
+        keyword_option(
+            "srv_host_validator",
+            Values(function, "a function of a host name that returns True or False"),
+            "Decides whether a host of the SRV records may be used; by default, hosts below the domain of the "
+            "connection string may.",
+            None,
+        ),
         Option(
             "serverMonitoringMode",
             _choice("auto", "stream", "poll"),

@@ -54,6 +54,7 @@ class Session:
     __slots__ = (
         "cluster_time",
         "deadline",
+        "enclosing",
         "is_causally_consistent",
         "is_implicit",
         "is_snapshot",
@@ -87,6 +88,8 @@ class Session:
         self.unnumbered: int = 0
         # The time limit of the `with_transaction` call around its operations, if that has one.
         self.deadline: Deadline | None = None
+        # The id of the published transaction, or `with_transaction` call, that its operations are part of.
+        self.enclosing: int | None = None
 
     # --- transactions ---
 

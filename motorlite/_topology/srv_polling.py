@@ -68,11 +68,11 @@ class SRVPolling:
         except ConfigurationError as error:
             self._failed(str(error))
             return
-        verified, refused = records.verify(self._srv, found.hosts)
-        if not verified:
-            self._failed(f"{name}: no SRV record points to a host in the domain")
-            return
         try:
+            verified, refused = records.verify(self._srv, found.hosts)
+            if not verified:
+                self._failed(f"{name}: no SRV record points to a host in the domain")
+                return
             records.check_count(self._srv, verified)
         except ConfigurationError as error:
             self._failed(str(error))

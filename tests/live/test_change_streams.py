@@ -187,7 +187,7 @@ async def test_no_cursor_is_left(replica_set: LocalServer, database_name: str, w
 
 
 async def test_reading_from_a_secondary(replica_set3: LocalServer, database_name: str) -> None:
-    async with make_client(replica_set3, w="majority") as client:
+    async with make_client(replica_set3, w=3) as client:
         coll = client[database_name].things
         await coll.insert_one({"_id": 0})
         secondary = coll.with_options(read_preference=ReadPreference.SECONDARY)

@@ -20,8 +20,9 @@ from tests.support.mongos.cluster import Cluster
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from motorlite.client_session import AsyncClientSession
     from motorlite.testing import LocalServer
     from tests.live.conftest import Fail
     from tests.support.clients import Client
@@ -137,6 +138,57 @@ async def test_causal_consistency_holds_across_both_mongos(cluster: Cluster, dat
     finds = [event.command for event in record.events if event.command_name == "find"]
     assert all("afterClusterTime" in command["readConcern"] for command in finds)
     assert len(places(record, "find")) == 2
+
+
+def preferring(proxy: FaultProxy) -> Callable[[list[Any]], list[Any]]:
+    """A selector that chooses the mongos behind the proxy as long as it is there."""
+    return lambda servers: [server for server in servers if server.address == proxy.address] or servers
+
+
+async def test_the_other_mongos_recovers_a_commit_whose_reply_was_lost(
+    cluster: Cluster, proxy: FaultProxy, database_name: str
+) -> None:
+    record = Recorder(CommandStartedEvent)
+    options: dict[str, Any] = {"server_selector": preferring(proxy), "event_listeners": [record]}
+    async with make_client(uri_behind(proxy, cluster), **options) as client:
+        await both_known(client)
+        coll = client[database_name].coll
+        async with client.start_session() as session:
+            session.start_transaction()
+            await coll.insert_one({"_id": 1}, session=session)
+            await coll.insert_one({"_id": 2}, session=session)
+            proxy.cut_after(1, "client")
+            await session.commit_transaction()
+        assert await coll.find(sort={"_id": 1}).to_list() == numbered(3)[1:]
+    assert places(record, "insert") == {proxy.address: 2}
+    assert places(record, "commitTransaction") == {proxy.address: 1, cluster.addresses[1]: 1}
+
+
+async def test_a_transaction_whose_mongos_is_lost_begins_again_on_the_other_one(
+    cluster: Cluster, proxy: FaultProxy, database_name: str
+) -> None:
+    """The commit never reaches the shard; the other mongos finds that out, and makes sure of it."""
+    record = Recorder(CommandStartedEvent)
+    options: dict[str, Any] = {"server_selector": preferring(proxy), "event_listeners": [record]}
+    async with make_client(uri_behind(proxy, cluster), **options) as client:
+        await both_known(client)
+        coll = client[database_name].coll
+        runs = 0
+
+        async def insert(session: AsyncClientSession) -> None:
+            nonlocal runs
+            runs += 1
+            await coll.insert_one({"_id": 1}, session=session)
+            if runs == 1:
+                proxy.refuse()
+                proxy.reset()
+
+        async with client.start_session() as session:
+            await session.with_transaction(insert)
+        assert await coll.find().to_list() == [{"_id": 1}]
+    assert runs == 2
+    assert places(record, "insert") == {proxy.address: 1, cluster.addresses[1]: 1}
+    assert places(record, "commitTransaction")[cluster.addresses[1]] == 2
 
 
 async def test_a_mongos_applies_the_read_preference(replica_set3: LocalServer, fail: Fail) -> None:

@@ -168,3 +168,99 @@ async def test_a_cancelled_operation_ends() -> None:
         assert kind in {"CancelledError", "Cancelled"}
         assert seen.take() == ["begin find db.coll", "find", f"failed ({kind}) find db.coll"]
     assert seen.open == set()
+
+
+# --- transactions: operations that others are part of ---
+
+
+def nesting(seen: Operations) -> list[str]:
+    """Each operation that began, with the one that it is part of."""
+    names: dict[int | None, str] = {None: ""}
+    found = []
+    for event in seen.events:
+        if isinstance(event, monitoring.OperationStartedEvent):
+            names[event.operation_id] = event.operation_name
+            found.append(f"{names[event.parent_id]} > {event.operation_name}")
+    return found
+
+
+async def test_a_transaction_is_an_operation() -> None:
+    async with make(ScriptedDeployment(["a:1"], replica_set="rs")) as (client, seen), client.start_session() as session:
+        session.start_transaction()
+        assert seen.take() == [], "it begins with its first operation"
+        await client.db.coll.insert_one({}, session=session)
+        await client.db.coll.bulk_write([InsertOne({})], session=session)
+        await client.db.coll.find_one()
+        await session.commit_transaction()
+        await client.db.coll.find_one(session=session)
+        assert nesting(seen) == [
+            " > transaction",
+            "transaction > insert",
+            "transaction > bulkWrite",
+            " > find",
+            "transaction > commitTransaction",
+            " > find",
+        ]
+        words = seen.take()
+        assert words.index("end transaction admin.None") == words.index("end commitTransaction admin.None") + 1
+        assert seen.open == set()
+
+
+async def test_the_ends_of_transactions() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("commitTransaction", failure(2))
+    async with make(deployment) as (client, seen):
+        session = client.start_session()
+        session.start_transaction()
+        await client.db.coll.insert_one({}, session=session)
+        with pytest.raises(OperationFailure):
+            await session.commit_transaction()
+        assert seen.take()[-1] == "failed (OperationFailure) transaction admin.None"
+        session.start_transaction()
+        await client.db.coll.insert_one({}, session=session)
+        await session.abort_transaction()
+        assert seen.take()[-1] == "end transaction admin.None"
+        session.start_transaction()
+        await client.db.coll.insert_one({}, session=session)
+        await session.end_session()
+        assert seen.take()[-1] == "end transaction admin.None"
+        assert seen.open == set()
+        assert client.stats().failures == 1
+
+
+async def test_with_transaction_is_an_operation() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    again = failure(251, "TransientTransactionError")
+    deployment["a:1"].on("insert", again, {"ok": 1, "n": 1})
+    async with make(deployment) as (client, seen), client.start_session() as session:
+        await session.with_transaction(lambda session: client.db.coll.insert_one({}, session=session))
+        assert nesting(seen) == [
+            " > withTransaction",
+            "withTransaction > transaction",
+            "transaction > insert",
+            "transaction > abortTransaction",
+            "withTransaction > transaction",
+            "transaction > insert",
+            "transaction > commitTransaction",
+        ]
+        assert seen.take()[-1] == "end withTransaction admin.None"
+
+        async def fail(_: object) -> None:
+            raise LookupError
+
+        with pytest.raises(LookupError):
+            await session.with_transaction(fail)
+        assert seen.take() == ["begin withTransaction admin.None", "failed (LookupError) withTransaction admin.None"]
+        assert seen.open == set()
+
+
+async def test_a_cancelled_commit_ends_its_transaction() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("commitTransaction", Reply({"ok": 1}, 5))
+    async with make(deployment) as (client, seen), client.start_session() as session:
+        session.start_transaction()
+        await client.db.coll.insert_one({}, session=session)
+        with anyio.move_on_after(1):
+            await session.commit_transaction()
+        assert seen.take()[-1].endswith("transaction admin.None")
+        assert seen.open == set()

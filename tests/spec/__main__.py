@@ -13,6 +13,7 @@ from tests.spec.finding import NotRun
 from tests.spec.formats import cases as format_cases
 from tests.spec.formats.cases import FormatCase
 from tests.spec.unified import schema
+from tests.spec.unified.environment import FACADES
 from tests.spec.unified.judge import Deployments, judge_all
 from tests.support import specifications
 
@@ -29,8 +30,9 @@ TOPOLOGIES: dict[str, tuple[Topology, ...]] = {
     "replicaset": ("replicaset",),
     "sharded": ("sharded",),
     "load-balanced": ("load-balanced",),
+    "sharded-8.0": ("sharded-8.0",),
     "both": ("single", "replicaset"),
-    "all": ("single", "replicaset", "sharded", "load-balanced"),
+    "all": ("single", "replicaset", *FACADES),
 }
 # Of a replica set, that can vote.
 _MOST_MEMBERS = 7

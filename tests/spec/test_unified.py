@@ -8,6 +8,7 @@ import pytest
 
 from tests.spec import finding
 from tests.spec.unified.cases import Case
+from tests.spec.unified.environment import FACADES
 from tests.spec.unified.judge import Deployments, judge
 
 if TYPE_CHECKING:
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 
     from tests.spec.unified.environment import Topology
 
-TOPOLOGIES: tuple[Topology, ...] = ("single", "replicaset", "sharded", "load-balanced")
-FACADES = ("sharded", "load-balanced")
+TOPOLOGIES: tuple[Topology, ...] = ("single", "replicaset", *FACADES)
 BACKENDS = ("asyncio", "trio")
 
 

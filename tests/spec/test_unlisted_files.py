@@ -221,6 +221,26 @@ def test_a_facade_is_used_for_what_only_it_can_show(
     assert tuple(case.topologies(ALL)) == expected
 
 
+@pytest.mark.parametrize(
+    ("lowest", "operation", "expected"),
+    [
+        ("8.0", "clientBulkWrite", ("sharded-8.0",)),
+        ("8.0", "bulkWrite", REAL),
+        ("4.4", "clientBulkWrite", REAL),
+        # What came later, the facade does not have.
+        ("8.2", "clientBulkWrite", REAL),
+    ],
+)
+def test_bulk_writes_of_a_client_run_on_a_facade_of_their_own(
+    lowest: str, operation: str, expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    content = {**unified(1), "runOnRequirements": [{"minServerVersion": lowest}]}
+    content["tests"][0]["operations"] = [{"name": operation, "object": "client"}]
+    (case,) = cases(write(tmp_path / "own.json", content))
+    assert tuple(case.topologies((*ALL, "sharded-8.0"))) == expected
+    assert case.topologies(["single"]) == ["single"]
+
+
 def test_files_and_the_command_line_name_further_tests_for_sharded_clusters(tmp_path: Path) -> None:
     file = write(tmp_path / "own.json", unified(1))
     for pattern, expected in (("own", (*REAL, "sharded")), ("o*", (*REAL, "sharded")), ("other", REAL)):

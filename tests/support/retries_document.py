@@ -93,6 +93,20 @@ def _stream(text: str, perform: Callable[[Any], Awaitable[Any]], *replies: Any) 
     return Call(text, on_stream, (_CURSOR, *replies), f"AsyncChangeStream.{name}")
 
 
+def _session(text: str, perform: Callable[[Any], Awaitable[Any]]) -> Call:
+    """A call on a session with a transaction in progress."""
+    name = text.partition("(")[0].removeprefix("session.")
+
+    async def in_transaction(client: AsyncMongoClient) -> None:
+        async with client.start_session() as session:
+            if name != "with_transaction":
+                session.start_transaction()
+                await client.app.things.insert_one({}, session=session)
+            await perform(session)
+
+    return Call(text, in_transaction, (), f"AsyncClientSession.{name}")
+
+
 _CHANGE = {"$set": {"a": 1}}
 _EMPTY = batch([])
 _LOST = AutoReconnect("lost")
@@ -198,6 +212,15 @@ ADMINISTRATION: tuple[Call, ...] = (
     _database("database.drop_collection(...)", lambda d: d.drop_collection("x")),
     _client("client.drop_database(...)", lambda c: c.drop_database("x")),
 )
+TRANSACTIONS: tuple[Call, ...] = (
+    _session("session.commit_transaction()", lambda s: s.commit_transaction()),
+    _session("session.abort_transaction()", lambda s: s.abort_transaction()),
+    _session("session.end_session()", lambda s: s.end_session()),
+    _session(
+        "session.with_transaction(...)",
+        lambda s: s.with_transaction(lambda s: s.client.app.things.insert_one({}, session=s)),
+    ),
+)
 COMMANDS: tuple[Call, ...] = (
     _database("database.command(...)", lambda d: d.command("ping")),
     _database("database.cursor_command(...)", lambda d: d.cursor_command("find", "things"), _EMPTY),
@@ -214,6 +237,7 @@ SECTIONS = {
     "Cursors": CURSORS,
     "Writes": WRITES,
     "Administration": ADMINISTRATION,
+    "Transactions": TRANSACTIONS,
     "Commands": COMMANDS,
 }
 # Methods whose commands do not fit into the tables.
@@ -297,7 +321,9 @@ The ordinary rule does not apply to:
 - `explain`, `validate_collection` and `server_info`: the retryable reads specification does not list their commands;
 - `update_many`, `delete_many` and bulk writes with `UpdateMany` or `DeleteMany`, which may affect several documents;
 - administration, and aggregations with `$out` or `$merge`;
-- writes with `w=0`: they have no reply.
+- writes with `w=0`: they have no reply;
+- operations in a transaction: whether the server executed one is unknown then, so the whole transaction has to be
+  repeated ([transactions.md](transactions.md)). Its commit and its abort are retried, even with `retryWrites=False`.
 
 All of these are retried after overload errors; a write with `w=0` only if no connection could be established, so that
 nothing was sent.
@@ -312,6 +338,8 @@ async def sent_by(call: Call) -> list[Sent]:
     core.reply(*call.replies)
     await call.perform(client)
     await core.run_spawned()
+    if call in TRANSACTIONS:
+        return [sent for sent in core.executor.sent if sent.operation.ends is not None]
     return core.executor.sent[1:] if call.replies[:1] == (_CURSOR,) else core.executor.sent
 
 
@@ -322,6 +350,8 @@ def row(call: Call, sent: Sent) -> tuple[str, ...]:
     if operation.is_retryable and operation.is_acknowledged and operation.kind is not Kind.COMMAND:
         ordinary = f"once ({_OPTION[operation.kind]})"
     overload = _OPTION[operation.kind] + ("" if operation.is_acknowledged else ", before it is sent")
+    if operation.ends is not None:
+        ordinary, overload = "once (no option)", "no option"
     has_limit = "yes" if operation.time_limit in (TimeLimit.SEND, TimeLimit.DEADLINE) else "no"
     return (f"`{call.text}`", f"`{sent.name}`", overload, ordinary, has_limit)
 

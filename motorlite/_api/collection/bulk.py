@@ -83,7 +83,7 @@ class BulkWrite:
         if call.session is not None and call.session.in_transaction:
             self._write_concern = DEFAULT_WRITE_CONCERN  # only its commit has one
         call = Call(call.session, call.deadline, operation_id, call.options)
-        with self._core.executor.published(self._name, *self._names, operation_id):
+        with self._core.executor.published(self._name, *self._names, operation_id, call.session):
             return await self._execute_runs(runs, call)
 
     async def _execute_runs(self, runs: Sequence[Run], call: Call) -> dict[str, Any] | None:

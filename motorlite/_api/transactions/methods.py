@@ -10,6 +10,7 @@ from motorlite._api import limits
 from motorlite._api.transactions import convenient
 from motorlite._api.transactions.context import TransactionContext
 from motorlite._api.transactions.options import SessionOptions, TransactionOptions, effective
+from motorlite._api.transactions.publishing import PublishedPart
 from motorlite._base.arguments import converted, wrong
 from motorlite._execution.call import Call
 from motorlite._operations.sessions.end_transaction import AbortTransaction, CommitTransaction
@@ -33,7 +34,7 @@ T = TypeVar("T")
 class SessionTransactions(ABC):
     """The state of a session, and its transactions."""
 
-    __slots__ = ("_call_options", "_core", "_inherited", "_options", "_state", "_timeout")
+    __slots__ = ("_call_options", "_core", "_inherited", "_options", "_published", "_state", "_timeout")
 
     def __init__(
         self,
@@ -49,6 +50,8 @@ class SessionTransactions(ABC):
         self._timeout = timeout
         self._call_options = call_options
         self._options = options
+        # The transaction, since its first operation.
+        self._published: PublishedPart | None = None
         self._state = Session(
             is_implicit=False,
             is_causally_consistent=options.causal_consistency,
@@ -101,6 +104,7 @@ class SessionTransactions(ABC):
         self._check_open()
         concerns = effective(options, self._options.default_transaction_options, self._inherited)
         held = self._state.start_transaction(concerns)
+        self._publish_end()
         if held is not None:
             held.release()
 
@@ -118,7 +122,7 @@ class SessionTransactions(ABC):
             WriteConcernError: The transaction is committed, but its write concern was not satisfied.
             PyMongoError: The commit failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once, even with
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write), even with
         retryWrites=False.
 
         Source: transactions specification.
@@ -130,7 +134,12 @@ class SessionTransactions(ABC):
         deadline = self._deadline(timeoutMS)
         if transaction.commit():
             operation = CommitTransaction(transaction.concerns.max_commit_time_ms)
-            await core.executor.execute(operation, Call(state, deadline, options=self._call_options))
+            try:
+                await core.executor.execute(operation, Call(state, deadline, options=self._call_options))
+            except BaseException as error:
+                self._publish_end(error)
+                raise
+        self._publish_end()
 
     async def abort_transaction(self, timeoutMS: float | None = None) -> None:
         """Abort the transaction. Errors of the server and the network are ignored: it will abort the transaction later.
@@ -143,7 +152,7 @@ class SessionTransactions(ABC):
         Raises:
             InvalidOperation: No transaction was started, it has ended, or an operation of it is still running.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once, even with
+        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write), even with
         retryWrites=False.
 
         Source: transactions specification.
@@ -159,6 +168,7 @@ class SessionTransactions(ABC):
         state, core = self._state, self._core
         transaction = state.started_transaction()
         if not transaction.abort():
+            self._publish_end()
             return
         is_done = False
         try:
@@ -171,6 +181,7 @@ class SessionTransactions(ABC):
         finally:
             if not is_done:  # cancelled
                 core.abort_transaction(state)
+            self._publish_end()
 
     async def with_transaction(
         self,
@@ -213,6 +224,9 @@ class SessionTransactions(ABC):
                 labels.
             Exception: Any other error of `callback` or of the commit.
 
+        Retries: besides what is said above, the commit for overload errors (up to 5, with backoff), and once after
+        network errors and failovers (retryable write), even with retryWrites=False.
+
         Source: convenient API for transactions specification.
         """
         self._check_open()
@@ -222,8 +236,9 @@ class SessionTransactions(ABC):
         self._core.enter()
         deadline = self._deadline(timeoutMS)
         self._state.deadline = deadline if deadline.is_set else None
+        whole = PublishedPart("withTransaction", self._core, self._state)
         try:
-            return await convenient.with_transaction(
+            result = await convenient.with_transaction(
                 self._core,
                 self,
                 callback,
@@ -231,8 +246,23 @@ class SessionTransactions(ABC):
                 start=lambda: self._start(options),
                 abort=lambda: self._abort(deadline.timeout),
             )
+        except BaseException as error:
+            whole.end(error)
+            raise
         finally:
             self._state.deadline = None
+        whole.end()
+        return result
+
+    def _publish_start(self) -> None:
+        """Publish the transaction, if there is one, with its first operation."""
+        if self._published is None and self._state.in_transaction:
+            self._published = PublishedPart("transaction", self._core, self._state)
+
+    def _publish_end(self, error: BaseException | None = None) -> None:
+        published, self._published = self._published, None
+        if published is not None:
+            published.end(error)
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:
         """Return the deadline of an operation that ends a transaction."""

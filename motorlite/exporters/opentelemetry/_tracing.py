@@ -1,7 +1,7 @@
 """Shell: spans of operations and commands (OpenTelemetry specification for drivers), and of the phases of attempts.
 
-A span of an operation begins in the task of its caller, so that its parent is the caller's current span. All spans
-below it find it by the operation's id, which every event carries.
+A span of an operation begins in the task of its caller, so that its parent is the caller's current span, or in a
+transaction the span of that. All spans below it find it by the operation's id, which every event carries.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from motorlite._options.tracing import TracingOptions
 
 SYSTEM: Final = "mongodb"
+# Operations without a command, which others are part of.
+_PSEUDO: Final = frozenset({"transaction", "withTransaction"})
 # Fields of a command that `db.query.text` leaves out.
 _UNSHOWN: Final = frozenset({"lsid", "$db", "$clusterTime", "signature"})
 
@@ -50,6 +52,13 @@ class Spans(events.OperationListener, events.CommandListener):
 
     def operation_started(self, event: events.OperationStartedEvent) -> None:
         database, collection = event.database_name, event.collection_name
+        parent = None if event.parent_id is None else self.operations.get(event.parent_id)
+        context = None if parent is None else parent.context
+        if event.operation_name in _PSEUDO:
+            name = event.operation_name
+            span = self._tracer.start_span(name, context, SpanKind.CLIENT, {"db.system.name": SYSTEM})
+            self.operations[event.operation_id] = Operation(span, (database, None))
+            return
         summary = f"{event.operation_name} {_joined(database, collection)}"
         attributes = {
             "db.system.name": SYSTEM,
@@ -59,7 +68,7 @@ class Spans(events.OperationListener, events.CommandListener):
         }
         if collection is not None:
             attributes["db.collection.name"] = collection
-        span = self._tracer.start_span(summary, kind=SpanKind.CLIENT, attributes=attributes)
+        span = self._tracer.start_span(summary, context, SpanKind.CLIENT, attributes)
         self.operations[event.operation_id] = Operation(span, (database, collection))
 
     def operation_succeeded(self, event: events.OperationSucceededEvent) -> None:

@@ -12,9 +12,9 @@ import select
 import socket
 import ssl
 from base64 import b64decode, b64encode
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import bson
 
@@ -65,6 +65,40 @@ def tls_context(
     return context
 
 
+class CommandConnection:
+    """A connection for several commands, one after the other.
+
+    Raises:
+        PyMongoError: the server refused the credential.
+        OSError: the server could not be reached, or did not reply within `timeout` seconds.
+    """
+
+    def __init__(self, address: Address, access: Access, timeout: float = TIMEOUT_SECONDS) -> None:
+        with ExitStack() as stack:
+            self._stream = stack.enter_context(_connected(address, access.tls, timeout))
+            if access.credential is not None:
+                _authenticate(self._stream, access.credential)
+            self._stack: ExitStack = stack.pop_all()
+
+    def run(self, document: Mapping[str, Any], database: str) -> Document:
+        """Send one command and return the reply.
+
+        Raises:
+            PyMongoError: the reply is an error; the class depends on the error, as in the driver.
+            OSError: the connection was lost, or there was no reply in time; it cannot be used any more.
+        """
+        return _checked(_round_trip(self._stream, {**document, "$db": database}))
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+
 def run_command(
     address: Address,
     document: Mapping[str, Any],
@@ -78,10 +112,8 @@ def run_command(
         PyMongoError: the reply is an error; the class depends on the error, as in the driver.
         OSError: the server could not be reached, or did not reply within `timeout` seconds.
     """
-    with _connected(address, access.tls, timeout) as stream:
-        if access.credential is not None:
-            _authenticate(stream, access.credential)
-        return _checked(_round_trip(stream, {**document, "$db": database}))
+    with CommandConnection(address, access, timeout) as connection:
+        return connection.run(document, database)
 
 
 @contextmanager

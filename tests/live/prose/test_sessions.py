@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from bson.timestamp import Timestamp
 
 from motorlite import UpdateOne, WriteConcern
 from motorlite._base.values import format_address
-from motorlite.errors import InvalidOperation
+from motorlite.errors import ConfigurationError, InvalidOperation
 from motorlite.monitoring import (
     ServerHeartbeatSucceededEvent,
 )
@@ -361,3 +362,36 @@ async def test_20_cluster_time_is_not_gossiped_on_monitoring_commands(
         reply = await c1.admin.command({"ping": 1})
         assert record.commands("ping")[1]["$clusterTime"] == cluster_time
         assert reply["$clusterTime"]["clusterTime"] > cluster_time["clusterTime"]
+
+
+# --- snapshot sessions ---
+
+
+async def test_1_snapshot_and_causal_consistency_exclude_each_other(replica_set: LocalServer) -> None:
+    """Prose test 1."""
+    async with make_client(replica_set) as client:
+        with pytest.raises(ConfigurationError, match="both snapshot=True and causal_consistency=True"):
+            client.start_session(causal_consistency=True, snapshot=True)
+
+
+async def test_21_snapshot_time_needs_snapshot(replica_set: LocalServer) -> None:
+    """Prose test 21."""
+    async with make_client(replica_set) as client:
+        with pytest.raises(ConfigurationError, match="snapshot_time needs snapshot=True"):
+            client.start_session(snapshot=False, snapshot_time=Timestamp(1, 1))
+
+
+async def test_22_only_a_snapshot_session_has_a_snapshot_time(replica_set: LocalServer) -> None:
+    """Prose test 22."""
+    async with make_client(replica_set) as client, client.start_session(snapshot=False) as session:
+        with pytest.raises(InvalidOperation, match="only a session with snapshot=True"):
+            _ = session.snapshot_time
+        assert session._state.snapshot_time is None
+
+
+async def test_23_the_snapshot_time_cannot_be_set(replica_set: LocalServer) -> None:
+    """Prose test 23."""
+    async with make_client(replica_set) as client, client.start_session(snapshot=True) as session:
+        with pytest.raises(AttributeError):
+            session.snapshot_time = Timestamp(1, 1)  # type: ignore[misc]  # what is tested
+        assert session.snapshot_time is None

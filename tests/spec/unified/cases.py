@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.spec import suites
 from tests.spec.unified import changes, features, members, requirements
 from tests.spec.unified.outcomes import SkipKind, Skipped
+from tests.spec.unified.schema import version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -85,6 +86,9 @@ class Case:
                 for each in needed
             )
         ]
+        if self._needs_bulk_writes:
+            return [topology for topology in found if topology == "sharded-8.0"] or known[:1]
+        found = [topology for topology in found if topology != "sharded-8.0"]
         plain = [topology for topology in found if topology not in ("sharded", "load-balanced")]
         if plain and not self._is_about_mongos:
             return plain
@@ -99,6 +103,18 @@ class Case:
         file = self.file.plain if isinstance(self.file.plain, dict) else {}
         content = [file.get("createEntities"), *self.file.tests[self.index : self.index + 1]]
         return any(name == "useMultipleMongoses" and value is True for name, value in members.fields(content))
+
+    @property
+    def _needs_bulk_writes(self) -> bool:
+        """Whether it is about what MongoDB 8.0 has and the facade adds: bulk writes of a client."""
+        names = [value for name, value in members.fields(self.test.get("operations", ())) if name == "name"]
+        lowest = [
+            version(one["minServerVersion"])
+            for each in self._requirements()
+            for one in each[:1]
+            if "minServerVersion" in one
+        ]
+        return "clientBulkWrite" in names and (8, 0) <= max(lowest, default=(0,)) < (8, 1)
 
     @property
     def members(self) -> int:

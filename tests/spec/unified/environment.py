@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import quote
 
 from anyio import current_time, sleep
@@ -10,6 +10,7 @@ from anyio import current_time, sleep
 from motorlite._base.values import format_address
 from motorlite.errors import OperationFailure
 from motorlite.testing import LocalServer
+from motorlite.testing.server.local_commands import CommandConnection
 from tests.spec.unified.outcomes import Failed
 from tests.spec.unified.schema import version
 from tests.support.mongos.cluster import Cluster
@@ -19,12 +20,16 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
 
-Topology = Literal["single", "replicaset", "sharded", "load-balanced"]
+# The last one is a facade too, which adds the command for bulk writes of a client to the older server.
+Topology = Literal["single", "replicaset", "sharded", "load-balanced", "sharded-8.0"]
+FACADES: Final = ("sharded", "load-balanced", "sharded-8.0")
 
 # Seconds between two looks at something that nobody announces.
 _LOOK = 0.005
 _NAMESPACE_NOT_FOUND = 26
 _INTERRUPTED = 11601
+# For writes before others that wait for more.
+_FIRST = {"writeConcern": {"w": 1}}
 
 
 class Environment:
@@ -37,11 +42,14 @@ class Environment:
         self.server = server
         self._shares = shares
         # A replica set with a facade in front of it.
-        self._cluster = Cluster(server) if topology in ("sharded", "load-balanced") else None
+        is_new = topology == "sharded-8.0"
+        self._cluster = Cluster(server, has_bulk_writes=is_new) if topology in FACADES else None
         self._members = len(server.addresses)
+        # Kept for all commands to a server that is the only one: connecting takes longer than most of them.
+        self._connection: CommandConnection | None = None
         self.topology = topology
         self.has_auth = has_auth
-        self.version: tuple[int, ...] = version(server.version)
+        self.version: tuple[int, ...] = (8, 0, 0) if is_new else version(server.version)
         self.parameters: Mapping[str, Any] = self.command({"getParameter": "*"})
 
     @classmethod
@@ -64,6 +72,7 @@ class Environment:
     def stop(self) -> None:
         if self._cluster is not None:
             self._cluster.close()
+        self._disconnect()
         if not self._shares:
             self.server.stop()
 
@@ -95,7 +104,20 @@ class Environment:
 
     def command(self, document: Mapping[str, Any], database: str = "admin") -> Mapping[str, Any]:
         """Run a command and return the reply."""
-        return self.server.command(document, database)
+        if self._members > 1:
+            return self.server.command(document, database)
+        try:
+            if self._connection is None:
+                self._connection = CommandConnection(self.server.addresses[0], self.server._access)
+            return self._connection.run(document, database)
+        except OSError:
+            self._disconnect()
+            raise
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
     def command_mongos(self, address: Address, document: Mapping[str, Any]) -> None:
         """Run an admin command on one mongos of a sharded cluster."""
@@ -106,9 +128,14 @@ class Environment:
         """Turn fail points off on every server: the primary may be another than it was."""
         if self._cluster is not None:
             self._cluster.turn_fail_points_off()
+            names = set(names) - {"failCommand"}
         for name in names:
-            for address in self.server.addresses:
-                self.server.command({"configureFailPoint": name, "mode": "off"}, address=address)
+            off = {"configureFailPoint": name, "mode": "off"}
+            if self._members == 1:
+                self.command(off)
+            else:
+                for address in self.server.addresses:
+                    self.server.command(off, address=address)
 
     def check_facade(self) -> None:
         """Check that nothing went wrong in the facade itself.
@@ -139,21 +166,27 @@ class Environment:
     def set_up(self, data: Mapping[str, Any]) -> None:
         """Make a collection what one entry of `initialData` says."""
         name, database = data["collectionName"], data["databaseName"]
-        # By all members: any of them may be read from.
+        # The last command waits for all members, and with it for the earlier ones: any member may be read from.
         written = {"writeConcern": {"w": self._members if self._members > 1 else "majority"}}
-        for collection in (name, f"enxcol_.{name}.esc", f"enxcol_.{name}.ecoc"):
-            try:
-                self.command({"drop": collection, **written}, database)
-            except OperationFailure as error:
-                if error.code != _NAMESPACE_NOT_FOUND:
-                    raise
         options, documents = data.get("createOptions"), data["documents"]
+        commands: list[dict[str, Any]] = []
         if options is not None or not documents:
-            self.command({"create": name, **(options or {}), **written}, database)
+            commands.append({"create": name, **(options or {}), **_FIRST})
         if documents:
-            reply = self.command({"insert": name, "documents": documents, **written}, database)
+            commands.append({"insert": name, "documents": documents})
+        commands[-1] |= written
+        self._drop(name, database)
+        for command in commands:
+            reply = self.command(command, database)
             if "writeErrors" in reply or "writeConcernError" in reply:
                 raise RuntimeError(f"the initial data of {database}.{name} could not be written: {reply!r}")
+
+    def _drop(self, name: str, database: str) -> None:
+        try:
+            self.command({"drop": name, **_FIRST}, database)
+        except OperationFailure as error:
+            if error.code != _NAMESPACE_NOT_FOUND:
+                raise
 
     def documents(self, database: str, collection: str) -> list[Mapping[str, Any]]:
         """All documents of a collection by `_id`."""

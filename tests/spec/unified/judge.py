@@ -11,7 +11,7 @@ import anyio
 
 from motorlite.errors import PyMongoError
 from tests.spec.unified.contention import Contention
-from tests.spec.unified.environment import Environment
+from tests.spec.unified.environment import FACADES, Environment
 from tests.spec.unified.errors import describe
 from tests.spec.unified.outcomes import BadTest, Failed, SkipKind, Skipped
 from tests.spec.unified.run import check_requirements, run_case
@@ -72,7 +72,7 @@ class Deployments:
         """One deployment; `members` counts for replica sets, unless all have the same number."""
         key = topology, has_auth, 1 if topology == "single" else self._members or members
         if key not in self._running:
-            if topology in ("sharded", "load-balanced"):
+            if topology in FACADES:
                 made = self.get("replicaset", has_auth=has_auth, members=members).facade(topology)
             else:
                 made = Environment.start(topology, has_auth=has_auth, members=key[2])

@@ -28,7 +28,8 @@ _KNOWN = frozenset(
 
 def allows(topologies: Iterable[str], topology: Topology) -> bool:
     """Whether a list of topologies has this one; the shard behind the facade is a replica set."""
-    return topology in topologies or (topology == "sharded" and "sharded-replicaset" in topologies)
+    kind = "sharded" if topology == "sharded-8.0" else topology
+    return kind in topologies or (kind == "sharded" and "sharded-replicaset" in topologies)
 
 
 def check(requirements: Iterable[Mapping[str, Any]] | None, environment: Environment) -> None:

@@ -8,7 +8,7 @@ from motorlite.errors import BulkWriteError, ClientBulkWriteException
 from tests.spec.unified.matching import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from motorlite.results import (
         BulkWriteResult,
@@ -66,9 +66,18 @@ def client_bulk_write(result: ClientBulkWriteResult) -> dict[str, Any]:
         return counts
     return {
         **counts,
-        "insertResults": {str(index): insert_one(each) for index, each in result.insert_results.items()},
-        "updateResults": {str(index): update(each) for index, each in result.update_results.items()},
-        "deleteResults": {str(index): delete(each) for index, each in result.delete_results.items()},
+        "insertResults": _single(result.insert_results, insert_one),
+        "updateResults": _single(result.update_results, update),
+        "deleteResults": _single(result.delete_results, delete),
+    }
+
+
+def _single(results: Mapping[int, Any], convert: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """Single results of a client's bulk write, which have fewer fields than those of the methods of their own."""
+    left_out = ("acknowledged", "upsertedCount")
+    return {
+        str(index): {name: value for name, value in convert(each).items() if name not in left_out}
+        for index, each in results.items()
     }
 
 

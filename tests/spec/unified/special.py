@@ -162,6 +162,7 @@ async def _targeted_fail_point(run: Run, session: str, failPoint: Mapping[str, A
     assert transaction is not None
     if transaction.address is None:
         raise BadTest("behind a load balancer, no mongos has an address of its own")
+    run.fail_points.append(failPoint["configureFailPoint"])
     run.environment.command_mongos(transaction.address, failPoint)
 
 

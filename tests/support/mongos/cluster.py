@@ -37,10 +37,10 @@ class Cluster:
         failures: What went wrong in the facade itself.
     """
 
-    def __init__(self, server: LocalServer) -> None:
+    def __init__(self, server: LocalServer, *, has_bulk_writes: bool = False) -> None:
         self.failures: list[Exception] = []
         hello = server.command({"hello": 1, "helloOk": True})
-        self._mongos = [Mongos(server.addresses, hello) for _ in range(2)]
+        self._mongos = [Mongos(server.addresses, hello, has_bulk_writes=has_bulk_writes) for _ in range(2)]
         self._services = [(mongos, ObjectId()) for mongos in self._mongos]
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[asyncio.Server] = []

@@ -6,8 +6,9 @@ import asyncio
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._base.wire_versions import V8_0
 from motorlite._wire import op_msg
-from tests.support.mongos import hello, messages
+from tests.support.mongos import bulk_writes, hello, messages
 from tests.support.mongos.errors import (
     COMMAND_NOT_FOUND,
     CURSOR_NOT_FOUND,
@@ -162,6 +163,8 @@ class ClientConnection:
 
     async def _hello(self, request: Message) -> dict[str, Any]:
         command, own = request.document, {"connectionId": self._id, "topologyVersion": self._mongos.topology_version}
+        if self._mongos.has_bulk_writes:
+            own["maxWireVersion"] = V8_0
         if self._service_id is not None:
             if command.get("loadBalanced") is not True and "client" in command:
                 raise CommandError(LOAD_BALANCER_SUPPORT_MISMATCH, _NOT_LOAD_BALANCED)
@@ -200,10 +203,14 @@ class ClientConnection:
         if is_statement(command) and self._mongos.transactions.admit(command) == "recover":
             await self._check_outcome(command)
         backend = await self._backend_for(request)
-        if request.more_to_come:
+        is_bulk_write = request.name == "bulkWrite" and self._mongos.has_bulk_writes
+        if request.more_to_come and not is_bulk_write:
             backend.send(request.data)
             return b""
-        reply = await backend.ask(request.without_exhaust())
+        if is_bulk_write:
+            reply = await bulk_writes.execute(request, backend)
+        else:
+            reply = await backend.ask(request.without_exhaust())
         self._mongos.learn(request, reply, backend.address)
         fields: dict[str, Any] = {}
         if reply.document["ok"]:

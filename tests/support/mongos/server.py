@@ -25,9 +25,13 @@ class Mongos:
     Args:
         members: The replica set behind it.
         hello_of_primary: What its primary says of itself.
+        has_bulk_writes: It calls itself MongoDB 8.0, and has the one command that tests need of it.
     """
 
-    def __init__(self, members: Sequence[Address], hello_of_primary: Mapping[str, Any]) -> None:
+    def __init__(
+        self, members: Sequence[Address], hello_of_primary: Mapping[str, Any], *, has_bulk_writes: bool = False
+    ) -> None:
+        self.has_bulk_writes = has_bulk_writes
         self.members = members
         self.hello_of_primary = hello_of_primary
         self.fail_command = FailCommand()

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 SHARD: Final = "shard01"
 # Statements after which there is something to recover.
-_WRITES: Final = frozenset({"create", "createIndexes", "delete", "findAndModify", "findandmodify", "insert", "update"})
+_WRITES: Final = frozenset(
+    {"bulkWrite", "create", "createIndexes", "delete", "findAndModify", "findandmodify", "insert", "update"}
+)
 
 Action = Literal["pass on", "recover"]
 

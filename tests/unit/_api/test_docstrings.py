@@ -27,7 +27,15 @@ from tests.support.retries_document import SECTIONS, Call, sent_by
 if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
 
-CLASSES = (AsyncMongoClient, AsyncDatabase, AsyncCollection, AsyncCursor, AsyncCommandCursor, AsyncChangeStream)
+CLASSES = (
+    AsyncMongoClient,
+    AsyncDatabase,
+    AsyncCollection,
+    AsyncCursor,
+    AsyncCommandCursor,
+    AsyncChangeStream,
+    AsyncClientSession,
+)
 # Asynchronous, but without a command of their own.
 SILENT = {"AsyncCursor.add_option", "AsyncMongoClient.aconnect"}
 # Not asynchronous, but the cursor they return sends the command.
@@ -52,6 +60,10 @@ LONGER = {
     "AsyncChangeStream.close",
     "AsyncChangeStream.next",
     "AsyncChangeStream.to_list",
+    "AsyncClientSession.abort_transaction",
+    "AsyncClientSession.commit_transaction",
+    "AsyncClientSession.end_session",
+    "AsyncClientSession.with_transaction",
     "AsyncChangeStream.try_next",
     "AsyncCollection.aggregate",
     "AsyncCollection.aggregate_raw_batches",

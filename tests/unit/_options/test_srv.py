@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -224,3 +224,49 @@ def test_txt_records() -> None:
 def test_when_to_ask_again() -> None:
     assert [records.rescan_interval(ttl) for ttl in (0, 59, 60, 61, 86400)] == [60, 60, 60, 61, 86400]
     assert [records.rescan_interval(ttl) for ttl in (86401, 2**31 - 1, float("inf"))] == [86400] * 3
+
+
+# --- the application's own rule ---
+
+
+def ruled(validator: Any) -> SRV:
+    found = client_options("mongodb+srv://cluster.example.com/", srv_host_validator=validator).srv
+    assert found is not None
+    return found
+
+
+def test_the_applications_own_rule_replaces_that_of_the_domain() -> None:
+    seen: list[str] = []
+
+    def validator(name: str) -> bool:
+        seen.append(name)
+        return name.endswith(".internal")
+
+    other = ("A.Internal.", 27017)
+    assert records.verify(ruled(validator), [A, other, ("b.internal", 0)]) == (
+        (("a.internal", 27017),),
+        ("a.example.com", "b.internal:0"),
+    )
+    assert seen == ["a.example.com", "a.internal", "b.internal"]
+    with pytest.raises(ConfigurationError, match=r"a\.example\.com, which is refused by srv_host_validator or"):
+        records.initial_seeds(ruled(validator), SRVRecords((A,), 60), first)
+
+
+@pytest.mark.parametrize(
+    ("validator", "message"),
+    [
+        (lambda _: 1, r"must return True or False for 'a\.example\.com', not 1"),
+        (lambda _: 1 / 0, r"srv_host_validator failed for 'a\.example\.com': ZeroDivisionError"),
+    ],
+)
+def test_a_rule_that_fails(validator: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        records.verify(ruled(validator), [A])
+
+
+def test_a_rule_is_for_srv_records_only() -> None:
+    with pytest.raises(ConfigurationError, match="srv_host_validator is only for connection strings that begin with"):
+        client_options("mongodb://localhost", srv_host_validator=bool)
+    with pytest.raises(ConfigurationError, match="srv_host_validator must be a function of a host name"):
+        client_options("mongodb+srv://cluster.example.com", srv_host_validator="all")
+    assert client_options("mongodb://localhost", srv_host_validator=None).srv is None

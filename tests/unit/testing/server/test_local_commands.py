@@ -12,7 +12,14 @@ from motorlite._wire import op_msg
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import OperationFailure, ProtocolError
 from motorlite.testing.server import local_commands
-from motorlite.testing.server.local_commands import Access, Credential, run_command, state, wait_until
+from motorlite.testing.server.local_commands import (
+    Access,
+    CommandConnection,
+    Credential,
+    run_command,
+    state,
+    wait_until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,6 +59,31 @@ def answering(path: Path, answer: Answer) -> Iterator[None]:
 
 def reply(document: dict[str, Any]) -> bytes:
     return op_msg.encode(1, bson.encode(document))
+
+
+def test_commands_over_one_connection(tmp_path: Path) -> None:
+    path = tmp_path / "m.sock"
+    with (
+        # It accepts no second connection.
+        answering(path, lambda command: reply({"ok": int("ping" in command), "command": command})),
+        CommandConnection((str(path), None), Access()) as connection,
+    ):
+        for number in (1, 2):
+            got = connection.run({"ping": number}, "data")
+            assert got["command"] == {"ping": number, "$db": "data"}
+        with pytest.raises(OperationFailure):
+            connection.run({"pong": 1}, "data")
+        assert connection.run({"ping": 3}, "data")["ok"] == 1
+
+
+def test_a_connection_that_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "m.sock"
+    with (
+        answering(path, lambda _: b""),
+        CommandConnection((str(path), None), Access()) as connection,
+        pytest.raises(ConnectionResetError),
+    ):
+        connection.run({"ping": 1}, "data")
 
 
 def test_a_command_over_a_unix_socket(tmp_path: Path) -> None:

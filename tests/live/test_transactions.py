@@ -1,0 +1,155 @@
+"""Transactions on a real replica set: what is visible when, conflicts, cancellation, cursors."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite import ReadConcern
+from motorlite.errors import DuplicateKeyError, OperationFailure
+from motorlite.testing import failpoints
+from tests.support.clients import make_client
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from motorlite import AsyncClientSession, AsyncCollection
+    from motorlite.testing import LocalServer
+    from tests.live.conftest import Fail
+
+pytestmark = pytest.mark.anyio
+
+NAME = "motorlite_test_transactions"
+
+
+@asynccontextmanager
+async def collection(server: LocalServer, **options: Any) -> AsyncIterator[AsyncCollection[dict[str, Any]]]:
+    """An empty collection."""
+    async with make_client(server, **options) as client:
+        await client[NAME].drop_collection("coll")
+        await client[NAME].create_collection("coll")
+        yield client[NAME].coll
+
+
+def open_transactions(server: LocalServer) -> int:
+    """The number of transactions that are open on the server."""
+    return int(server.command({"serverStatus": 1})["transactions"]["currentOpen"])
+
+
+async def test_what_others_see(replica_set: LocalServer) -> None:
+    async with collection(replica_set) as coll, coll.database.client.start_session() as session:
+        async with session.start_transaction(ReadConcern("snapshot")):
+            await coll.insert_many([{"_id": number} for number in range(5)], session=session)
+            assert await coll.count_documents({}, session=session) == 5
+            assert await coll.count_documents({}) == 0
+            assert len(await coll.find(session=session, batch_size=2).to_list()) == 5
+        assert await coll.count_documents({}) == 5
+        with pytest.raises(ZeroDivisionError):
+            await _delete_and_fail(coll, session)
+        assert await coll.count_documents({}) == 5
+
+
+async def _delete_and_fail(coll: AsyncCollection[dict[str, Any]], session: AsyncClientSession[Any]) -> None:
+    async with session.start_transaction():
+        await coll.delete_many({}, session=session)
+        assert await coll.find_one(session=session) is None
+        raise ZeroDivisionError
+
+
+async def test_transactions_that_conflict_are_repeated(replica_set: LocalServer) -> None:
+    async with collection(replica_set) as coll:
+        await coll.insert_one({"_id": 1, "n": 0})
+
+        async def increment(session: AsyncClientSession[Any]) -> None:
+            found = await coll.find_one({"_id": 1}, session=session)
+            assert found is not None
+            await coll.update_one({"_id": 1}, {"$set": {"n": found["n"] + 1}}, session=session)
+
+        async def ten_times() -> None:
+            async with coll.database.client.start_session() as session:
+                for _ in range(10):
+                    await session.with_transaction(increment)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(ten_times)
+        assert await coll.find_one() == {"_id": 1, "n": 50}
+
+
+async def test_an_error_aborts(replica_set: LocalServer) -> None:
+    async with collection(replica_set) as coll, coll.database.client.start_session() as session:
+        await coll.insert_one({"_id": 1})
+        session.start_transaction()
+        await coll.insert_one({"_id": 2}, session=session)
+        with pytest.raises(DuplicateKeyError):
+            await coll.insert_one({"_id": 1}, session=session)
+        with pytest.raises(OperationFailure) as raised:
+            await session.commit_transaction()
+        assert raised.value.code == 251
+        assert await coll.count_documents({}) == 1
+
+
+async def test_a_cancelled_transaction_is_aborted_on_the_server(replica_set: LocalServer, fail: Fail) -> None:
+    async with collection(replica_set, appName="cancelled") as coll:
+        client = coll.database.client
+        for document in ({}, {"$sleep": 1}):
+            fail(
+                replica_set,
+                failpoints.fail_command(["update"], block_ms=300, app_name="cancelled" if document else "nobody"),
+            )
+            with anyio.move_on_after(0.2):
+                async with client.start_session() as session, session.start_transaction():
+                    await coll.insert_one({"_id": 1}, session=session)
+                    await coll.update_one({"_id": 1}, {"$set": {"x": 1}}, session=session)
+                    await anyio.sleep(100)
+            await until(lambda: open_transactions(replica_set) == 0, 10)
+            # No lock is left.
+            await coll.insert_one({"_id": 1})
+            await coll.delete_one({"_id": 1})
+
+
+async def test_a_dropped_session_is_aborted_on_the_server(replica_set: LocalServer) -> None:
+    async with collection(replica_set) as coll:
+        session = coll.database.client.start_session()
+        session.start_transaction()
+        await coll.insert_one({"_id": 1}, session=session)
+        assert open_transactions(replica_set) == 1
+        del session
+        await until(lambda: open_transactions(replica_set) == 0, 10)
+
+
+async def test_a_program_that_ends_aborts(replica_set: LocalServer) -> None:
+    async with collection(replica_set) as coll, anyio.create_task_group() as tasks:
+        client = coll.database.client
+
+        async def work() -> None:
+            async with client.start_session() as session, session.start_transaction():
+                await coll.insert_one({"_id": 1}, session=session)
+                await anyio.sleep(100)
+
+        for _ in range(3):
+            tasks.start_soon(work)
+        await until(lambda: open_transactions(replica_set) == 1, 10)
+        tasks.cancel_scope.cancel()
+    assert open_transactions(replica_set) == 0
+
+
+async def test_a_snapshot_is_of_one_moment(replica_set: LocalServer) -> None:
+    async with collection(replica_set) as coll:
+        client = coll.database.client
+        await coll.insert_many([{"_id": number} for number in range(5)])
+        async with client.start_session(snapshot=True) as session:
+            cursor = coll.find(session=session, batch_size=2)
+            assert (await cursor.next())["_id"] == 0
+            await coll.delete_many({})
+            assert len(await cursor.to_list()) == 4
+            assert await coll.count_documents({}, session=session) == 5
+            at = session.snapshot_time
+            with pytest.raises(OperationFailure):
+                await coll.insert_one({}, session=session)
+        async with client.start_session(snapshot=True, snapshot_time=at) as session:
+            assert await coll.distinct("_id", session=session) == [0, 1, 2, 3, 4]
