@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._api.arguments.identifiers import id_first, identify
 from motorlite._api.limits import for_close
+from motorlite._api.session import is_in_transaction
 from motorlite._api.settings import Configured
 from motorlite._api.turns import Turns
 from motorlite._api.typings import DocumentT
@@ -65,13 +66,13 @@ class ClientBulkWrites(Configured[DocumentT]):
             bypass_document_validation: Write documents that the collections' validators would reject.
             comment: Shown in the server's log and profile.
             let: Variables for aggregation expressions.
-            write_concern: The acknowledgement to wait for; the client's by default.
+            write_concern: The acknowledgement to wait for; the client's by default. Not in a transaction.
             timeoutMS: Time limit of all commands together; 0 for no limit.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
-            InvalidOperation: There are no models, one has no namespace, the options do not fit an unacknowledged write,
-                or the server is older than 8.0.
+            InvalidOperation: There are no models, one has no namespace, the options do not fit an unacknowledged write
+                or a transaction, or the server is older than 8.0.
             ClientBulkWriteException: Some writes failed, or a command did; `write_errors`, `error` and
                 `partial_result` have the details.
             PyMongoError: No command could be sent.
@@ -94,7 +95,9 @@ class ClientBulkWrites(Configured[DocumentT]):
             raise InvalidOperation("no models to execute")
         settings = self._settings
         if write_concern is None:
-            write_concern = settings.write_concern
+            write_concern = self._write_concern(session)
+        elif is_in_transaction(session):
+            raise InvalidOperation("Cannot set write concern after starting a transaction")
         else:
             write_concern = converted("write_concern", write_concern, as_write_concern)
         if not write_concern.acknowledged and (verbose_results or ordered):

@@ -23,6 +23,7 @@ from motorlite.errors import (
     ServerSelectionTimeoutError,
     WriteConcernError,
 )
+from motorlite.operations import InsertOne
 from motorlite.overload import RateLimit, WaitQueue
 from motorlite.retry import BestEffort
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
@@ -42,6 +43,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 TRANSIENT, UNKNOWN = "TransientTransactionError", "UnknownTransactionCommitResult"
 MAJORITY = {"w": "majority", "wtimeout": 10_000}
 FIRST_OF_TWO = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
+EMPTY_BULK_WRITE = {
+    "cursor": {"id": 0, "ns": "admin.$cmd.bulkWrite", "firstBatch": []},
+    **dict.fromkeys(("nErrors", "nInserted", "nUpserted", "nMatched", "nModified", "nDeleted"), 0),
+}
 LAST = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": [{"_id": 2}]}}
 
 
@@ -250,6 +255,24 @@ async def test_unacknowledged_writes() -> None:
     async with subject(w=0) as it:
         with pytest.raises(ConfigurationError, match="unacknowledged write concerns"):
             it.session.start_transaction()
+
+
+async def test_a_bulk_write_of_the_client_has_no_write_concern() -> None:
+    """Neither the client's nor its own, bound session or not."""
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs", wire_version=25)
+    async with subject(deployment, w="majority") as it:
+        it.a.on("bulkWrite", EMPTY_BULK_WRITE)
+        models = [InsertOne[dict[str, Any]]({}, namespace="db.coll")]
+        it.session.start_transaction()
+        assert (await it.client.bulk_write(models, session=it.session)).acknowledged
+        async with it.session.bind(end_session=False):
+            await it.client.bulk_write(models)
+            for session in (it.session, None):
+                with pytest.raises(InvalidOperation, match="Cannot set write concern after starting a transaction"):
+                    await it.client.bulk_write(models, session=session, write_concern=WriteConcern(1))
+        assert names(it.deployment) == ["bulkWrite", "bulkWrite"]
+        assert all("writeConcern" not in each for each in it.a.commands())
+        assert (await it.client.bulk_write(models, write_concern=WriteConcern(1))).acknowledged
 
 
 async def test_a_collection_is_created_without_a_look_at_the_others() -> None:
