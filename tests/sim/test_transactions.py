@@ -24,7 +24,7 @@ from motorlite.errors import (
     WriteConcernError,
 )
 from motorlite.overload import RateLimit, WaitQueue
-from motorlite.retry import BestEffort
+from motorlite.retry import BestEffort, RetryReason
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support.clients import scripted_client
 from tests.support.core import HOST_UNREACHABLE, OVERLOADED, OVERLOADED_ONLY, RETRYABLE_ONLY
@@ -484,6 +484,22 @@ async def test_a_commit_without_a_connection_is_like_one_that_was_rejected() -> 
         await anyio.sleep(20)
         await it.session.commit_transaction()
         assert carried(it.a, "commitTransaction") == [{"txnNumber": 1, "autocommit": False}]
+
+
+async def test_a_rejection_after_another_error_does_not_take_the_majority_back() -> None:
+    """A mongos fails, the other refuses a connection, which counts as a rejection, and the first one succeeds."""
+    deployment = sharded()
+    a, b = deployment["a:1"], deployment["b:1"]
+    b.is_down = True
+    async with subject(deployment) as it:
+        await it.begin()
+        b.is_down = False
+        await anyio.sleep(20)
+        b.is_down = True  # the monitor keeps its connection, so it looks well
+        a.on("commitTransaction", HOST_UNREACHABLE, {})
+        await it.session.commit_transaction()
+        assert it.client.stats().retries == {RetryReason.TEMPORARY_FAILURE: 1, RetryReason.SERVER_NOT_AVAILABLE: 1}
+        assert [each.get("writeConcern") for each in carried(a, "commitTransaction")] == [None, MAJORITY]
 
 
 # --- labels ---
