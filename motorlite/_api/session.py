@@ -62,6 +62,8 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None and not isinstance(error, Exception) and self.in_transaction:
+            await self._abort_after(error)
         await self.end_session()
 
     @property

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import types
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+import sniffio
 from bson.timestamp import Timestamp
 
 from motorlite import ReadConcern, ReadPreference, WriteConcern, call_options
@@ -31,7 +34,7 @@ from tests.support.core import HOST_UNREACHABLE, OVERLOADED, OVERLOADED_ONLY, RE
 from tests.support.transactions import REJECTED, carried, in_use, names, numbered, replica_set
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Generator
 
     from motorlite import AsyncClientSession, AsyncCollection
     from motorlite.testing.scripted import Answer, ScriptedServer
@@ -720,6 +723,117 @@ async def test_errors_of_a_background_abort_are_ignored() -> None:
                 await anyio.sleep(100)
         await anyio.sleep(1)
         assert it.a.commands("abortTransaction")
+
+
+@pytest.mark.parametrize("where", ["block", "with_transaction", "session", "bound session"])
+async def test_a_task_that_is_cancelled_once_waits_for_no_abort(where: str) -> None:
+    """asyncio cancels a task once. It would wait for a server that does not answer, and nothing would end that."""
+    if sniffio.current_async_library() != "asyncio":
+        pytest.skip("trio cancels all that a task awaits")
+    async with subject() as it:
+        it.a.on("abortTransaction", Hang())
+        session = it.client.start_session()
+
+        async def work(_: object = None) -> None:
+            if not session.in_transaction:
+                session.start_transaction()
+            await it.coll.insert_one({}, session=session)
+            await anyio.sleep(100)
+
+        async def block() -> None:
+            async with session.start_transaction():
+                await work()
+
+        async def in_session() -> None:
+            async with session:
+                await work()
+
+        async def bound() -> None:
+            async with session.bind():
+                await work()
+
+        async def call() -> None:
+            await session.with_transaction(work)
+
+        start = anyio.current_time()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(
+                {"block": block, "with_transaction": call, "session": in_session, "bound session": bound}[where](), 1
+            )
+        assert anyio.current_time() - start == pytest.approx(1)
+        assert not session.in_transaction
+        await anyio.sleep(1)
+        assert numbered(it.a) == [("insert", 1), ("abortTransaction", 1)]
+        await anyio.sleep(20)  # until the driver gives it up
+
+
+async def test_a_cancelled_block_with_nothing_to_abort() -> None:
+    async with subject() as it:
+        with anyio.move_on_after(1) as scope:
+            async with it.session.start_transaction():
+                await anyio.sleep(100)
+        assert scope.cancelled_caught
+        assert it.state == "aborted"
+        assert not it.a.received
+
+
+async def test_a_block_that_is_cancelled_while_another_task_uses_the_transaction() -> None:
+    async with subject() as it:
+        it.a.on("insert", {"n": 1}, Reply({"n": 1}, 2.0))
+        async with anyio.create_task_group() as tasks:
+            with anyio.move_on_after(1) as scope:
+                async with it.session.start_transaction():
+                    await it.insert()
+                    tasks.start_soon(it.insert)
+                    await anyio.sleep(100)
+            assert scope.cancelled_caught, "no error hides the cancellation"
+        await it.session.end_session()
+        assert numbered(it.a)[-1] == ("abortTransaction", 1)
+
+
+async def test_a_coroutine_that_is_closed_in_a_transaction() -> None:
+    """So ends a task whose event loop stops; a coroutine that awaits then raises RuntimeError."""
+    async with subject() as it:
+
+        @types.coroutine
+        def suspended() -> Generator[None, None, None]:
+            yield
+
+        async def block() -> None:
+            async with it.session.start_transaction():
+                await suspended()
+
+        coroutine = block()
+        coroutine.send(None)
+        await it.insert()
+        coroutine.close()
+        await anyio.sleep(1)
+        assert numbered(it.a) == [("insert", 1), ("abortTransaction", 1)]
+
+
+async def test_the_session_ends_while_its_transaction_is_aborted() -> None:
+    async with subject() as it:
+        it.a.on("abortTransaction", Reply({}, 5.0))
+        await it.begin()
+        with anyio.move_on_after(2) as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(it.session.abort_transaction)
+                await anyio.sleep(1)
+                await it.session.end_session()
+        assert scope.cancelled_caught
+
+
+async def test_the_error_of_a_block_whose_client_was_closed() -> None:
+    async with subject() as it:
+
+        async def block() -> None:
+            async with it.session.start_transaction():
+                await it.insert()
+                await it.client.close()
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await block()
 
 
 # --- the block ---

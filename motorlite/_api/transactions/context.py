@@ -19,13 +19,15 @@ class EndsTransactions(Protocol):
 
     async def commit_transaction(self) -> None: ...
 
-    async def abort_transaction(self) -> None: ...
+    async def _abort_after(self, error: BaseException) -> None: ...
 
 
 class Ends(Protocol):
     """A session that can be ended."""
 
-    async def end_session(self) -> None: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 SessionT = TypeVar("SessionT", bound=Ends)
@@ -68,7 +70,7 @@ class TransactionContext:
         if error is None:
             await self._session.commit_transaction()
         else:
-            await self._session.abort_transaction()
+            await self._session._abort_after(error)
 
 
 class BoundSession(Generic[SessionT]):
@@ -96,4 +98,4 @@ class BoundSession(Generic[SessionT]):
         if token is not None:
             _bound.reset(token)
         if self._ends_session:
-            await self._session.end_session()
+            await self._session.__aexit__(kind, error, trace)
