@@ -147,7 +147,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         """Use this session for all operations of its client in an ``async with`` block that are given none.
 
         Only the operations of its client may be used in the block. The binding also applies in tasks that are started
-        there.
+        there, until the block ends.
 
         Args:
             end_session: Whether to end the session at the end of the block.

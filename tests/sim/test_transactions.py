@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import types
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import sniffio
 from bson.timestamp import Timestamp
 
 from motorlite import ReadConcern, ReadPreference, WriteConcern, call_options
+from motorlite._api.transactions.context import bound_session
 from motorlite.client_session import TransactionOptions
 from motorlite.errors import (
     AutoReconnect,
@@ -1170,6 +1172,56 @@ async def test_a_bound_session() -> None:
             assert it.a.commands()[-1]["startTransaction"]
         assert it.session.has_ended
         assert names(it.deployment)[-1] == "abortTransaction"
+
+
+async def test_a_task_that_outlives_the_block_of_a_bound_session() -> None:
+    async with subject() as it, subject() as other:
+        may_go = anyio.Event()
+
+        async def task() -> None:
+            await it.coll.find_one({})
+            await may_go.wait()
+            await it.coll.delete_one({})
+
+        async with anyio.create_task_group() as tasks:
+            async with it.session.bind(end_session=False) as outer, it.client.start_session() as inner:
+                async with inner.bind():
+                    tasks.start_soon(task)
+                    await anyio.sleep(1)
+                may_go.set()
+                await anyio.sleep(1)
+                assert inner.has_ended
+                assert it.a.commands("delete")[0]["lsid"] == outer.session_id
+                may_go = anyio.Event()
+                tasks.start_soon(task)
+                await anyio.sleep(1)
+            # Another task's block is open.
+            async with other.session.bind(end_session=False):
+                may_go.set()
+                await anyio.sleep(1)
+        assert it.a.commands("delete")[1]["lsid"] != it.session.session_id
+
+
+async def test_a_bind_block_that_ends_in_another_context() -> None:
+    async with subject() as it:
+        session = it.client.start_session()
+        block = session.bind()
+        context = contextvars.copy_context()
+        with pytest.raises(StopIteration):
+            context.run(block.__aenter__().send, None)
+        await block.__aexit__(None, None, None)
+        assert session.has_ended
+        assert context.run(bound_session) is None
+
+
+async def test_a_bind_block_is_entered_once_at_a_time() -> None:
+    async with subject() as it:
+        block = it.session.bind(end_session=False)
+        async with block:
+            with pytest.raises(InvalidOperation, match="has been entered already"):
+                await block.__aenter__()
+        async with block:
+            await it.insert()
 
 
 async def test_a_bound_session_of_another_client() -> None:
