@@ -805,6 +805,7 @@ async def test_a_coroutine_that_is_closed_in_a_transaction() -> None:
             async with it.session.start_transaction():
                 await suspended()
 
+        it.a.on("abortTransaction", Reply({}, 0.5))
         coroutine = block()
         coroutine.send(None)
         await it.insert()
