@@ -327,6 +327,15 @@ class Resuming(Scenario):
         it.server.on("getMore", LATE_FAILURE, it.log.get_more)
 
 
+class ReadingAList(Scenario):
+    """Several batches, of which the application gets all or nothing."""
+
+    points = 4
+
+    async def step(self, stream: AsyncChangeStream[Any]) -> list[Any]:
+        return await stream.to_list()
+
+
 class ResumingOverANewConnection(Scenario):
     points = 3
 
@@ -356,7 +365,16 @@ class BehindALoadBalancer(Resuming):
     services = 1
 
 
-SCENARIOS = [Opening, Reading, Resuming, ResumingOverANewConnection, ResumingSlowly, Closing, BehindALoadBalancer]
+SCENARIOS = [
+    Opening,
+    Reading,
+    ReadingAList,
+    Resuming,
+    ResumingOverANewConnection,
+    ResumingSlowly,
+    Closing,
+    BehindALoadBalancer,
+]
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["now", "late"])

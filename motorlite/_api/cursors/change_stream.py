@@ -184,20 +184,41 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         """
         if length is not None:
             converted("length", length, positive)
+        taken: list[DocumentT] = []
         found: list[DocumentT] = []
-        while (length is None or len(found) < length) and (self._documents or await self._fill(is_patient=False)):
-            found.append(self._take())
+        place = self._position.place
+        try:
+            while (length is None or len(found) < length) and (self._documents or await self._fill(is_patient=False)):
+                change = self._documents[0]
+                found.append(self._take())
+                taken.append(change)
+        except BaseException:
+            # The application gets none of them now, so the stream is back where the call began.
+            self._position.place = place
+            if not self._is_closed:
+                self._documents.extendleft(reversed(taken))
+            raise
         return found
 
     def _take(self) -> DocumentT:
         """Return the next change of the batch."""
         documents = self._documents
         change = documents.popleft()
-        if not self._position.returned(change, is_last=not documents):
+        try:
+            # First: a change that cannot be decoded is not returned, so the position stays before it.
+            decoded = self._decoded(change)
+            is_resumable = self._position.returned(change, is_last=not documents)
+        except BaseException:  # decoders of the application may raise anything
+            self._end()
+            raise
+        if not is_resumable:
             self._end()
             raise InvalidOperation(
                 "the change has no _id, the token to resume from: the pipeline of a change stream must not remove it"
             )
+        return decoded
+
+    def _decoded(self, change: DocumentT) -> DocumentT:
         if self._final_options is None:
             return change
         raw: Any = change

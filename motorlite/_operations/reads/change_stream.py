@@ -5,7 +5,7 @@ Change streams specification, "Resumable Error", "Resume Process" and "Updating 
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.error_codes import CURSOR_NOT_FOUND, RESUMABLE_CHANGE_STREAM, RESUMABLE_CODES
@@ -16,8 +16,6 @@ from motorlite._wire.replies import document
 from motorlite.errors import AutoReconnect, OperationFailure, error_code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bson.timestamp import Timestamp
 
     from motorlite._execution.operation import Command, CursorReply, Document, ServerFacts
@@ -110,6 +108,15 @@ class Position:
         # The application has got a change.
         self._has_returned = False
 
+    @property
+    def place(self) -> tuple[Mapping[str, Any] | None, bool]:
+        """What `returned` changes. Set it again to take back the changes that were returned since."""
+        return self.token, self._has_returned
+
+    @place.setter
+    def place(self, value: tuple[Mapping[str, Any] | None, bool]) -> None:
+        self.token, self._has_returned = value
+
     def stage_options(self) -> dict[str, Any]:
         """Return the options of the $changeStream stage that say where the next command begins."""
         if not self._is_opened:
@@ -139,7 +146,7 @@ class Position:
             is_last: It is the last one of its batch.
         """
         token: Any = change.get("_id")
-        if token is None:
+        if not isinstance(token, Mapping):
             return False
         if is_last and self._batch_token is not None:
             token = self._batch_token
