@@ -246,6 +246,23 @@ async def test_closing_the_client_ends_such_a_pause() -> None:
         assert anyio.current_time() - before < 0.1
 
 
+async def test_closing_the_stream_ends_a_step_of_another_task() -> None:
+    async with watched() as it, anyio.create_task_group() as group:
+        it.server.on("getMore", Reply(failure(237, message="operation was interrupted"), 1.0))
+        stream = await it.watch()
+        ended = []
+
+        async def read() -> None:
+            ended.extend([change async for change in stream])
+            ended.append(None)
+
+        group.start_soon(read)
+        await anyio.sleep(0.5)
+        await stream.close()
+        await anyio.sleep(1)
+        assert ended == [None]
+
+
 # --- time limits ---
 
 

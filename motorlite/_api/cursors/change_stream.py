@@ -108,6 +108,8 @@ class AsyncChangeStream(CursorBase[DocumentT]):
             try:
                 await cursor.fetch(deadline)
             except PyMongoError:
+                if self._is_closed:  # by another task, which killed the cursor: this is how the iteration ends
+                    return
                 if not cursor.may_resume:
                     raise
                 # The first time at once. If opening succeeds and reading fails again and again, slowly.
