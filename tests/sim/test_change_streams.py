@@ -250,7 +250,7 @@ async def test_closing_the_stream_ends_a_step_of_another_task() -> None:
     async with watched() as it, anyio.create_task_group() as group:
         it.server.on("getMore", Reply(failure(237, message="operation was interrupted"), 1.0))
         stream = await it.watch()
-        ended = []
+        ended: list[Any] = []
 
         async def read() -> None:
             ended.extend([change async for change in stream])

@@ -688,7 +688,8 @@ async def test_results_without_end(scene: Scene) -> None:
     cursor = {"id": 5, "ns": "admin.$cmd.bulkWrite"}
     failed = {"ok": 0, "idx": 0, "code": 2}
     scene.script.on("bulkWrite", {"nErrors": 1, "cursor": {**cursor, "firstBatch": [failed]}})
-    scene.script.on("getMore", {"cursor": {**cursor, "nextBatch": [failed]}})
+    more = {"cursor": {**cursor, "nextBatch": [failed]}}
+    scene.script.on("getMore", *[more] * 9, {"cursor": {"id": 0, "nextBatch": []}})
     error = await scene.fails(*inserts(1, 2, 3), ordered=False)
     assert isinstance(error.error, ProtocolError)
     assert len(error.write_errors) == 3

@@ -151,7 +151,8 @@ class CursorBase(ABC, Generic[DocumentT]):
         """Return the remaining documents.
 
         A cursor that the server never ends (tailable, or of a pipeline with $changeStream) returns those that the
-        server has: up to the first empty batch.
+        server has: up to the first empty batch. After an error that left the cursor usable, call it again: nothing is
+        lost.
 
         Args:
             length: The maximum number of documents; None for all. The cursor stays open if there are more.

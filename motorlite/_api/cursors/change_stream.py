@@ -172,7 +172,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         return self._take() if self._documents else None
 
     async def to_list(self, length: int | None = None) -> list[DocumentT]:
-        """Return the changes that the server has, up to its first empty batch.
+        """Return the changes that the server has, up to its first empty batch. If it fails, none of them is lost.
 
         Args:
             length: The maximum number of changes; None for all.

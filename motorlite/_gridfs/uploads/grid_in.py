@@ -39,7 +39,7 @@ class AsyncGridIn:
 
     After an error of an operation the upload cannot go on. As the specification demands, its chunks are left then; they
     belong to no file, and `abort` deletes them. A `write` or `close` that is cancelled deletes them before it returns,
-    for which it may take five seconds.
+    for which it may take five seconds; closing the file after that raises InvalidOperation.
 
     Other attributes are fields of the file's document: ``stream.author = "a"`` sets one, until the file is closed.
 
