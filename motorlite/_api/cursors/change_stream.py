@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import bson
@@ -13,7 +14,7 @@ from motorlite._base.arguments import converted, positive
 from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from bson.codec_options import CodecOptions
 
@@ -242,5 +243,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         It also moves on when the server finds no change, so that resuming skips what it has already looked through.
         None before the server has sent the first one.
         """
-        token = self._position.token
-        return None if token is None else dict(token)
+        token: Any = self._position.token
+        # Old servers let pipelines change `_id` to anything; they refuse it when the stream resumes.
+        found: dict[str, Any] | None = dict(token) if isinstance(token, Mapping) else token
+        return found

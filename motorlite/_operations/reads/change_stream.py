@@ -5,7 +5,7 @@ Change streams specification, "Resumable Error", "Resume Process" and "Updating 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.error_codes import CURSOR_NOT_FOUND, RESUMABLE_CHANGE_STREAM, RESUMABLE_CODES
@@ -16,6 +16,8 @@ from motorlite._wire.replies import document
 from motorlite.errors import AutoReconnect, OperationFailure, error_code
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bson.timestamp import Timestamp
 
     from motorlite._execution.operation import Command, CursorReply, Document, ServerFacts
@@ -146,7 +148,7 @@ class Position:
             is_last: It is the last one of its batch.
         """
         token: Any = change.get("_id")
-        if not isinstance(token, Mapping):
+        if token is None:
             return False
         if is_last and self._batch_token is not None:
             token = self._batch_token

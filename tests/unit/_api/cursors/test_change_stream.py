@@ -321,7 +321,15 @@ class TestSteps:
             stream.resume_token["_data"] = "changed"
             assert stream.resume_token == token(1)
 
-    @pytest.mark.parametrize("broken", [{}, {"_id": None}, {"_id": 5}, {"_id": "text"}])
+    @pytest.mark.parametrize("changed", [5, "text"])
+    async def test_a_token_that_the_pipeline_changed(self, things: Things, changed: Any) -> None:
+        coll, core = things
+        core.reply(batch([{"_id": changed}], 7))
+        async with coll.watch() as stream:
+            assert await stream.next() == {"_id": changed}
+            assert stream.resume_token == changed
+
+    @pytest.mark.parametrize("broken", [{}, {"_id": None}])
     async def test_a_change_without_a_token_closes_it(self, things: Things, broken: dict[str, Any]) -> None:
         coll, core = things
         core.reply(first(1), next_batch([{**change(2), "_id": None}, broken], 7))
