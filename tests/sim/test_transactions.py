@@ -912,6 +912,27 @@ async def test_the_connection_of_a_dropped_session_is_returned() -> None:
         assert names(it.deployment) == ["insert", "abortTransaction"]
 
 
+async def test_a_new_transaction_may_use_another_connection() -> None:
+    async with balanced() as it:
+        await it.begin()
+        await it.session.commit_transaction()
+        assert in_use(it.client) == 1
+        it.session.start_transaction()
+        assert in_use(it.client) == 0
+
+
+async def test_the_connection_of_a_dropped_session_that_has_committed() -> None:
+    async with balanced() as it:
+        session = it.client.start_session()
+        async with session.start_transaction():
+            await it.coll.insert_one({}, session=session)
+        assert in_use(it.client) == 1
+        del session
+        await anyio.sleep(1)
+        assert in_use(it.client) == 0
+        assert names(it.deployment) == ["insert", "commitTransaction"]
+
+
 async def test_the_connection_is_lost_between_two_operations() -> None:
     async with balanced() as it:
         await it.begin()

@@ -242,15 +242,26 @@ class AsyncGridIn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            try:
+        try:
+            if error is None:
                 await self.close()
-            finally:
-                await self._upload.release()
-        elif not self._closed:
-            self._closed = True
-            if isinstance(error, Exception) or is_cancellation(error, self._store.chunks):
-                await (self._upload.release() if self._upload.was_refused else self._clean_up(error))
+            else:
+                await self._give_up(error)
+        except Exception as failure:
+            await self._give_up(failure)
+            raise
+        finally:
+            await self._upload.release()
+
+    async def _give_up(self, error: BaseException) -> None:
+        """End the upload because of an error. After that of an operation, the specification has the chunks left."""
+        if self._closed:
+            return
+        self._closed = True
+        if not self._upload.was_refused and (
+            isinstance(error, Exception) or is_cancellation(error, self._store.chunks)
+        ):
+            await self._clean_up(error)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("an AsyncGridIn cannot be copied or pickled: two copies would write the same chunks")
