@@ -235,6 +235,8 @@ class ClientBulkWrite:
         while True:
             try:
                 await self._turns.compute(self._result.take(reply.documents, start, count), is_limited=False)
+                if not cursor.cursor_id:
+                    self._result.check_complete()
             except PyMongoError as error:
                 error.address = cursor.address
                 raise
