@@ -314,6 +314,7 @@ async def test_closed_while_another_task_waits(scene: Scene) -> None:
     scene.server.on("getMore", Hang())
     cursor = scene.find()
     await cursor.to_list(2)
+    await anyio.sleep(0.01)  # the request has begun
     errors = []
 
     async def read() -> None:
