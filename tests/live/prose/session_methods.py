@@ -52,13 +52,19 @@ SEARCH: Final[dict[str, Call]] = {
     "collection.list_search_indexes": lambda c, s: _refused(c.list_search_indexes(session=s).to_list()),
     "collection.update_search_index": lambda c, s: _refused(c.update_search_index("a", {}, session=s)),
 }
+# Only replica sets and sharded clusters have them.
+STREAMS: Final[dict[str, Call]] = {
+    "client.watch": lambda c, s: _watched(c.database.client.watch(session=s)),
+    "database.watch": lambda c, s: _watched(c.database.watch(session=s)),
+    "collection.watch": lambda c, s: _watched(c.watch(session=s)),
+}
 CALLS: Final[dict[str, Call]] = {
     **SEARCH,
+    **STREAMS,
     "client.drop_database": lambda c, s: c.database.client.drop_database(c.database, session=s),
     "client.list_database_names": lambda c, s: c.database.client.list_database_names(session=s),
     "client.list_databases": lambda c, s: c.database.client.list_databases(session=s).to_list(),
     "client.server_info": lambda c, s: c.database.client.server_info(session=s),
-    "client.watch": lambda c, s: _watched(c.database.client.watch(session=s)),
     "database.aggregate": lambda c, s: c.database.aggregate([{"$listLocalSessions": {}}], session=s).to_list(),
     "database.command": lambda c, s: c.database.command("ping", session=s),
     "database.create_collection": lambda c, s: c.database.create_collection("new", session=s),
@@ -68,7 +74,6 @@ CALLS: Final[dict[str, Call]] = {
     "database.list_collection_names": lambda c, s: c.database.list_collection_names(session=s),
     "database.list_collections": lambda c, s: c.database.list_collections(session=s).to_list(),
     "database.validate_collection": lambda c, s: c.database.validate_collection(c.name, session=s),
-    "database.watch": lambda c, s: _watched(c.database.watch(session=s)),
     "collection.aggregate": lambda c, s: c.aggregate([], session=s).to_list(),
     "collection.aggregate_raw_batches": lambda c, s: c.aggregate_raw_batches([], session=s).to_list(),
     "collection.bulk_write": lambda c, s: c.bulk_write([InsertOne({})], session=s),
@@ -96,7 +101,6 @@ CALLS: Final[dict[str, Call]] = {
     "collection.replace_one": lambda c, s: c.replace_one({}, {}, session=s),
     "collection.update_many": lambda c, s: c.update_many({}, SET, session=s),
     "collection.update_one": lambda c, s: c.update_one({}, SET, session=s),
-    "collection.watch": lambda c, s: _watched(c.watch(session=s)),
     "cursor.distinct": lambda c, s: c.find(session=s).distinct("a"),
     "cursor.explain": lambda c, s: c.find(session=s).explain(),
 }
