@@ -437,9 +437,8 @@ def test_transactions_read_from_the_primary(transaction: Transaction) -> None:
 
 
 def test_a_bug_of_the_facade_is_not_taken_for_a_network_error(replica_set: LocalServer) -> None:
-    with Cluster(replica_set) as cluster:
-        with pytest.raises((OSError, PyMongoError)):
-            cluster.command(0, {"find": "coll", "autocommit": False, "txnNumber": 1}, "db")
+    with Cluster(replica_set) as cluster, pytest.raises((OSError, PyMongoError)):
+        cluster.command(0, {"find": "coll", "autocommit": False, "txnNumber": 1}, "db")
     # The end of the block has waited for the task that failed.
     assert [type(error) for error in cluster.failures] == [KeyError]
 
