@@ -95,10 +95,10 @@ class ClientBulkWrites(Configured[DocumentT]):
             raise InvalidOperation("no models to execute")
         if write_concern is None:
             write_concern = self._write_concern(session)
+        elif is_in_transaction(session):
+            raise InvalidOperation("Cannot set write concern after starting a transaction")
         else:
             write_concern = converted("write_concern", write_concern, as_write_concern)
-            if is_in_transaction(session):
-                raise InvalidOperation("Cannot set write concern after starting a transaction")
         if not write_concern.acknowledged and (verbose_results or ordered):
             what = "verbose results" if verbose_results else "ordered writes"
             raise InvalidOperation(f"Cannot request unacknowledged write concern and {what}")
@@ -234,6 +234,8 @@ class ClientBulkWrite:
         while True:
             try:
                 await self._turns.compute(self._result.take(reply.documents, start, count), is_limited=False)
+                if not cursor.cursor_id:
+                    self._result.check_complete()
             except PyMongoError as error:
                 error.address = cursor.address
                 raise

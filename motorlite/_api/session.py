@@ -62,6 +62,8 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None and not isinstance(error, Exception) and self.in_transaction:
+            await self._abort_after(error)
         await self.end_session()
 
     @property
@@ -145,7 +147,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         """Use this session for all operations of its client in an ``async with`` block that are given none.
 
         Only the operations of its client may be used in the block. The binding also applies in tasks that are started
-        there.
+        there, until the block ends.
 
         Args:
             end_session: Whether to end the session at the end of the block.

@@ -65,10 +65,11 @@ class Prefetch:
             ExecutionTimeout: The deadline passed before the batch arrived.
             InvalidOperation: Another task waits for it.
         """
-        if self._is_done:
-            return
+        # First: the task that waits may not have run yet since the batch arrived, which is its own.
         if self._waiter is not None:
             raise InvalidOperation("two tasks are reading from the same cursor; give each its own, or take turns")
+        if self._is_done:
+            return
         waiter = self._waiter = self._make_waiter()
         try:
             await waiter.wait(deadline.expires_at)

@@ -18,8 +18,8 @@ LIMIT: Final = 5.0
 """Seconds for which a cancelled call may go on to delete chunks."""
 
 
-# Seconds between two looks for the replies to cancelled operations, and how many there are: they make three seconds,
-# and the pool gives up such a reply after one.
+# Seconds between two looks for the replies to cancelled operations, and how many there are: they make three seconds.
+# Without a limit on the server, the pool gives up such a reply after one.
 _LOOK_EVERY: Final = 0.01
 _LOOKS: Final = 300
 

@@ -14,6 +14,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import monitoring as events
+from motorlite._base.error_codes import TRANSIENT_TRANSACTION
 from motorlite._base.pymongo_objects import is_like
 from motorlite._observe.limiter import Limiter
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH
@@ -122,6 +123,16 @@ _LOWEST: Final[Mapping[str, int]] = {SELECTION: logging.INFO, RETRY: logging.WAR
 _EXPECTED_REFUSALS: Final = ("closed", "disabled")
 # Seconds in which one message of a kind is logged above DEBUG; the next one counts those left out.
 QUIET_TIME: Final = 10.0
+
+
+def _is_expected(event: events.RetryEvent) -> bool:
+    """Whether the refusal of a retry is no news: the application decides, or has decided.
+
+    It repeats the whole transaction after an error that ended it (`with_transaction`), as conflicts and failovers do.
+    """
+    return event.refusal in _EXPECTED_REFUSALS or (
+        event.refusal == "not retryable" and TRANSIENT_TRANSACTION in event.error.error_labels
+    )
 
 
 class Publisher(list["Callable[[Any], None]"]):
@@ -297,7 +308,7 @@ class _Log:
         if event.permitted:
             level = logging.INFO if event.attempt == 1 else logging.DEBUG
         else:
-            level = logging.DEBUG if event.refusal in _EXPECTED_REFUSALS else logging.WARNING
+            level = logging.DEBUG if _is_expected(event) else logging.WARNING
         if level == logging.DEBUG or not self.logger.isEnabledFor(level):
             return level, 0
         left_out = self._limiter.admit(("retry", event.refusal))

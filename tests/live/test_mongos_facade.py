@@ -437,10 +437,10 @@ def test_transactions_read_from_the_primary(transaction: Transaction) -> None:
 
 
 def test_a_bug_of_the_facade_is_not_taken_for_a_network_error(replica_set: LocalServer) -> None:
-    with Cluster(replica_set) as cluster:
-        with pytest.raises((OSError, PyMongoError)):
-            cluster.command(0, {"find": "coll", "autocommit": False}, "db")
-        assert [type(error) for error in cluster.failures] == [KeyError]
+    with Cluster(replica_set) as cluster, pytest.raises((OSError, PyMongoError)):
+        cluster.command(0, {"find": "coll", "autocommit": False, "txnNumber": 1}, "db")
+    # The end of the block has waited for the task that failed.
+    assert [type(error) for error in cluster.failures] == [KeyError]
 
 
 def test_messages_in_other_formats_are_refused(cluster: Cluster) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from anyio import create_task_group, current_time, sleep
 
 from motorlite import ReadPreference
 from motorlite._base.values import format_address
+from motorlite._sessions.transaction import Transaction
 from motorlite.errors import OperationFailure
 from motorlite.monitoring import CommandStartedEvent
 from motorlite.testing import FaultProxy, failpoints
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tests.support.clients import Client
 
 pytestmark = pytest.mark.anyio
+
+NO_SUCH_TRANSACTION: Final = 251
 
 
 @pytest.fixture
@@ -189,6 +192,26 @@ async def test_a_transaction_whose_mongos_is_lost_begins_again_on_the_other_one(
     assert runs == 2
     assert places(record, "insert") == {proxy.address: 1, cluster.addresses[1]: 1}
     assert places(record, "commitTransaction")[cluster.addresses[1]] == 2
+
+
+async def test_a_driver_that_does_not_pin_is_found_out(
+    cluster: Cluster, database_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its statements come to both mongos, and the one that did not begin the transaction refuses them."""
+    monkeypatch.setattr(Transaction, "address", property(lambda _: None, lambda _, _address: None))
+    async with make_client(cluster.uri, localThresholdMS=10_000) as client:
+        await both_known(client)
+
+        async def insert_many_times(session: AsyncClientSession) -> None:
+            for number in range(30):
+                await client[database_name].coll.insert_one({"_id": number}, session=session)
+
+        async with client.start_session() as session:
+            session.start_transaction()
+            with pytest.raises(OperationFailure) as caught:
+                await insert_many_times(session)
+    assert caught.value.code == NO_SUCH_TRANSACTION
+    assert caught.value.has_error_label("TransientTransactionError")
 
 
 async def test_a_mongos_applies_the_read_preference(replica_set3: LocalServer, fail: Fail) -> None:

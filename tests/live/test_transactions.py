@@ -28,7 +28,8 @@ NAME = "motorlite_test_transactions"
 
 @asynccontextmanager
 async def collection(server: LocalServer, **options: Any) -> AsyncIterator[AsyncCollection[dict[str, Any]]]:
-    """An empty collection."""
+    """An empty collection, on a server without the transactions that other tests have left open."""
+    server.command({"killAllSessions": []})
     async with make_client(server, **options) as client:
         await client[NAME].drop_collection("coll")
         await client[NAME].create_collection("coll")

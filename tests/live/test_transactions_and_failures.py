@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -56,10 +57,8 @@ class Bank:
             number += 1
             one = f"{task}-{number:06}"
             self.attempted.add(one)
-            try:
+            with suppress(ConnectionFailure, OperationFailure):  # then it may have been made or not
                 await self.transfer(one, chance)
-            except (ConnectionFailure, OperationFailure):
-                pass  # it may have been made or not
             # Servers that elect a primary need some of the processor.
             await anyio.sleep(0.05)
 

@@ -246,6 +246,23 @@ async def test_closing_the_client_ends_such_a_pause() -> None:
         assert anyio.current_time() - before < 0.1
 
 
+async def test_closing_the_stream_ends_a_step_of_another_task() -> None:
+    async with watched() as it, anyio.create_task_group() as group:
+        it.server.on("getMore", Reply(failure(237, message="operation was interrupted"), 1.0))
+        stream = await it.watch()
+        ended: list[Any] = []
+
+        async def read() -> None:
+            ended.extend([change async for change in stream])
+            ended.append(None)
+
+        group.start_soon(read)
+        await anyio.sleep(0.5)
+        await stream.close()
+        await anyio.sleep(1)
+        assert ended == [None]
+
+
 # --- time limits ---
 
 
@@ -327,6 +344,15 @@ class Resuming(Scenario):
         it.server.on("getMore", LATE_FAILURE, it.log.get_more)
 
 
+class ReadingAList(Scenario):
+    """Several batches, of which the application gets all or nothing."""
+
+    points = 4
+
+    async def step(self, stream: AsyncChangeStream[Any]) -> list[Any]:
+        return await stream.to_list()
+
+
 class ResumingOverANewConnection(Scenario):
     points = 3
 
@@ -356,7 +382,16 @@ class BehindALoadBalancer(Resuming):
     services = 1
 
 
-SCENARIOS = [Opening, Reading, Resuming, ResumingOverANewConnection, ResumingSlowly, Closing, BehindALoadBalancer]
+SCENARIOS = [
+    Opening,
+    Reading,
+    ReadingAList,
+    Resuming,
+    ResumingOverANewConnection,
+    ResumingSlowly,
+    Closing,
+    BehindALoadBalancer,
+]
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["now", "late"])

@@ -740,6 +740,26 @@ async def test_malformed_results(scene: Scene, result: dict[str, Any]) -> None:
     assert scene.names() == ["bulkWrite", "killCursors"]
 
 
+async def test_counted_errors_that_are_missing(scene: Scene) -> None:
+    scene.script.on("bulkWrite", {"nErrors": 2, **EMPTY})
+    error = await scene.fails(*inserts(1, 2, 3), ordered=False)
+    assert isinstance(error.error, ProtocolError)
+    assert "2 of the errors" in str(error.error)
+    assert error.partial_result.inserted_count == 0
+
+
+async def test_results_without_end(scene: Scene) -> None:
+    cursor = {"id": 5, "ns": "admin.$cmd.bulkWrite"}
+    failed = {"ok": 0, "idx": 0, "code": 2}
+    scene.script.on("bulkWrite", {"nErrors": 1, "cursor": {**cursor, "firstBatch": [failed]}})
+    more = {"cursor": {**cursor, "nextBatch": [failed]}}
+    scene.script.on("getMore", *[more] * 9, {"cursor": {"id": 0, "nextBatch": []}})
+    error = await scene.fails(*inserts(1, 2, 3), ordered=False)
+    assert isinstance(error.error, ProtocolError)
+    assert len(error.write_errors) == 3
+    assert scene.names() == ["bulkWrite", *["getMore"] * 3, "killCursors"]
+
+
 @pytest.mark.parametrize(
     "reply",
     [

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from motorlite._gridfs.uploads import upload
-from motorlite.errors import PyMongoError
+from motorlite.errors import InvalidOperation, PyMongoError
 from motorlite.gridfs import CorruptGridFile, NoFile
 from tests.support.cancellation import cancel_at, count_suspensions, counted, settle
 from tests.support.kept_errors import garbage, without_collector
@@ -347,3 +347,22 @@ async def test_nothing_is_kept_with_the_collector_off(is_replica_set: bool, monk
             assert [each() for each in kept if each() is not None] == []
             assert garbage() == []
         assert files.cursors == {}
+
+
+async def test_a_cancelled_write_is_not_closed_in_silence() -> None:
+    async with stored_files() as (files, bucket, _):
+        stream = bucket.open_upload_stream_with_id(1, "f")
+
+        async def block() -> None:
+            async with stream:
+                with anyio.move_on_after(0.005):
+                    await stream.write(CONTENT)
+
+        with pytest.raises(InvalidOperation, match="the upload was cancelled, so there is no file"):
+            await block()
+        assert stream.closed
+        with pytest.raises(InvalidOperation, match="cancelled"):
+            await stream.close()
+        await stream.abort()
+        await stream.close()
+        assert (files.files, files.chunks) == ([], [])

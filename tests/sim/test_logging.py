@@ -10,8 +10,9 @@ import pytest
 
 from motorlite import OverloadRetry
 from motorlite.errors import OperationFailure
-from motorlite.testing.scripted import Close, ScriptedDeployment, overloaded
+from motorlite.testing.scripted import Close, ScriptedDeployment, failure, overloaded
 from tests.support.clients import scripted_client
+from tests.support.core import replica_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,6 +148,18 @@ async def test_what_the_application_wants_is_no_warning(caplog: pytest.LogCaptur
         with pytest.raises(OperationFailure):
             await client.db.coll.find_one()
     assert lines(caplog) == []
+
+
+async def test_a_transaction_that_is_to_be_repeated_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    conflict = failure(112, "TransientTransactionError")
+    stepping_down = failure(189, "TransientTransactionError")
+    deployment = replica_set()
+    deployment["a:1"].on("insert", conflict, overloaded(), conflict, stepping_down, Close(), {"n": 1})
+    async with scripted_client(deployment) as client, client.start_session() as session:
+        await client.admin.command("ping")
+        await session.with_transaction(lambda session: client.db.coll.insert_one({}, session=session))
+    assert [line for line in lines(caplog, logging.WARNING) if "Attempt" in line[1]] == []
+    assert len(deployment["a:1"].commands("insert")) == 6
 
 
 async def test_a_server_that_dies_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

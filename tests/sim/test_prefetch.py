@@ -11,6 +11,8 @@ import pytest
 
 import motorlite
 from motorlite import CursorType
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._client.prefetch import Prefetch
 from motorlite.errors import AutoReconnect, CursorNotFound, ExecutionTimeout, InvalidOperation, OperationFailure
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure, overloaded
 from tests.support.cancellation import cancel_at, count_suspensions, settle
@@ -277,6 +279,30 @@ async def test_two_readers(scene: Scene) -> None:
     assert len(errors) == 1
     assert errors[0].startswith("two tasks are reading from the same cursor")
     await cursor.close()
+
+
+class EventWaiter:
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def offer(self, value: object) -> bool:
+        self._event.set()
+        return True
+
+    async def wait(self, until: float) -> None:
+        await self._event.wait()
+
+
+async def test_a_batch_belongs_to_the_task_that_waits_for_it() -> None:
+    waiter: Any = EventWaiter
+    ahead = Prefetch(waiter)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ahead.wait, NO_DEADLINE)
+        await anyio.sleep(0.01)
+        ahead.finish(None, None)
+        # The other task was woken, but has not run yet.
+        with pytest.raises(InvalidOperation, match="two tasks"):
+            await ahead.wait(NO_DEADLINE)
 
 
 @pytest.mark.parametrize("when", [0.0, SLOWLY / 2, 2 * SLOWLY])

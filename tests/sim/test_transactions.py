@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import types
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+import sniffio
 from bson.timestamp import Timestamp
 
 from motorlite import ReadConcern, ReadPreference, WriteConcern, call_options
+from motorlite._api.transactions.context import bound_session
 from motorlite.client_session import TransactionOptions
 from motorlite.errors import (
     AutoReconnect,
@@ -23,15 +28,16 @@ from motorlite.errors import (
     ServerSelectionTimeoutError,
     WriteConcernError,
 )
+from motorlite.operations import InsertOne
 from motorlite.overload import RateLimit, WaitQueue
-from motorlite.retry import BestEffort
+from motorlite.retry import BestEffort, RetryReason
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support.clients import scripted_client
 from tests.support.core import HOST_UNREACHABLE, OVERLOADED, OVERLOADED_ONLY, RETRYABLE_ONLY
 from tests.support.transactions import REJECTED, carried, in_use, names, numbered, replica_set
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Generator
 
     from motorlite import AsyncClientSession, AsyncCollection
     from motorlite.testing.scripted import Answer, ScriptedServer
@@ -42,6 +48,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 TRANSIENT, UNKNOWN = "TransientTransactionError", "UnknownTransactionCommitResult"
 MAJORITY = {"w": "majority", "wtimeout": 10_000}
 FIRST_OF_TWO = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
+EMPTY_BULK_WRITE = {
+    "cursor": {"id": 0, "ns": "admin.$cmd.bulkWrite", "firstBatch": []},
+    **dict.fromkeys(("nErrors", "nInserted", "nUpserted", "nMatched", "nModified", "nDeleted"), 0),
+}
 LAST = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": [{"_id": 2}]}}
 
 
@@ -250,6 +260,24 @@ async def test_unacknowledged_writes() -> None:
     async with subject(w=0) as it:
         with pytest.raises(ConfigurationError, match="unacknowledged write concerns"):
             it.session.start_transaction()
+
+
+async def test_a_bulk_write_of_the_client_has_no_write_concern() -> None:
+    """Neither the client's nor its own, bound session or not."""
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs", wire_version=25)
+    async with subject(deployment, w="majority") as it:
+        it.a.on("bulkWrite", EMPTY_BULK_WRITE)
+        models = [InsertOne[dict[str, Any]]({}, namespace="db.coll")]
+        it.session.start_transaction()
+        assert (await it.client.bulk_write(models, session=it.session)).acknowledged
+        async with it.session.bind(end_session=False):
+            await it.client.bulk_write(models)
+            for session in (it.session, None):
+                with pytest.raises(InvalidOperation, match="Cannot set write concern after starting a transaction"):
+                    await it.client.bulk_write(models, session=session, write_concern=WriteConcern(1))
+        assert names(it.deployment) == ["bulkWrite", "bulkWrite"]
+        assert all("writeConcern" not in each for each in it.a.commands())
+        assert (await it.client.bulk_write(models, write_concern=WriteConcern(1))).acknowledged
 
 
 async def test_a_collection_is_created_without_a_look_at_the_others() -> None:
@@ -486,6 +514,22 @@ async def test_a_commit_without_a_connection_is_like_one_that_was_rejected() -> 
         assert carried(it.a, "commitTransaction") == [{"txnNumber": 1, "autocommit": False}]
 
 
+async def test_a_rejection_after_another_error_does_not_take_the_majority_back() -> None:
+    """A mongos fails, the other refuses a connection, which counts as a rejection, and the first one succeeds."""
+    deployment = sharded()
+    a, b = deployment["a:1"], deployment["b:1"]
+    b.is_down = True
+    async with subject(deployment) as it:
+        await it.begin()
+        b.is_down = False
+        await anyio.sleep(20)
+        b.is_down = True  # the monitor keeps its connection, so it looks well
+        a.on("commitTransaction", HOST_UNREACHABLE, {})
+        await it.session.commit_transaction()
+        assert it.client.stats().retries == {RetryReason.TEMPORARY_FAILURE: 1, RetryReason.SERVER_NOT_AVAILABLE: 1}
+        assert [each.get("writeConcern") for each in carried(a, "commitTransaction")] == [None, MAJORITY]
+
+
 # --- labels ---
 
 
@@ -706,6 +750,118 @@ async def test_errors_of_a_background_abort_are_ignored() -> None:
         assert it.a.commands("abortTransaction")
 
 
+@pytest.mark.parametrize("where", ["block", "with_transaction", "session", "bound session"])
+async def test_a_task_that_is_cancelled_once_waits_for_no_abort(where: str) -> None:
+    """asyncio cancels a task once. It would wait for a server that does not answer, and nothing would end that."""
+    if sniffio.current_async_library() != "asyncio":
+        pytest.skip("trio cancels all that a task awaits")
+    async with subject() as it:
+        it.a.on("abortTransaction", Hang())
+        session = it.client.start_session()
+
+        async def work(_: object = None) -> None:
+            if not session.in_transaction:
+                session.start_transaction()
+            await it.coll.insert_one({}, session=session)
+            await anyio.sleep(100)
+
+        async def block() -> None:
+            async with session.start_transaction():
+                await work()
+
+        async def in_session() -> None:
+            async with session:
+                await work()
+
+        async def bound() -> None:
+            async with session.bind():
+                await work()
+
+        async def call() -> None:
+            await session.with_transaction(work)
+
+        start = anyio.current_time()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(
+                {"block": block, "with_transaction": call, "session": in_session, "bound session": bound}[where](), 1
+            )
+        assert anyio.current_time() - start == pytest.approx(1)
+        assert not session.in_transaction
+        await anyio.sleep(1)
+        assert numbered(it.a) == [("insert", 1), ("abortTransaction", 1)]
+        await anyio.sleep(20)  # until the driver gives it up
+
+
+async def test_a_cancelled_block_with_nothing_to_abort() -> None:
+    async with subject() as it:
+        with anyio.move_on_after(1) as scope:
+            async with it.session.start_transaction():
+                await anyio.sleep(100)
+        assert scope.cancelled_caught
+        assert it.state == "aborted"
+        assert not it.a.received
+
+
+async def test_a_block_that_is_cancelled_while_another_task_uses_the_transaction() -> None:
+    async with subject() as it:
+        it.a.on("insert", {"n": 1}, Reply({"n": 1}, 2.0))
+        async with anyio.create_task_group() as tasks:
+            with anyio.move_on_after(1) as scope:
+                async with it.session.start_transaction():
+                    await it.insert()
+                    tasks.start_soon(it.insert)
+                    await anyio.sleep(100)
+            assert scope.cancelled_caught, "no error hides the cancellation"
+        await it.session.end_session()
+        assert numbered(it.a)[-1] == ("abortTransaction", 1)
+
+
+async def test_a_coroutine_that_is_closed_in_a_transaction() -> None:
+    """So ends a task whose event loop stops; a coroutine that awaits then raises RuntimeError."""
+    async with subject() as it:
+
+        @types.coroutine
+        def suspended() -> Generator[None, None, None]:
+            yield
+
+        async def block() -> None:
+            async with it.session.start_transaction():
+                await suspended()
+
+        it.a.on("abortTransaction", Reply({}, 0.5))
+        coroutine = block()
+        coroutine.send(None)
+        await it.insert()
+        coroutine.close()
+        await anyio.sleep(1)
+        assert numbered(it.a) == [("insert", 1), ("abortTransaction", 1)]
+
+
+async def test_the_session_ends_while_its_transaction_is_aborted() -> None:
+    async with subject() as it:
+        it.a.on("abortTransaction", Reply({}, 5.0))
+        await it.begin()
+        with anyio.move_on_after(2) as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(it.session.abort_transaction)
+                await anyio.sleep(1)
+                await it.session.end_session()
+        assert scope.cancelled_caught
+
+
+async def test_the_error_of_a_block_whose_client_was_closed() -> None:
+    async with subject() as it:
+
+        async def block() -> None:
+            async with it.session.start_transaction():
+                await it.insert()
+                await it.client.close()
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await block()
+
+
 # --- the block ---
 
 
@@ -912,6 +1068,27 @@ async def test_the_connection_of_a_dropped_session_is_returned() -> None:
         assert names(it.deployment) == ["insert", "abortTransaction"]
 
 
+async def test_a_new_transaction_may_use_another_connection() -> None:
+    async with balanced() as it:
+        await it.begin()
+        await it.session.commit_transaction()
+        assert in_use(it.client) == 1
+        it.session.start_transaction()
+        assert in_use(it.client) == 0
+
+
+async def test_the_connection_of_a_dropped_session_that_has_committed() -> None:
+    async with balanced() as it:
+        session = it.client.start_session()
+        async with session.start_transaction():
+            await it.coll.insert_one({}, session=session)
+        assert in_use(it.client) == 1
+        del session
+        await anyio.sleep(1)
+        assert in_use(it.client) == 0
+        assert names(it.deployment) == ["insert", "commitTransaction"]
+
+
 async def test_the_connection_is_lost_between_two_operations() -> None:
     async with balanced() as it:
         await it.begin()
@@ -1040,6 +1217,56 @@ async def test_a_bound_session() -> None:
             assert it.a.commands()[-1]["startTransaction"]
         assert it.session.has_ended
         assert names(it.deployment)[-1] == "abortTransaction"
+
+
+async def test_a_task_that_outlives_the_block_of_a_bound_session() -> None:
+    async with subject() as it, subject() as other:
+        may_go = anyio.Event()
+
+        async def task() -> None:
+            await it.coll.find_one({})
+            await may_go.wait()
+            await it.coll.delete_one({})
+
+        async with anyio.create_task_group() as tasks:
+            async with it.session.bind(end_session=False) as outer, it.client.start_session() as inner:
+                async with inner.bind():
+                    tasks.start_soon(task)
+                    await anyio.sleep(1)
+                may_go.set()
+                await anyio.sleep(1)
+                assert inner.has_ended
+                assert it.a.commands("delete")[0]["lsid"] == outer.session_id
+                may_go = anyio.Event()
+                tasks.start_soon(task)
+                await anyio.sleep(1)
+            # Another task's block is open.
+            async with other.session.bind(end_session=False):
+                may_go.set()
+                await anyio.sleep(1)
+        assert it.a.commands("delete")[1]["lsid"] != it.session.session_id
+
+
+async def test_a_bind_block_that_ends_in_another_context() -> None:
+    async with subject() as it:
+        session = it.client.start_session()
+        block = session.bind()
+        context = contextvars.copy_context()
+        with pytest.raises(StopIteration):
+            context.run(block.__aenter__().send, None)
+        await block.__aexit__(None, None, None)
+        assert session.has_ended
+        assert context.run(bound_session) is None
+
+
+async def test_a_bind_block_is_entered_once_at_a_time() -> None:
+    async with subject() as it:
+        block = it.session.bind(end_session=False)
+        async with block:
+            with pytest.raises(InvalidOperation, match="has been entered already"):
+                await block.__aenter__()
+        async with block:
+            await it.insert()
 
 
 async def test_a_bound_session_of_another_client() -> None:

@@ -365,6 +365,19 @@ async def test_a_call_in_a_call() -> None:
         assert it.session._state.deadline is None
 
 
+async def test_a_call_in_a_call_that_is_caught_keeps_the_time_limit() -> None:
+    async with subject() as it:
+
+        async def callback(session: AsyncClientSession[Any]) -> None:
+            with pytest.raises(InvalidOperation, match="already in progress"):
+                await session.with_transaction(it.insert)
+            await it.insert(session)
+
+        await it.session.with_transaction(callback, timeoutMS=500)
+        (insert,) = it.server.commands("insert")
+        assert 490 <= insert["maxTimeMS"] <= 500
+
+
 @pytest.mark.parametrize("answer", [REJECTED, Close(), failure(11000), Reply(REJECTED, 200)])
 @pytest.mark.parametrize("name", ["insert", "commitTransaction"])
 async def test_errors_leave_no_cycles(name: str, answer: Answer) -> None:

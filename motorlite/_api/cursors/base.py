@@ -151,7 +151,8 @@ class CursorBase(ABC, Generic[DocumentT]):
         """Return the remaining documents.
 
         A cursor that the server never ends (tailable, or of a pipeline with $changeStream) returns those that the
-        server has: up to the first empty batch.
+        server has: up to the first empty batch. After an error that left the cursor usable, call it again: nothing is
+        lost.
 
         Args:
             length: The maximum number of documents; None for all. The cursor stays open if there are more.
@@ -165,13 +166,19 @@ class CursorBase(ABC, Generic[DocumentT]):
             converted("length", length, positive)
         found: list[DocumentT] = []
         is_patient = not self._get_more.is_endless
-        while (length is None or len(found) < length) and (self._documents or await self._fill(is_patient)):
-            documents = self._documents
-            if length is None or len(found) + len(documents) <= length:
-                found.extend(documents)
-                documents.clear()
-            else:
-                found.extend(documents.popleft() for _ in range(length - len(found)))
+        try:
+            while (length is None or len(found) < length) and (self._documents or await self._fill(is_patient)):
+                documents = self._documents
+                if length is None or len(found) + len(documents) <= length:
+                    found.extend(documents)
+                    documents.clear()
+                else:
+                    found.extend(documents.popleft() for _ in range(length - len(found)))
+        except BaseException:
+            # After an error that left the cursor where it was, a second call must not return a part only.
+            if self._cursor is not None and self._cursor.is_open and not self._is_closed:
+                self._documents.extendleft(reversed(found))
+            raise
         return found
 
     async def _fill(self, is_patient: bool = True) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import bson
@@ -13,7 +14,7 @@ from motorlite._base.arguments import converted, positive
 from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from bson.codec_options import CodecOptions
 
@@ -108,6 +109,8 @@ class AsyncChangeStream(CursorBase[DocumentT]):
             try:
                 await cursor.fetch(deadline)
             except PyMongoError:
+                if self._is_closed:  # by another task, which killed the cursor: this is how the iteration ends
+                    return
                 if not cursor.may_resume:
                     raise
                 # The first time at once. If opening succeeds and reading fails again and again, slowly.
@@ -170,7 +173,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         return self._take() if self._documents else None
 
     async def to_list(self, length: int | None = None) -> list[DocumentT]:
-        """Return the changes that the server has, up to its first empty batch.
+        """Return the changes that the server has, up to its first empty batch. If it fails, none of them is lost.
 
         Args:
             length: The maximum number of changes; None for all.
@@ -184,20 +187,41 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         """
         if length is not None:
             converted("length", length, positive)
+        taken: list[DocumentT] = []
         found: list[DocumentT] = []
-        while (length is None or len(found) < length) and (self._documents or await self._fill(is_patient=False)):
-            found.append(self._take())
+        place = self._position.place
+        try:
+            while (length is None or len(found) < length) and (self._documents or await self._fill(is_patient=False)):
+                change = self._documents[0]
+                found.append(self._take())
+                taken.append(change)
+        except BaseException:
+            # The application gets none of them now, so the stream is back where the call began.
+            self._position.place = place
+            if not self._is_closed:
+                self._documents.extendleft(reversed(taken))
+            raise
         return found
 
     def _take(self) -> DocumentT:
         """Return the next change of the batch."""
         documents = self._documents
         change = documents.popleft()
-        if not self._position.returned(change, is_last=not documents):
+        try:
+            # First: a change that cannot be decoded is not returned, so the position stays before it.
+            decoded = self._decoded(change)
+            is_resumable = self._position.returned(change, is_last=not documents)
+        except BaseException:  # decoders of the application may raise anything
+            self._end()
+            raise
+        if not is_resumable:
             self._end()
             raise InvalidOperation(
                 "the change has no _id, the token to resume from: the pipeline of a change stream must not remove it"
             )
+        return decoded
+
+    def _decoded(self, change: DocumentT) -> DocumentT:
         if self._final_options is None:
             return change
         raw: Any = change
@@ -219,5 +243,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         It also moves on when the server finds no change, so that resuming skips what it has already looked through.
         None before the server has sent the first one.
         """
-        token = self._position.token
-        return None if token is None else dict(token)
+        token: Any = self._position.token
+        # Old servers let pipelines change `_id` to anything; they refuse it when the stream resumes.
+        found: dict[str, Any] | None = dict(token) if isinstance(token, Mapping) else token
+        return found

@@ -113,6 +113,8 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
             return
         self._wire_version = watch.wire_version
         self.is_lost = False
+        # The new cursor begins behind the last returned change, so it sends the others again.
+        self.documents.clear()
         self._position.opened(opened.reply)
         self._learn(opened.reply)
         if opened.reply.documents:

@@ -194,8 +194,13 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         return made
 
     def _clone(self, kind: type[CursorT], settings: Settings) -> CursorT:
+        names, options = self._names, self._options()
+        return kind(self._collection, self._core, settings, names, self._filter, self._projection, options)
+
+    def _options(self) -> dict[str, Any]:
+        """The options that this cursor was made with, and those that were set since."""
         timeout_ms, mode = self._timeouts
-        options = {
+        return {
             **self._query,
             "session": self._session,
             "max_await_time_ms": self._get_more.max_await_time_ms,
@@ -203,7 +208,6 @@ class AsyncCursor(BatchedCursor[DocumentT]):
             "timeoutMS": timeout_ms,
             "timeoutMode": mode,
         }
-        return kind(self._collection, self._core, settings, self._names, self._filter, self._projection, options)
 
     def __copy__(self) -> Self:
         return self.clone()

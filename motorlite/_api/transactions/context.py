@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 
+from motorlite.errors import InvalidOperation
+
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from contextvars import Token
     from types import TracebackType
 
 
@@ -19,27 +20,40 @@ class EndsTransactions(Protocol):
 
     async def commit_transaction(self) -> None: ...
 
-    async def abort_transaction(self) -> None: ...
+    async def _abort_after(self, error: BaseException) -> None: ...
 
 
 class Ends(Protocol):
     """A session that can be ended."""
 
-    async def end_session(self) -> None: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 SessionT = TypeVar("SessionT", bound=Ends)
 
-# The session of the innermost enclosing `bind` block.
-_bound: ContextVar[Any] = ContextVar("motorlite.session", default=None)
+# The innermost `bind` block that the task, or the one that started it, has entered. It may be closed by now.
+_bound: ContextVar[BoundSession[Any] | None] = ContextVar("motorlite.session", default=None)
 
 BOUND: Final[set[BoundSession[Any]]] = set()
 """The open `bind` blocks of all tasks. While there is none, operations do not read the context variable."""
 
 
 def bound_session() -> Any:
-    """Return the session of the innermost enclosing `bind` block, or None."""
-    return _bound.get()
+    """Return the session of the innermost enclosing `bind` block, or None.
+
+    A task that was started in a block and outlives it no longer uses its session.
+    """
+    block = _innermost()
+    return None if block is None else block.session
+
+
+def _innermost() -> BoundSession[Any] | None:
+    block = _bound.get()
+    while block is not None and block not in BOUND:
+        block = block.outer
+    return block
 
 
 class TransactionContext:
@@ -68,7 +82,7 @@ class TransactionContext:
         if error is None:
             await self._session.commit_transaction()
         else:
-            await self._session.abort_transaction()
+            await self._session._abort_after(error)
 
 
 class BoundSession(Generic[SessionT]):
@@ -76,24 +90,27 @@ class BoundSession(Generic[SessionT]):
 
     __module__ = "motorlite.client_session"
 
-    __slots__ = ("_ends_session", "_session", "_token")
+    __slots__ = ("_ends_session", "outer", "session")
 
     def __init__(self, session: SessionT, ends_session: bool) -> None:
-        self._session = session
+        self.session: SessionT = session
         self._ends_session = ends_session
-        self._token: Token[Any] | None = None
+        # The block around it.
+        self.outer: BoundSession[Any] | None = None
 
     async def __aenter__(self) -> SessionT:
-        self._token = _bound.set(self._session)
+        if self in BOUND:
+            raise InvalidOperation("the block has been entered already; call bind() again for another one")
+        self.outer = _innermost()
+        _bound.set(self)
         BOUND.add(self)
-        return self._session
+        return self.session
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        token, self._token = self._token, None
         BOUND.discard(self)
-        if token is not None:
-            _bound.reset(token)
+        if _bound.get() is self:  # a fixture may end in another context than it began in
+            _bound.set(self.outer)
         if self._ends_session:
-            await self._session.end_session()
+            await self.session.__aexit__(kind, error, trace)

@@ -26,7 +26,7 @@ async def with_transaction(
     deadline: Deadline,
     *,
     start: Callable[[], None],
-    abort: Callable[[], Awaitable[None]],
+    abort: Callable[[BaseException], Awaitable[None]],
 ) -> T:
     """Execute `callback` between `start` and a commit, until that succeeds or must not be repeated."""
     retries = TransactionRetries(deadline, core.executor.jitter, core.now())
@@ -37,7 +37,7 @@ async def with_transaction(
             result = await callback(session)
         except BaseException as error:
             if session.in_transaction:
-                await abort()
+                await abort(error)
             after, delay = retries.after_callback(error, core.now())
             if after is After.TIME_OUT and (instead := retries.timed_out(error)) is not error:
                 try:

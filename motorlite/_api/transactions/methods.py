@@ -15,7 +15,7 @@ from motorlite._base.arguments import converted, wrong
 from motorlite._execution.call import Call
 from motorlite._operations.sessions.end_transaction import AbortTransaction, CommitTransaction
 from motorlite._sessions.session import Session
-from motorlite.errors import PyMongoError
+from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -179,9 +179,32 @@ class SessionTransactions(ABC):
         except PyMongoError:
             is_done = True
         finally:
-            if not is_done:  # cancelled
+            if not is_done and state.transaction is transaction:  # cancelled, and the session has not ended meanwhile
                 core.abort_transaction(state)
             self._publish_end()
+
+    async def _abort_after(self, error: BaseException, seconds: float | None = None) -> None:
+        """Abort the transaction after an error, which no other error may hide, in `seconds` or the usual limit.
+
+        A cancelled task waits for no server (on asyncio, nothing would cancel it a second time), nor does one that ends
+        with its event loop. The transaction is then aborted in the background.
+        """
+        try:
+            self._core.enter()
+        except InvalidOperation:
+            return  # the client is closed, or its event loop has ended
+        if isinstance(error, Exception):
+            await self._abort(self._default_seconds() if seconds is None else seconds)
+            return
+        state = self._state
+        transaction = state.started_transaction()
+        if transaction.is_busy:
+            return  # until the operation ends, nothing can abort it
+        if state.must_abort:
+            self._core.abort_transaction(state)
+        else:
+            transaction.abort()
+        self._publish_end()
 
     async def with_transaction(
         self,
@@ -235,7 +258,8 @@ class SessionTransactions(ABC):
         options = TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
         self._core.enter()
         deadline = self._deadline(timeoutMS)
-        self._state.deadline = deadline if deadline.is_set else None
+        # That of a call around this one, which fails if it is still in its transaction.
+        outer, self._state.deadline = self._state.deadline, deadline if deadline.is_set else None
         whole = PublishedPart("withTransaction", self._core, self._state)
         try:
             result = await convenient.with_transaction(
@@ -244,13 +268,13 @@ class SessionTransactions(ABC):
                 callback,
                 deadline,
                 start=lambda: self._start(options),
-                abort=lambda: self._abort(deadline.timeout),
+                abort=lambda error: self._abort_after(error, deadline.timeout),
             )
         except BaseException as error:
             whole.end(error)
             raise
         finally:
-            self._state.deadline = None
+            self._state.deadline = outer
         whole.end()
         return result
 

@@ -117,7 +117,9 @@ class Part:
         if self._operation.ends is Ends.ABORT:
             self._unpin()
         elif self._operation.ends is Ends.COMMIT:
-            self._transaction.needs_majority = self._needed_majority or not _was_rejected(failure)
+            # For further attempts too: one of them may fail before it is sent, as if the server had rejected it.
+            self._needed_majority = self._needed_majority or not _was_rejected(failure)
+            self._transaction.needs_majority = self._needed_majority
             if failure.has_label(UNKNOWN_COMMIT_RESULT) or failure.has_label(TRANSIENT_TRANSACTION):
                 self._unpin()
         elif isinstance(decision, Again):

@@ -36,8 +36,10 @@ def in_transaction(operation: Operation[Any], preference: ServerMode) -> Operati
     """Return the operation as a transaction with this read preference executes it.
 
     Raises:
-        InvalidOperation: It would not read from the primary.
+        InvalidOperation: It would not read from the primary, or would stream replies on a connection that it keeps.
     """
+    if operation.keeps_connection:
+        raise InvalidOperation("an exhaust cursor cannot be opened in a transaction: no other operation could follow")
     own = operation.read_preference
     if own is None:
         return operation

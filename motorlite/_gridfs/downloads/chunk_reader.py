@@ -31,7 +31,7 @@ class ChunkReader:
         number: The first chunk to read.
     """
 
-    __slots__ = ("_chunks", "_cursor", "_file_id", "_layout", "_session", "number")
+    __slots__ = ("_chunks", "_cursor", "_file_id", "_is_closed", "_layout", "_session", "number")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class ChunkReader:
         self._session = session
         # The chunk that is read next.
         self.number: int = number
+        self._is_closed: bool = False
         self._cursor: AsyncCursor[Any] = self._open()
 
     def _open(self) -> AsyncCursor[Any]:
@@ -79,6 +80,8 @@ class ChunkReader:
         try:
             return await self._step()
         except CursorNotFound:
+            if self._is_closed:
+                raise
             # The server closes cursors that are not read for ten minutes.
             self._cursor = self._open()
             return await self._step()
@@ -91,4 +94,5 @@ class ChunkReader:
 
     async def close(self) -> None:
         """Close the cursor."""
+        self._is_closed = True
         await self._cursor.close()

@@ -95,14 +95,16 @@ class AsyncGridOutCursor(AsyncCursor[Any]):
         """
         return [self._file_of(document) for document in await super().to_list(length)]
 
+    async def _next_batch(self) -> list[AsyncGridOut] | None:
+        documents = await super()._next_batch()
+        return None if documents is None else [self._file_of(document) for document in documents]
+
     def _file_of(self, document: Mapping[str, Any]) -> AsyncGridOut:
         return AsyncGridOut._make(self._store, self._session, file=document, deadline=self._store.lifetime())
 
     def clone(self) -> Self:
         """Return a new cursor with the same query, not yet run."""
-        timeout_ms, mode = self._timeouts
-        query = {**self._query, "timeoutMS": timeout_ms, "timeoutMode": mode}
-        made = type(self)(self._root, self._filter, session=self._session, **query)
+        made = type(self)(self._root, self._filter, **self._options())
         made._is_empty = self._is_empty
         return made
 

@@ -16,7 +16,7 @@ from motorlite._gridfs.downloads.piece import Piece
 from motorlite._gridfs.downloads.stored_file import StoredFile
 from motorlite._gridfs.errors import CorruptGridFile
 from motorlite._gridfs.store import Store, check_session
-from motorlite.errors import InvalidOperation
+from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -232,13 +232,13 @@ class AsyncGridOut(StoredFile):
             await self.open()
             with within(self._deadline):
                 return await step()
-        except CorruptGridFile:
+        except BaseException as error:
+            if self.closed and isinstance(error, PyMongoError):  # by another task: then the cursor ends early
+                raise ValueError("the file is closed") from None
             self._go_to(position)
-            await self._close_reader()
-            raise
-        except BaseException:
+            if isinstance(error, CorruptGridFile):
+                await self._close_reader()
             # What the server still has of the cursor is closed in the background.
-            self._go_to(position)
             self._reader = None
             raise
         finally:
@@ -268,6 +268,8 @@ class AsyncGridOut(StoredFile):
 
     async def _next_piece(self) -> Piece:
         """Read the chunk of this position."""
+        if self.closed:  # by another task, in the middle of this read
+            raise ValueError("the file is closed")
         layout = self._known_layout()
         number, offset = divmod(self._position, layout.chunk_size)
         if self._reader is not None and self._reader.number != number:

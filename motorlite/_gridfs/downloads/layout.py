@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bson.decimal128 import Decimal128
 
@@ -10,6 +10,9 @@ from motorlite._gridfs.errors import CorruptGridFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+# That of a 64-bit integer. A Decimal128 can be a number of thousands of digits.
+_LARGEST: Final = 2**63 - 1
 
 
 class Layout:
@@ -88,6 +91,6 @@ def _whole_number(value: Any, field: str) -> int:
         found = int(number)
     except (TypeError, ValueError, OverflowError):  # a string of digits is caught below
         found = -1
-    if found < 0 or isinstance(value, str | bytes | bool) or found != number:
+    if not 0 <= found <= _LARGEST or isinstance(value, str | bytes | bool) or found != number:
         raise CorruptGridFile(f"the file's {field} is {value!r}, not a number of bytes")
     return found

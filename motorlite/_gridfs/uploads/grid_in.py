@@ -39,7 +39,7 @@ class AsyncGridIn:
 
     After an error of an operation the upload cannot go on. As the specification demands, its chunks are left then; they
     belong to no file, and `abort` deletes them. A `write` or `close` that is cancelled deletes them before it returns,
-    for which it may take five seconds.
+    for which it may take five seconds; closing the file after that raises InvalidOperation.
 
     Other attributes are fields of the file's document: ``stream.author = "a"`` sets one, until the file is closed.
 
@@ -59,7 +59,7 @@ class AsyncGridIn:
 
     __module__ = "motorlite.gridfs"
 
-    __slots__ = ("__weakref__", "_closed", "_fields", "_is_busy", "_is_stored", "_store", "_upload")
+    __slots__ = ("__weakref__", "_closed", "_fields", "_is_busy", "_is_stored", "_store", "_upload", "_was_cancelled")
 
     def __init__(
         self, root_collection: AsyncCollection[Any], session: AsyncClientSession | None = None, **kwargs: Any
@@ -105,6 +105,8 @@ class AsyncGridIn:
         self._is_stored: bool = False
         # Whether a task is writing or closing.
         self._is_busy: bool = False
+        # Whether that was cancelled, and the application may not know yet that there is no file.
+        self._was_cancelled: bool = False
 
     # --- writing ---
 
@@ -174,7 +176,7 @@ class AsyncGridIn:
             await step()
         except BaseException as error:
             if is_cancellation(error, self._store.chunks):
-                self._closed = True
+                self._closed = self._was_cancelled = True
                 await self._clean_up(error)
             raise
         finally:
@@ -187,12 +189,14 @@ class AsyncGridIn:
 
         Raises:
             FileExists: There is a file with this id.
-            InvalidOperation: The upload has failed before, so that the file would not be whole.
+            InvalidOperation: The upload has failed or was cancelled before, so that the file would not be whole.
             PyMongoError: An operation failed.
 
         Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
         write).
         """
+        if self._was_cancelled and not self._is_stored:
+            raise InvalidOperation("the upload was cancelled, so there is no file")
         if not self._closed:
             await self._perform(self._complete)
 
@@ -215,6 +219,7 @@ class AsyncGridIn:
         if self._is_busy:
             raise InvalidOperation("another task is writing to the file")
         self._closed = self._is_busy = True
+        self._was_cancelled = False
         try:
             await self._upload.delete()
         except BaseException as error:
@@ -237,15 +242,26 @@ class AsyncGridIn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            try:
+        try:
+            if error is None:
                 await self.close()
-            finally:
-                await self._upload.release()
-        elif not self._closed:
-            self._closed = True
-            if isinstance(error, Exception) or is_cancellation(error, self._store.chunks):
-                await (self._upload.release() if self._upload.was_refused else self._clean_up(error))
+            else:
+                await self._give_up(error)
+        except Exception as failure:
+            await self._give_up(failure)
+            raise
+        finally:
+            await self._upload.release()
+
+    async def _give_up(self, error: BaseException) -> None:
+        """End the upload because of an error. After that of an operation, the specification has the chunks left."""
+        if self._closed:
+            return
+        self._closed = True
+        if not self._upload.was_refused and (
+            isinstance(error, Exception) or is_cancellation(error, self._store.chunks)
+        ):
+            await self._clean_up(error)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("an AsyncGridIn cannot be copied or pickled: two copies would write the same chunks")

@@ -21,7 +21,7 @@ from motorlite._gridfs.documents import equal, file_document, this_upload
 from motorlite._gridfs.errors import FileExists
 from motorlite._gridfs.finishing import have_replies_arrived, is_cancellation
 from motorlite._gridfs.uploads.splitter import Splitter
-from motorlite.errors import BulkWriteError, DuplicateKeyError, InvalidOperation, detached
+from motorlite.errors import BulkWriteError, DuplicateKeyError, detached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,8 +152,6 @@ class Upload:
             self._progress(self._stored, self.total)
 
     async def _send(self, insert: Callable[[Any], Any], what: Any) -> None:
-        if self.failure is not None:
-            raise InvalidOperation("the upload has failed, so chunks of it are missing") from self.failure
         if self._session is None:
             self._session = self._store.new_session()
         self.has_begun = True

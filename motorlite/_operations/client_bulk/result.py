@@ -27,12 +27,14 @@ _COUNTS = ("nInserted", "nUpserted", "nMatched", "nModified", "nDeleted")
 class ClientBulkResult:
     """Counts, single results and errors so far. Indexes refer to the whole bulk write."""
 
-    __slots__ = ("_is_ordered", "_is_verbose", "_statements", "details")
+    __slots__ = ("_failed", "_is_ordered", "_is_verbose", "_left", "_statements", "details")
 
     def __init__(self, statements: Sequence[Statement], *, is_ordered: bool, is_verbose: bool) -> None:
         self._statements = statements
         self._is_ordered = is_ordered
         self._is_verbose = is_verbose
+        # Of the current batch: the results that may follow, and the errors that must.
+        self._left = self._failed = 0
         self.details: dict[str, Any] = {
             # Whether at least one write is known to have succeeded.
             "anySuccessful": False,
@@ -54,6 +56,7 @@ class ClientBulkResult:
         failed = number(reply, "nErrors", 0)
         if failed == 0 or (not self._is_ordered and failed < count):
             details["anySuccessful"] = True
+        self._left, self._failed = count, failed
         concern_error = reply.get("writeConcernError")
         if concern_error is not None:
             labels = reply.get("errorLabels")
@@ -65,8 +68,11 @@ class ClientBulkResult:
         """Merge single results of the batch that began at operation `start` and has `count` operations.
 
         Raises:
-            ProtocolError: A result is malformed.
+            ProtocolError: A result is malformed, or there are more results than operations.
         """
+        self._left -= len(results)
+        if self._left < 0:
+            raise ProtocolError(f"the server sent a malformed reply: more than {count} results of {count} operations")
         for done, result in enumerate(results, 1):
             position = number(result, "idx")
             if position >= count:
@@ -80,10 +86,22 @@ class ClientBulkResult:
             if not done % ITEMS:
                 yield
 
+    def check_complete(self) -> None:
+        """Check a batch whose results were all taken.
+
+        Raises:
+            ProtocolError: The server counted errors, but did not send them.
+        """
+        if self._failed > 0:
+            raise ProtocolError(
+                f"the server sent a malformed reply: {self._failed} of the errors that it counted (nErrors) are missing"
+            )
+
     def _take_error(self, result: Mapping[str, Any], position: int, start: int) -> None:
         if self._is_ordered and position > 0:
             self.details["anySuccessful"] = True
         index = start + position
+        self._failed -= 1
         # Copies: command listeners receive the reply itself.
         self.details["writeErrors"].append({**result, "idx": index, "op": self._statements[index].shown})
 

@@ -110,6 +110,15 @@ class Position:
         # The application has got a change.
         self._has_returned = False
 
+    @property
+    def place(self) -> tuple[Mapping[str, Any] | None, bool]:
+        """What `returned` changes. Set it again to take back the changes that were returned since."""
+        return self.token, self._has_returned
+
+    @place.setter
+    def place(self, value: tuple[Mapping[str, Any] | None, bool]) -> None:
+        self.token, self._has_returned = value
+
     def stage_options(self) -> dict[str, Any]:
         """Return the options of the $changeStream stage that say where the next command begins."""
         if not self._is_opened:

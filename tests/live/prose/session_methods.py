@@ -36,6 +36,13 @@ async def _refused(call: Awaitable[Any]) -> None:
         await call
 
 
+async def _watched(stream: Any) -> None:
+    """A standalone server refuses the command, after it was sent with its session."""
+    with suppress(OperationFailure):
+        async with stream:
+            await stream.try_next()
+
+
 SEARCH: Final[dict[str, Call]] = {
     "collection.create_search_index": lambda c, s: _refused(c.create_search_index({"definition": {}}, session=s)),
     "collection.create_search_indexes": lambda c, s: _refused(
@@ -45,8 +52,15 @@ SEARCH: Final[dict[str, Call]] = {
     "collection.list_search_indexes": lambda c, s: _refused(c.list_search_indexes(session=s).to_list()),
     "collection.update_search_index": lambda c, s: _refused(c.update_search_index("a", {}, session=s)),
 }
+# Only replica sets and sharded clusters have them.
+STREAMS: Final[dict[str, Call]] = {
+    "client.watch": lambda c, s: _watched(c.database.client.watch(session=s)),
+    "database.watch": lambda c, s: _watched(c.database.watch(session=s)),
+    "collection.watch": lambda c, s: _watched(c.watch(session=s)),
+}
 CALLS: Final[dict[str, Call]] = {
     **SEARCH,
+    **STREAMS,
     "client.drop_database": lambda c, s: c.database.client.drop_database(c.database, session=s),
     "client.list_database_names": lambda c, s: c.database.client.list_database_names(session=s),
     "client.list_databases": lambda c, s: c.database.client.list_databases(session=s).to_list(),
@@ -61,6 +75,7 @@ CALLS: Final[dict[str, Call]] = {
     "database.list_collections": lambda c, s: c.database.list_collections(session=s).to_list(),
     "database.validate_collection": lambda c, s: c.database.validate_collection(c.name, session=s),
     "collection.aggregate": lambda c, s: c.aggregate([], session=s).to_list(),
+    "collection.aggregate_raw_batches": lambda c, s: c.aggregate_raw_batches([], session=s).to_list(),
     "collection.bulk_write": lambda c, s: c.bulk_write([InsertOne({})], session=s),
     "collection.count_documents": lambda c, s: c.count_documents({}, session=s),
     "collection.create_index": lambda c, s: c.create_index("b", session=s),
@@ -72,6 +87,7 @@ CALLS: Final[dict[str, Call]] = {
     "collection.drop_index": lambda c, s: c.drop_index("a_1", session=s),
     "collection.drop_indexes": lambda c, s: c.drop_indexes(session=s),
     "collection.find": lambda c, s: c.find(session=s, batch_size=1).to_list(),
+    "collection.find_raw_batches": lambda c, s: c.find_raw_batches(session=s).to_list(),
     "collection.find_one": lambda c, s: c.find_one(session=s),
     "collection.find_one_and_delete": lambda c, s: c.find_one_and_delete({}, session=s),
     "collection.find_one_and_replace": lambda c, s: c.find_one_and_replace({}, {}, session=s),
@@ -88,8 +104,16 @@ CALLS: Final[dict[str, Call]] = {
     "cursor.distinct": lambda c, s: c.find(session=s).distinct("a"),
     "cursor.explain": lambda c, s: c.find(session=s).explain(),
 }
+# Refused before anything is sent to a server older than MongoDB 8.0; tests/sim/test_client_bulk_write.py has its tests.
+_ELSEWHERE: Final = {"client.bulk_write"}
 # These hand their keyword arguments on.
-_HAND_ON: Final = ["collection.find", "collection.find_one", "cursor.distinct", "cursor.explain"]
+_HAND_ON: Final = [
+    "collection.find",
+    "collection.find_one",
+    "collection.find_raw_batches",
+    "cursor.distinct",
+    "cursor.explain",
+]
 
 
 async def _all(cursor: Any) -> list[Any]:
@@ -110,7 +134,7 @@ def found() -> list[str]:
         for name, method in inspect.getmembers_static(kind, inspect.isfunction)
         if not name.startswith("_") and "session" in inspect.signature(method).parameters
     ]
-    return sorted({*names, *_HAND_ON})
+    return sorted({*names, *_HAND_ON} - _ELSEWHERE)
 
 
 async def prepare(client: Client, database_name: str, method: str) -> Collection:

@@ -43,7 +43,10 @@ def check(record: Recorder) -> None:
     assert not [event for event in record.ended_events if isinstance(event, CommandFailedEvent)]
 
 
-@pytest.mark.parametrize("method", sorted(session_methods.CALLS.keys() - session_methods.SEARCH.keys()))
+@pytest.mark.parametrize(
+    "method",
+    sorted(session_methods.CALLS.keys() - session_methods.SEARCH.keys() - session_methods.STREAMS.keys()),
+)
 async def test_required_api_version(demanding: LocalServer, database_name: str, method: str) -> None:
     """Testing with required API version: every method works, after handshake and authentication."""
     record = Recorder()

@@ -124,6 +124,13 @@ class Environment:
         assert self._cluster is not None
         self._cluster.command(self._cluster.addresses.index(address), document)
 
+    def set_fail_point(self, document: Mapping[str, Any]) -> None:
+        """Set a fail point where a client with a single host meets it: on the primary, or on the first mongos."""
+        if self._cluster is None:
+            self.command(document)
+        else:
+            self._cluster.command(0, document)
+
     def turn_fail_points_off(self, names: Iterable[str]) -> None:
         """Turn fail points off on every server: the primary may be another than it was."""
         if self._cluster is not None:

@@ -44,7 +44,7 @@ class PendingFailPoint:
             return
         self._has_reacted = True
         try:
-            self._environment.command(self._fail_point)
+            self._environment.set_fail_point(self._fail_point)
         except (PyMongoError, OSError) as error:
             self._failure = error
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import bson
 import pytest
 from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
+from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 
@@ -67,6 +68,13 @@ def lost(_: Any = None) -> AutoReconnect:
 
 def labelled(code: int = 6, label: str = LABEL) -> OperationFailure:
     return OperationFailure("failed", code, {"ok": 0, "code": code, "errorLabels": [label]})
+
+
+def failed() -> OperationFailure:
+    """After which no stream goes on."""
+    error = OperationFailure("failed", 280, {"ok": 0, "code": 280})
+    error.reached_server = True
+    return error
 
 
 def stage(core: FakeCore) -> Any:
@@ -252,6 +260,27 @@ class TestSteps:
                 with pytest.raises((TypeError, ValueError), match="length must be"):
                     await stream.to_list(wrong)  # type: ignore[arg-type]
 
+    @pytest.mark.parametrize("error", [labelled(), NetworkTimeout("too late")])
+    async def test_a_list_that_fails_loses_nothing(self, things: Things, error: PyMongoError) -> None:
+        coll, core = things
+        error.reached_server = True
+        core.reply(first(1, 2, after=2), more(3, 4, after=4), error)
+        if not error.timeout:
+            core.reply(failed())
+        stream = coll.watch(resume_after=token(0))
+        assert await stream.next() == change(1)
+        with pytest.raises(PyMongoError):
+            await stream.to_list()
+        assert stream.resume_token == token(1)
+        core.reply(first(5, after=5), more())
+        if stream.alive:
+            assert [await stream.next() for _ in range(3)] == [change(2), change(3), change(4)]
+            assert stream.resume_token == token(4)
+            assert await stream.to_list() == [change(5)]
+            assert stage(core) == {"resumeAfter": token(4)}
+        assert stream.alive == error.timeout
+        await stream.close()
+
     async def test_the_server_ends_it(self, things: Things) -> None:
         coll, core = things
         core.reply(first(1), more(2, cursor_id=0, after=3))
@@ -291,6 +320,14 @@ class TestSteps:
             assert stream.resume_token is not None
             stream.resume_token["_data"] = "changed"
             assert stream.resume_token == token(1)
+
+    @pytest.mark.parametrize("changed", [5, "text"])
+    async def test_a_token_that_the_pipeline_changed(self, things: Things, changed: Any) -> None:
+        coll, core = things
+        core.reply(batch([{"_id": changed}], 7))
+        async with coll.watch() as stream:
+            assert await stream.next() == {"_id": changed}
+            assert stream.resume_token == changed
 
     @pytest.mark.parametrize("broken", [{}, {"_id": None}])
     async def test_a_change_without_a_token_closes_it(self, things: Things, broken: dict[str, Any]) -> None:
@@ -613,6 +650,15 @@ class Upper(TypeDecoder):
         return Text(value)
 
 
+class Refusing(TypeDecoder):
+    bson_type = int
+
+    def transform_bson(self, value: int) -> Any:
+        if value == 2:
+            raise ValueError("the second")
+        return value
+
+
 class Text:
     """Cannot be encoded."""
 
@@ -634,6 +680,21 @@ class TestCodecOptions:
         assert stage(core)["resumeAfter"]["_data"] == token(1)["_data"]
         assert core.last.operation.codec_options.document_class is RawBSONDocument
         await stream.close()
+
+    @pytest.mark.parametrize("step", ["next", "try_next", "to_list"])
+    async def test_a_change_that_cannot_be_decoded_closes_the_stream(self, things: Things, step: str) -> None:
+        coll, core = things
+        options: CodecOptions[Any] = CodecOptions(type_registry=TypeRegistry([Refusing()]))
+        core.reply(batch([RawBSONDocument(bson.encode(change(number))) for number in (1, 2, 3)], 7))
+        stream = coll.with_options(options).watch(resume_after=token(0))
+        if step != "to_list":
+            assert (await stream.next())["_id"] == token(1)
+        with pytest.raises(InvalidBSON, match="the second"):
+            await getattr(stream, step)()
+        assert not stream.alive
+        assert stream.resume_token == (token(0) if step == "to_list" else token(1))
+        await core.run_spawned()
+        assert core.last.name == "killCursors"
 
 
 def raw(coll: Any, **options: Any) -> Any:

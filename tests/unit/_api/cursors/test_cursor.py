@@ -16,6 +16,7 @@ from bson.code import Code
 import motorlite
 from motorlite import CursorType, ReadPreference
 from motorlite.errors import (
+    AutoReconnect,
     ConfigurationError,
     CursorNotFound,
     ExecutionTimeout,
@@ -86,6 +87,17 @@ async def test_to_list_with_a_length(things: Things) -> None:
     assert await cursor.to_list() == [5]
     with pytest.raises(ValueError, match=r"length must be .*, not 0"):
         await cursor.to_list(0)
+
+
+async def test_a_list_that_fails_can_be_asked_for_again(things: Things) -> None:
+    coll, core = things
+    error = AutoReconnect("no server")
+    error.reached_server = False
+    core.reply(batch([1, 2], 7), next_batch([3], 7), error, next_batch([4]))
+    cursor = coll.find()
+    with pytest.raises(AutoReconnect):
+        await cursor.to_list()
+    assert await cursor.to_list() == [1, 2, 3, 4]
 
 
 async def test_next_at_the_end(things: Things) -> None:

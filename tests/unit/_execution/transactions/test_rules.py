@@ -9,7 +9,7 @@ import pytest
 from motorlite._execution.operation import WRITABLE
 from motorlite._execution.transactions.rules import added_labels, in_transaction
 from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.reads.find import Find
+from motorlite._operations.reads.find import ExhaustFind, Find
 from motorlite._operations.run_command import RunCommand
 from motorlite._operations.sessions.end_transaction import AbortTransaction, CommitTransaction
 from motorlite._operations.writes.insert import Insert
@@ -73,6 +73,11 @@ def test_a_preference_of_the_call_itself_stays() -> None:
 def test_a_cursor_stays_with_its_server() -> None:
     operation = GetMore("db", "coll", 7, address=A, read_preference=Secondary())
     assert in_transaction(operation, PRIMARY).selector == A
+
+
+def test_no_exhaust_cursors() -> None:
+    with pytest.raises(InvalidOperation, match="exhaust cursor"):
+        in_transaction(ExhaustFind("db", "coll"), PRIMARY)
 
 
 def test_writes_have_no_preference() -> None:

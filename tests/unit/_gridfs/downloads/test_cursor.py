@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from motorlite.errors import PyMongoError
@@ -58,6 +59,25 @@ async def test_a_clone() -> None:
         commands = [each for each in files.server.commands("find") if each["filter"] == {"filename": "f"}]
         assert [each["limit"] for each in commands] == [4, 4]
         assert all(each["maxTimeMS"] <= 5000 and each["lsid"] == session.session_id for each in commands)
+
+
+async def test_batches() -> None:
+    async with stored_files() as (_files, bucket, _):
+        for number in range(3):
+            await bucket.upload_from_stream_with_id(number, "f", bytes([number]))
+        found = [batch async for batch in bucket.find(sort={"_id": 1}, batch_size=2).batches()]
+        assert [[type(file) for file in batch] for batch in found] == [[AsyncGridOut] * 2, [AsyncGridOut]]
+        assert [await file.read() for batch in found for file in batch] == [b"\0", b"\1", b"\2"]
+
+
+async def test_a_clone_prefetches_too() -> None:
+    async with stored_files() as (files, bucket, _):
+        for number in range(3):
+            await bucket.upload_from_stream_with_id(number, "f", b"x")
+        async with bucket.find(sort={"_id": 1}, batch_size=1, prefetch=1).clone() as clone:
+            await clone.next()
+            await anyio.sleep(0.05)
+            assert "getMore" in [received.name for received in files.server.received]
 
 
 async def test_an_empty_slice_is_empty_in_its_clone_too() -> None:

@@ -212,6 +212,23 @@ async def test_two_tasks() -> None:
                 await stream.seek(1)
 
 
+@pytest.mark.virtual_time
+async def test_closed_while_another_task_reads() -> None:
+    async with stored_files() as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(1, "f", TEXT)
+        files.delays["getMore"] = 1.0
+        async with anyio.create_task_group() as group:
+            stream = await bucket.open_download_stream(1)
+
+            async def read() -> None:
+                with pytest.raises(ValueError, match="the file is closed"):
+                    await stream.read()
+
+            group.start_soon(read)
+            await anyio.sleep(0.5)
+            await stream.close()
+
+
 async def test_a_closed_file() -> None:
     async with stored_files() as (files, bucket, _):
         await bucket.upload_from_stream_with_id(1, "f", TEXT)

@@ -90,7 +90,20 @@ def test_an_empty_file_needs_no_chunk_size(file: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [-1, 1.5, float("nan"), float("inf"), "9", b"9", None, True, [9], Decimal128("NaN"), Decimal128("Infinity")],
+    [
+        -1,
+        1.5,
+        float("nan"),
+        float("inf"),
+        "9",
+        b"9",
+        None,
+        True,
+        [9],
+        Decimal128("NaN"),
+        Decimal128("Infinity"),
+        Decimal128("1E+6000"),
+    ],
     ids=repr,
 )
 @pytest.mark.parametrize("field", ["length", "chunkSize"])

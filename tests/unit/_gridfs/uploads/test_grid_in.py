@@ -164,7 +164,7 @@ async def test_a_source_that_fails_before_anything_is_stored() -> None:
     async with stored_files() as (files, bucket, _):
         stream = bucket.open_upload_stream_with_id(1, "f")
         with pytest.raises(RuntimeError, match="mine"):
-            await write_and_raise(stream, b"01")
+            await write_and_raise(stream, b"01234")
         assert files.names() == []
         assert stream.closed
 
@@ -369,6 +369,18 @@ async def test_progress_that_raises_ends_the_upload() -> None:
             await stream.write(bytes(40))
         with pytest.raises(InvalidOperation, match="a part of the file is missing"):
             await stream.close()
+
+
+async def test_progress_that_raises_at_the_end() -> None:
+    def progress(done: int, total: int | None) -> None:
+        if done == total:
+            raise RuntimeError("enough")
+
+    async with stored_files() as (files, bucket, client):
+        with pytest.raises(RuntimeError, match="enough"):
+            await bucket.upload_from_stream("f", bytes(10), progress=progress)
+        assert files.files == files.chunks == []
+        assert client.stats().sessions == 1
 
 
 async def test_the_caller_s_session() -> None:
