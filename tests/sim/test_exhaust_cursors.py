@@ -121,15 +121,12 @@ async def test_a_server_that_does_not_stream(scene: Scene) -> None:
     assert scene.names() == ["find", "getMore", "getMore"]
 
 
-async def test_no_stream_in_a_transaction(scene: Scene) -> None:
-    """Its commands use one session one after another, so the cursor asks for each batch."""
-    scene.server.on("getMore", Reply(more(1)), Reply(LAST))
-    scene.server.on("commitTransaction", {"ok": 1})
+async def test_none_in_a_transaction(scene: Scene) -> None:
+    """Its commands follow one another on connections of the transaction's choice."""
     async with scene.client.start_session() as session, await session.start_transaction():
-        assert await ids(scene.find(session=session)) == [0, 1, 9]
-    assert scene.names() == ["find", "getMore", "getMore", "commitTransaction"]
-    assert [item.document["autocommit"] for item in scene.server.received] == [False] * 4
-    assert scene.stats.in_use == 0
+        with pytest.raises(InvalidOperation, match="an exhaust cursor cannot be opened in a transaction"):
+            await ids(scene.find(session=session))
+    assert scene.names() == []
 
 
 # --- the end ---

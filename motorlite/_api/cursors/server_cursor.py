@@ -308,8 +308,7 @@ class ServerCursor(Generic[DocumentT]):
             comment=options.comment,
             codec_options=self._codec_options,
             pin=self._pin,
-            # In a transaction, no cursor has a connection of its own.
-            is_exhaust=options.is_exhaust and self._pin is not None,
+            is_exhaust=options.is_exhaust,
         )
 
     def _close_late(self) -> None:

@@ -38,7 +38,10 @@ def test_counts_of_all_batches() -> None:
 
 def test_single_results_have_positions_in_the_whole() -> None:
     found = result(is_verbose=True)
+    found.merge({"nInserted": 1}, 1)
     all_at_once(found.take([{"ok": 1, "idx": 0, "n": 1}], 0, 1))
+    found.check_complete()
+    found.merge({"nUpserted": 1, "nDeleted": 3}, 2)
     upserted = {"_id": None}
     results: list[Any] = [
         {"ok": 1, "idx": 0, "n": 1, "nModified": 0, "upserted": upserted},
@@ -124,5 +127,22 @@ def test_an_error_between_two_batches() -> None:
     ],
 )
 def test_malformed_results(wrong: dict[str, Any]) -> None:
+    found = result(is_verbose=True)
+    found.merge({}, 2)
     with pytest.raises(ProtocolError):
-        all_at_once(result(is_verbose=True).take([wrong], 0, 2))
+        all_at_once(found.take([wrong], 0, 2))
+
+
+def test_more_results_than_operations() -> None:
+    found = result(is_verbose=True)
+    found.merge({}, 2)
+    with pytest.raises(ProtocolError, match="more than 2 results of 2 operations"):
+        all_at_once(found.take([{"ok": 1, "idx": 0, "n": 1}] * 3, 0, 2))
+
+
+def test_errors_that_are_missing() -> None:
+    found = result()
+    found.merge({"nErrors": 2}, 2)
+    all_at_once(found.take([DUPLICATE], 0, 2))
+    with pytest.raises(ProtocolError, match="1 of the errors that it counted"):
+        found.check_complete()
