@@ -172,7 +172,7 @@ async def test_parameters_can_be_set_by_the_servers_names(ingress: Ingress) -> N
             ingressRequestAdmissionBurstCapacitySecs=1000,
         )
         await client.test.parts.find_one({})
-        assert (await failure(client)).code == messages.REQUEST_RATE_EXCEEDED
+        assert getattr(await failure(client), "code", None) == messages.REQUEST_RATE_EXCEEDED
 
 
 def test_a_wrong_order_is_answered(ingress: Ingress) -> None:

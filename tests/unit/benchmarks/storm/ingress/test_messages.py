@@ -50,7 +50,7 @@ def test_a_document_sequence_that_lies_about_its_size_ends() -> None:
 
 
 def test_a_rejection_is_the_servers_answer() -> None:
-    reply = op_msg.parse(memoryview(messages.reply(7, messages.rejection(0.05))))
+    reply = op_msg.parse(messages.reply(7, messages.rejection(0.05)))
     assert decode_reply(reply.body) == {
         "ok": 0.0,
         "errmsg": "Rate limiter 'ingressRequestRateLimiter' rate exceeded",
