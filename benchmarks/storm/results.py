@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Final, Literal
 
 STEP: Final = 0.1
 """Seconds between two values of a series."""
+RESOLUTION: Final = 0.0001
+"""Seconds: times of requests are rounded to it in files."""
 SERIES: Final = (
     "offered",  # requests that became due
     "attempts",  # commands that reached the servers, as the servers count them
@@ -67,12 +70,18 @@ class Run:
     invalid: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON document, with the requests as three columns."""
-        document = asdict(self)
+        """A JSON document, with the requests as columns of small integers: they are most of a file.
+
+        `due` counts from the request before, `took` from when the request was due, both in units of `RESOLUTION`;
+        `outcome` has one digit for each request. The values of the series are rounded to four digits.
+        """
+        document = asdict(replace(self, requests=[]))
+        due = [round(request.due / RESOLUTION) for request in self.requests]
+        document["series"] = {name: [round(value, 4) for value in values] for name, values in self.series.items()}
         document["requests"] = {
-            "due": [round(request.due, 4) for request in self.requests],
-            "ended": [round(request.ended, 4) for request in self.requests],
-            "outcome": [OUTCOMES.index(request.outcome) for request in self.requests],
+            "due": [now - before for now, before in zip(due, [0, *due], strict=False)],
+            "took": [round(request.ended / RESOLUTION) - at for request, at in zip(self.requests, due, strict=True)],
+            "outcome": "".join(str(OUTCOMES.index(request.outcome)) for request in self.requests),
         }
         return document
 
@@ -80,8 +89,9 @@ class Run:
     def from_json(cls, document: dict[str, Any]) -> Run:
         """The reverse of `to_json`."""
         columns = document["requests"]
+        due = list(accumulate(columns["due"]))
         requests = [
-            Request(due, ended, OUTCOMES[outcome])
-            for due, ended, outcome in zip(columns["due"], columns["ended"], columns["outcome"], strict=True)
+            Request(round(at * RESOLUTION, 4), round((at + took) * RESOLUTION, 4), OUTCOMES[int(outcome)])
+            for at, took, outcome in zip(due, columns["took"], columns["outcome"], strict=True)
         ]
         return cls(**{**document, "overload": tuple(document["overload"]), "requests": requests})

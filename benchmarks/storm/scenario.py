@@ -108,6 +108,8 @@ class Scenario:
         changes: What happens in the meantime. The overload is from the first start to the last end.
         arms: Names of the arms of `arms.ARMS`, in the order of the tables.
         quick_seconds: The duration with `--quick`; changes shrink in proportion.
+        family: What the scenarios of a sweep have in common: the report draws them in one heat map or as curves.
+        point: Where in the sweep this scenario is: the values of one or two quantities, by name.
     """
 
     name: str
@@ -120,6 +122,8 @@ class Scenario:
     arms: tuple[str, ...] = ()
     quick_seconds: float = 6.0
     tags: frozenset[str] = field(default_factory=frozenset)
+    family: str = ""
+    point: tuple[tuple[str, float], ...] = ()
 
     @property
     def overload(self) -> tuple[float, float]:
