@@ -89,6 +89,10 @@ class Orders:
         """Let it accept connections again."""
         await self._ports[server].open()
 
+    async def order_cpu(self) -> float:
+        """Return the seconds of CPU time that this process has used."""
+        return cpu_seconds()
+
     async def order_figures(self) -> list[dict[str, float]]:
         """Return the totals of each server."""
         return self._figures()

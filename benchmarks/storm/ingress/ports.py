@@ -92,8 +92,12 @@ class Port:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        latency = 0.0 if self.gate.server is None else self.gate.server.latency
         for work in self.gate.queue.finished(monotonic()):
-            work()
+            if latency:
+                asyncio.get_running_loop().call_later(latency, work)
+            else:
+                work()
         if self._timer is None:
             self._wait()
 
@@ -190,19 +194,12 @@ class ClientLink(_Stream):
             port.push(lambda: self._rejected(request), port.gate.cost(verdict))
 
     def _admitted(self, message: bytes) -> None:
-        server = self.port.gate.server
-        if server is None or not server.latency:
-            self._ask(message)
-        else:
-            asyncio.get_running_loop().call_later(server.latency, self._ask, message)
+        self.sent_at = monotonic()
+        self._forward(message)
 
     def _rejected(self, request: messages.Request) -> None:
         if request.is_answered:
             self.write(messages.reply(request.number, self.port.rejection))
-
-    def _ask(self, message: bytes) -> None:
-        self.sent_at = monotonic()
-        self._forward(message)
 
     def _forward(self, message: bytes) -> None:
         if self.is_closed:

@@ -132,7 +132,7 @@ class Clients(_Child):
     """
 
     def __init__(self, arm: str) -> None:
-        super().__init__(f"the process of {arm}", ["benchmarks.storm.sockets.client"])
+        super().__init__(f"the process of {arm}", ["benchmarks.storm.sockets"])
 
     def send(self, message: Any) -> None:
         """Send a message.
@@ -156,8 +156,7 @@ class Clients(_Child):
         return message
 
     def _read(self, pipe: Any) -> None:
-        try:
+        with contextlib.suppress(EOFError):
             while True:
                 self._messages.put(pickle.load(pipe))
-        except EOFError:
-            self._messages.put(None)
+        self._messages.put(None)
