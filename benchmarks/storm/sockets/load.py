@@ -12,11 +12,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from math import inf
 from random import Random
-from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.storm.arrivals import arrivals, cancelled_after, load_at
 from benchmarks.storm.results import STEP, Request
+from benchmarks.storm.timeline import times_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 GRACE: Final = 5.0
 """Seconds after the end of a run in which requests without patience may still end."""
 DOCUMENTS: Final = 1000
+# How often operations are cancelled that are still running at the end.
+_CANCELLATIONS: Final = 5
 # A request that begins later than this was not sent on time (seconds).
 LATE: Final = 0.05
 
@@ -66,8 +68,11 @@ class Application:
         self._seed = seed
         self._driver = driver
         self._start = start
+        # The event loop's clock is the system's monotonic one.
+        self._clock = asyncio.get_running_loop().time
         self._documents = Random(f"documents {seed}")
-        self._open: set[asyncio.Task[None]] = set()
+        # The tasks of requests that have not ended, and when they were due.
+        self._open: dict[asyncio.Task[None], float] = {}
         self._is_over = False
 
     async def run(self, on_step: Callable[[int, dict[str, float]], None]) -> Record:
@@ -85,18 +90,26 @@ class Application:
         if self._open:
             await asyncio.wait(self._open, timeout=GRACE if patience is None else patience)
         self._is_over = True
-        while self._open:
-            for task in self._open:
-                task.cancel()
-            await asyncio.wait(self._open)
+        await self._abandon()
         await watch
         self.record.requests.sort(key=lambda request: request.due)
         return self.record
 
+    async def _abandon(self) -> None:
+        """Cancel what has not ended. A driver may swallow a cancellation; its operation then counts as timed out."""
+        for _ in range(_CANCELLATIONS):
+            if not self._open:
+                return
+            for task in self._open:
+                task.cancel()
+            await asyncio.wait(self._open, timeout=0.1)
+        for due in self._open.values():
+            self._ended(due, "timed_out")
+
     # --- when ---
 
     def _now(self) -> float:
-        return monotonic() - self._start
+        return self._clock() - self._start
 
     async def _until(self, time: float) -> None:
         await asyncio.sleep(max(0.0, time - self._now()))
@@ -110,8 +123,7 @@ class Application:
 
     async def _closed_loop(self) -> None:
         load, seconds = self._scenario.load, self._scenario.seconds
-        times = [0.0, *(at for change in self._scenario.changes for at in (change.start, change.end))]
-        most = max(load_at(self._scenario, time) for time in times)
+        most = max(load_at(self._scenario, time) for time in times_of(self._scenario))
         async with asyncio.TaskGroup() as workers:
             for number in range(round(load.clients * load.workers * most)):
                 workers.create_task(self._work(number))
@@ -124,10 +136,11 @@ class Application:
         await self._until(dice.random() * (load.think or 0.01))
         while (now := self._now()) < seconds:
             if number >= round(load.clients * load.workers * load_at(self._scenario, now)):
-                await self._until(min([seconds, *(c.start for c in self._scenario.changes if c.start > now)]))
+                # A little later, so that rounding cannot leave it just before the change.
+                await self._until(0.001 + min([seconds, *(time for time in times_of(self._scenario) if time > now)]))
                 continue
             task = self._spawn(now, number % load.clients, cancelled_after(load, dice))
-            await asyncio.wait([task])
+            await asyncio.wait([task], timeout=seconds - now)
             # Even without a pause, other workers and the driver have their turn.
             await asyncio.sleep(dice.expovariate(1 / load.think) if load.think else 0)
 
@@ -136,8 +149,8 @@ class Application:
     def _spawn(self, due: float, client: int, after: float) -> asyncio.Task[None]:
         self.record.counts["offered"] += 1
         task = asyncio.create_task(self._request(due, client))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
+        self._open[task] = due
+        task.add_done_callback(self._open.pop)
         if after != inf:
             timer = asyncio.get_running_loop().call_later(max(0.0, due + after - self._now()), task.cancel)
             task.add_done_callback(lambda _: timer.cancel())
