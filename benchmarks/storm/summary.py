@@ -57,6 +57,7 @@ class Summary:
             stand at the upper end, with infinity.
         p99: The 99th percentile of the same.
         p999: The 99.9th.
+        outcome_p99: The 99th percentile of the time until the application knew, whether success or failure.
         recovery: Seconds from the end of the overload until the run answers 95 % of what is attainable again, and does
             so for two seconds. NaN: the run ends with the overload.
         connections: Connections opened in the whole run.
@@ -73,6 +74,7 @@ class Summary:
     p50: float
     p99: float
     p999: float
+    outcome_p99: float
     recovery: float
     connections: float
     cpu: float
@@ -129,12 +131,9 @@ def summarize(run: Run) -> Summary:
         total(run, name, start, end) for name in ("offered", "goodput", "attempts", "capacity")
     )
     late = end - SETTLED * (end - start)
-    latencies = sorted(
-        request.ended - request.due if request.outcome == "ok" else math.inf
-        for request in run.requests
-        if request.outcome != "cancelled"
-    )
-    successes = sum(request.outcome == "ok" for request in run.requests)
+    kept = [request for request in run.requests if request.outcome != "cancelled"]
+    latencies = sorted(request.ended - request.due if request.outcome == "ok" else math.inf for request in kept)
+    successes = sum(request.outcome == "ok" for request in kept)
     failures = len(latencies) - successes
     return Summary(
         requests=len(run.requests),
@@ -147,6 +146,7 @@ def summarize(run: Run) -> Summary:
         p50=percentile(latencies, 0.5),
         p99=percentile(latencies, 0.99),
         p999=percentile(latencies, 0.999),
+        outcome_p99=percentile(sorted(request.ended - request.due for request in kept), 0.99),
         recovery=recovery(run),
         connections=total(run, "connections", 0.0, run.seconds),
         cpu=_ratio(run.cpu.get("client", math.nan), successes),

@@ -28,13 +28,13 @@ def test_the_figures_of_a_run() -> None:
     assert found.share == pytest.approx(0.8, abs=0.02)
     assert found.goodput == pytest.approx(0.8 * CAPACITY, rel=0.02)
     assert found.amplification == found.settled == pytest.approx(2.0)
-    assert found.per_success == pytest.approx(2.0 * 1500 / 400, rel=0.02)
-    assert found.errors == pytest.approx(5 * 1100 / (15 * 400 + 5 * 1500), rel=0.02)
+    assert found.per_success == pytest.approx(2.0 * 300 / 80, rel=0.02)
+    assert found.errors == pytest.approx(5 * 220 / (15 * 80 + 5 * 300), rel=0.02)
     assert found.p50 == pytest.approx(0.002, rel=0.1)
     assert found.p99 == found.p999 == math.inf
     assert found.recovery == 0.0
     assert found.connections == 1.0
-    assert found.cpu == pytest.approx(1.05 / (15 * 400 + 5 * 400), rel=0.1)
+    assert found.cpu == pytest.approx(1.05 / (15 * 80 + 5 * 80), rel=0.1)
 
 
 def test_what_the_application_cancelled_is_in_no_percentile() -> None:
