@@ -28,7 +28,7 @@ class Shape:
 
     Attributes:
         share: Goodput as a share of the capacity during the overload.
-        attempts: Attempts per request during the overload.
+        attempts: Attempts per request during the overload, and until the recovery.
         recovery: Seconds after the overload until goodput is back; None: never.
         latency: Of each success, in seconds.
         tokens: Whether the series of tokens has values.

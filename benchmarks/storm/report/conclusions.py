@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.summary import Estimate
 
 DEFAULT: Final = "seed"
+OURS: Final = wording.arm(DEFAULT)
 KEPT: Final = 0.97
 AMPLIFIED: Final = 1.1
 SOON: Final = 1.0
@@ -80,7 +81,7 @@ def conclusion(session: Session, scenario: Scenario, backend: str) -> list[str]:
 
 
 def _estimates(found: Iterable[Group], column: Column) -> list[tuple[str, Estimate]]:
-    pairs = [(group.arm, group.estimates[column.figure]) for group in found]
+    pairs = [(wording.arm(group.arm), group.estimates[column.figure]) for group in found]
     return [(arm, estimate) for arm, estimate in pairs if not math.isnan(estimate.mean)]
 
 
@@ -93,11 +94,11 @@ def _goodput(found: Findings) -> str:
     if not kept:
         (best, share), *rest = others
         return (
-            f"While the servers are overloaded, no arm keeps {wording.percent(KEPT)} of the goodput that is "
+            f"While the servers are overloaded, no arm keeps {wording.threshold(KEPT)} of the goodput that is "
             f"attainable: the best is {best} with {wording.percent(share.mean)}{_rest(rest, wording.SHARE)}."
         )
     whole = f"While the servers are overloaded, {named(kept)} {'keep' if len(kept) > 1 else 'keeps'} at least"
-    return f"{whole} {wording.percent(KEPT)} of the goodput that is attainable{_rest(others, wording.SHARE, '; ')}."
+    return f"{whole} {wording.threshold(KEPT)} of the goodput that is attainable{_rest(others, wording.SHARE, '; ')}."
 
 
 def named(arms: Sequence[str]) -> str:
@@ -113,10 +114,10 @@ def _rest(pairs: Sequence[tuple[str, Estimate]], column: Column, lead: str = "; 
     if len(each) <= 4:
         return f"{lead}{listed(each)}"
     (first, best), (last, worst) = pairs[0], pairs[-1]
-    return (
-        f"{lead}the other {len(each)} between {wording.value(column, best.mean)} ({first}) and "
-        f"{wording.value(column, worst.mean)} ({last})"
-    )
+    most, least = wording.value(column, best.mean), wording.value(column, worst.mean)
+    if most == least:
+        return f"{lead}the other {len(each)} {most}"
+    return f"{lead}the other {len(each)} between {most} ({first}) and {least} ({last})"
 
 
 def _attempts(found: Findings) -> str:
@@ -124,23 +125,21 @@ def _attempts(found: Findings) -> str:
     if not pairs:
         return ""
     if len(pairs) <= 4:
-        each = [f"{wording.value(wording.AMPLIFICATION, estimate.mean)} by {arm}" for arm, estimate in pairs]
-        text = f"For each request the servers get {listed(each)} attempts"
+        each = [f"{wording.value(wording.AMPLIFICATION, estimate.mean)} with {arm}" for arm, estimate in pairs]
+        text = f"Attempts per request since the overload began: {listed(each)}"
     else:
         (first, least), (last, most) = pairs[0], pairs[-1]
         text = (
-            f"For each request the servers get between {wording.times(least.mean)} ({first}) and "
-            f"{wording.times(most.mean)} ({last}) attempts"
+            f"Attempts per request since the overload began: between {wording.times(least.mean)} with {first} and "
+            f"{wording.times(most.mean)} with {last}"
         )
-        if found.default is not None and DEFAULT not in (first, last):
-            text += (
-                f", {wording.times(found.default.estimates['amplification'].mean)} of motorlite's default ({DEFAULT})"
-            )
+        if found.default is not None and OURS not in (first, last):
+            text += f", {wording.times(found.default.estimates['amplification'].mean)} of motorlite's default ({OURS})"
     if found.default is not None:
         estimates = found.default.estimates
         mean, settled = estimates["amplification"].mean, estimates["settled"].mean
         if mean - settled > wording.SETTLED.noise:
-            text += f"; in the last third of the overload, when its budget governs, {DEFAULT} sends {settled:.2f}"
+            text += f"; in the last third of the overload {OURS} sends {settled:.2f}"
     return f"{text}."
 
 
@@ -160,8 +159,19 @@ def _recovery(found: Findings) -> str:
     clauses += [f"{arm} does not recover in {e.infinite} of {e.n} runs" for arm, e in some]
     if never:
         verb = "do" if len(never) > 1 else "does"
-        clauses.append(f"{named(never)} {verb} not recover in the {found.left:g} s that are left")
+        clauses.append(f"{named(never)} {verb} not recover in the {found.left:g} s that are left{_stuck(found)}")
     return f"After the overload, {listed(clauses)}."
+
+
+def _stuck(found: Findings) -> str:
+    """What goodput remains of those that do not recover."""
+    shares = [
+        group.estimates["after"].mean
+        for group in found.groups
+        if group.estimates["recovery"].infinite == group.estimates["recovery"].n > 0
+    ]
+    most, least = wording.percent(max(shares)), wording.percent(min(shares))
+    return f" (goodput stays at {most})" if most == least else f" (goodput stays at {least} to {most})"
 
 
 def _failures(found: Findings) -> str:
@@ -186,21 +196,21 @@ def _against_peers(found: Findings) -> list[str]:
     column = wording.PER_SUCCESS
     verdicts = {peer.arm: difference(column, peer, found.default) for peer in found.peers}
     own = wording.value(column, found.default.estimates[column.figure].mean)
-    shown = listed([f"{arm} {wording.value(column, found.first.mean)}" for arm, found in verdicts.items()])
-    behind = [arm for arm, one in verdicts.items() if one.verdict != "better"]
+    shown = listed([f"{wording.arm(arm)} {wording.value(column, one.first.mean)}" for arm, one in verdicts.items()])
+    behind = [wording.arm(arm) for arm, one in verdicts.items() if one.verdict != "better"]
     if not behind:
-        return [f"With {own} attempts per success {DEFAULT} is ahead of every peer ({shown})."]
-    return [f"With {own} attempts per success {DEFAULT} is not ahead of {listed(behind)} ({shown})."]
+        return [f"With {own} attempts per success {OURS} is ahead of every peer ({shown})."]
+    return [f"With {own} attempts per success {OURS} is not ahead of {listed(behind)} ({shown})."]
 
 
 def _targets(found: Findings) -> list[str]:
     """Goodput, amplification and recovery that the project wants, and who has them."""
     met = {group.arm: targets(group) for group in found.ours}
     wanted = (
-        f"at least {wording.percent(KEPT)} of the attainable goodput, at most {AMPLIFIED:g} attempts per request in "
+        f"at least {wording.threshold(KEPT)} of the attainable goodput, at most {AMPLIFIED:g} attempts per request in "
         f"the last third of the overload, recovery within {SOON:g} s"
     )
-    all_of_them = [arm for arm, missed in met.items() if not missed]
+    all_of_them = [wording.arm(arm) for arm, missed in met.items() if not missed]
     if found.default is not None and not met[DEFAULT]:
         return [f"motorlite's default reaches the targets ({wanted})."]
     sentences = []
@@ -231,7 +241,7 @@ def targets(group: Group) -> list[str]:
 
 def _invalid(found: Findings) -> list[str]:
     return [
-        f"Left out as not valid: {group.left_out} {'run' if group.left_out == 1 else 'runs'} of {group.arm} "
-        f"({'; '.join(group.invalid)})."
+        f"Left out as not valid: {group.left_out} {'run' if group.left_out == 1 else 'runs'} of "
+        f"{wording.arm(group.arm)} ({'; '.join(group.invalid)})."
         for group in found.invalid
     ]

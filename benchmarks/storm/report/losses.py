@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.storm.report import wording
-from benchmarks.storm.report.conclusions import DEFAULT, findings, named
+from benchmarks.storm.report.conclusions import OURS, findings, named
 from benchmarks.storm.report.differences import difference
 from benchmarks.storm.report.wording import listed
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # What an arm can win or lose, in the order of the sentences.
 JUDGED: Final = (
     wording.SHARE,
+    wording.AFTER,
     wording.PER_SUCCESS,
     wording.ERRORS,
     wording.P50,
@@ -28,7 +29,8 @@ JUDGED: Final = (
     wording.RECOVERY,
 )
 NAMES: Final = {
-    "share": "goodput",
+    "share": "goodput while overloaded",
+    "after": "goodput after the overload",
     "per_success": "attempts per success",
     "errors": "failed requests",
     "p50": "the median latency of all requests",
@@ -49,25 +51,30 @@ def losses(session: Session, scenario: Scenario, backend: str) -> list[str]:
         winners = [group for group in found.groups if difference(column, group, default).verdict == "worse"]
         if winners:
             texts.append(_loss(column, default, winners, {arm.name: arm for arm in session.arms}))
-    return texts or [f"{DEFAULT} does worse than no other arm in any of these figures."]
+    return texts or [f"{OURS} does worse than no other arm in any of these figures."]
 
 
 def _loss(column: Column, default: Group, winners: Sequence[Group], arms: Mapping[str, Arm]) -> str:
     own = wording.value(column, default.estimates[column.figure].mean)
-    shown = listed([f"{group.arm} ({wording.value(column, group.estimates[column.figure].mean)})" for group in winners])
-    text = f"In {NAMES[column.figure]} ({own}) {DEFAULT} loses to {shown}"
+    shown = listed(
+        [
+            f"{wording.arm(group.arm)} ({wording.value(column, group.estimates[column.figure].mean)})"
+            for group in winners
+        ]
+    )
+    text = f"In {NAMES[column.figure]} ({own}) {OURS} loses to {shown}"
     text += _reason(column, default, [arms[group.arm] for group in winners if group.arm in arms])
     if column is wording.ERRORS:
         return f"{text}."
-    paying = [group.arm for group in winners if difference(wording.ERRORS, default, group).verdict == "worse"]
-    if paying == [group.arm for group in winners]:
-        who = "which fails" if len(paying) == 1 else "all of which fail"
-        return f"{text}, {who} more requests."
-    return (
-        f"{text}; of these, {named(paying)} {'fail' if len(paying) > 1 else 'fails'} more requests."
-        if paying
-        else f"{text}."
-    )
+    paying = [
+        wording.arm(group.arm) for group in winners if difference(wording.ERRORS, default, group).verdict == "worse"
+    ]
+    if not paying:
+        return f"{text}."
+    verb = "fail" if len(paying) > 1 else "fails"
+    if len(paying) == len(winners):
+        return f"{text}; {'all of these fail' if len(paying) > 1 else f'{paying[0]} fails'} more requests."
+    return f"{text}; of these, {named(paying)} {verb} more requests."
 
 
 def _reason(column: Column, default: Group, winners: Sequence[Arm]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,9 +14,10 @@ from benchmarks.storm.report.plots import canvas, distributions, overtime, sweep
 from benchmarks.storm.report.settings import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from benchmarks.storm.report.session import Group, Session
+    from benchmarks.storm.report.wording import Column
     from benchmarks.storm.scenario import Scenario
 
 CSS: Final = Path(__file__).with_name("page.css")
@@ -76,8 +78,20 @@ def _head(session: Session) -> Iterable[str]:
         names = [(s.name, s.question) for s in session.scenarios if not s.point]
         families = dict.fromkeys(s.family for s in session.scenarios if s.point)
         names += [(name, next(s.question for s in session.scenarios if s.family == name)) for name in families]
-        items = "".join(f'<li><a href="#{_slug(name)}">{escape(question)}</a></li>' for name, question in names)
+        items = "".join(
+            f'<li><a href="#{_slug(name)}">{escape(question)}</a>{_in_short(session, name)}</li>'
+            for name, question in names
+        )
         yield f"<nav><ol>{items}</ol></nav>"
+
+
+def _in_short(session: Session, name: str) -> str:
+    """The first sentence about a scenario."""
+    backends = session.backends(name)
+    if not backends:
+        return ""
+    sentence = conclusion(session, session.scenario(name), backends[0])[0]
+    return f'<br><span class="faint">{_emphasised(sentence)}</span>'
 
 
 def _foot(session: Session) -> Iterable[str]:
@@ -141,7 +155,7 @@ class _Parts:
         for scenario in members:
             point = ", ".join(f"{quantity} {value:g}" for quantity, value in scenario.point)
             lines += [
-                _table(self._session.groups(scenario.name, backend), f"{point}, {tables.place(backend)}")
+                _table(self._session.groups(scenario.name, backend), tables.SHORT, f"{point}, {tables.place(backend)}")
                 for backend in self._session.backends(scenario.name)
             ]
         lines += ["</details>", *_conditions(members[0], self._session.backends(members[0].name))]
@@ -150,12 +164,13 @@ class _Parts:
     def _backend(self, scenario: Scenario, backend: str) -> Iterable[str]:
         groups = self._session.groups(scenario.name, backend)
         invalid = any(group.left_out for group in groups)
-        sentences = escape(" ".join(conclusion(self._session, scenario, backend)))
+        sentences = _emphasised(" ".join(conclusion(self._session, scenario, backend)))
         yield f'<div class="conclusion{" warning" if invalid else ""}"><p>{sentences}</p></div>'
-        lost = "".join(f"<li>{escape(text)}</li>" for text in losses(self._session, scenario, backend))
+        lost = "".join(f"<li>{_emphasised(text)}</li>" for text in losses(self._session, scenario, backend))
         if lost:
             yield f"<h3>Where motorlite's default loses</h3><ul>{lost}</ul>"
-        yield _table(groups, f"Means over the seeds and 95 % intervals, {tables.place(backend)}.")
+        yield _table(groups, tables.SHORT, f"Means over the seeds and 95 % intervals, {tables.place(backend)}.")
+        yield f"<details><summary>More figures</summary>{_table(groups, tables.MORE, 'The same.')}</details>"
         valid = [group for group in groups if group.records]
         if not valid:
             return
@@ -196,8 +211,13 @@ def _conditions(scenario: Scenario, backends: list[str]) -> Iterable[str]:
     yield "</dl></details>"
 
 
-def _table(groups: list[Group], caption: str) -> str:
-    columns = [c for c in wording.COLUMNS if any(group.estimates[c.figure].n for group in groups)]
+def _emphasised(text: str) -> str:
+    """With arms, which are in backticks, set off."""
+    return re.sub("`([^`]+)`", r"<strong>\1</strong>", escape(text))
+
+
+def _table(groups: list[Group], wanted: Sequence[Column], caption: str) -> str:
+    columns = [c for c in wanted if any(group.estimates[c.figure].n for group in groups)]
     heads = "".join(f'<th scope="col" title="{escape(c.about)}">{escape(c.title)}</th>' for c in columns)
     lines = [
         f'<div class="table"><table><caption>{escape(caption)}</caption>',

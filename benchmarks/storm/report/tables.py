@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.storm.report import wording
+from benchmarks.storm.report.conclusions import conclusion
+from benchmarks.storm.report.losses import losses
 
 if TYPE_CHECKING:
     from benchmarks.storm.report.session import Group, Session
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
 
 SHORT: Final = (
     wording.SHARE,
+    wording.AFTER,
     wording.AMPLIFICATION,
     wording.SETTLED,
     wording.PER_SUCCESS,
@@ -21,6 +25,7 @@ SHORT: Final = (
     wording.OUTCOME,
     wording.RECOVERY,
 )
+MORE: Final = (wording.GOODPUT, wording.P999, wording.CONNECTIONS, wording.CPU)
 
 
 def cell(column: Column, group: Group) -> tuple[str, str]:
@@ -53,6 +58,17 @@ def _markdown_table(groups: list[Group]) -> str:
         cells = [f"{text} ({spread})" if spread else text for text, spread in (cell(c, group) for c in SHORT)]
         lines.append(f"| {group.arm} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def conclusions(session: Session) -> str:
+    """What each scenario showed, in words. Points of sweeps are left out: they are read as curves."""
+    parts = []
+    for scenario in session.scenarios:
+        for backend in session.backends(scenario.name) if not scenario.point else ():
+            found = [*conclusion(session, scenario, backend), *losses(session, scenario, backend)]
+            text = textwrap.fill(" ".join(found), 100, break_long_words=False, break_on_hyphens=False)
+            parts.append(f"{scenario.name}, {place(backend)}: {scenario.question}\n{text}")
+    return "\n\n".join(parts)
 
 
 def place(backend: str) -> str:

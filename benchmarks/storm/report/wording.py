@@ -44,6 +44,11 @@ def percent(value: float) -> str:
     return f"{points:.0f} %" if points >= 100 or points == 0 else f"{points:.1f} %"
 
 
+def threshold(value: float) -> str:
+    """A share that is not measured."""
+    return f"{value * 100:g} %"
+
+
 def rate(value: float) -> str:
     return f"{value:,.0f}"
 
@@ -82,8 +87,20 @@ SHARE: Final = Column(
 GOODPUT: Final = Column(
     "goodput", "goodput/s", "the same per second; a rejection is never part of it", rate, better=1, noise=2.0
 )
+AFTER: Final = Column(
+    "after",
+    "goodput after",
+    "the same share from the end of the overload to that of the run",
+    percent,
+    better=1,
+    noise=0.01,
+)
 AMPLIFICATION: Final = Column(
-    "amplification", "attempts per request", "commands that reached the servers for each request", times, noise=0.02
+    "amplification",
+    "attempts per request",
+    "commands that reached the servers for each request, since the overload began",
+    times,
+    noise=0.02,
 )
 SETTLED: Final = Column(
     "settled",
@@ -93,7 +110,11 @@ SETTLED: Final = Column(
     noise=0.02,
 )
 PER_SUCCESS: Final = Column(
-    "per_success", "attempts per success", "commands that reached the servers for each success", times, noise=0.02
+    "per_success",
+    "attempts per success",
+    "commands that reached the servers for each success, since the overload began",
+    times,
+    noise=0.02,
 )
 ERRORS: Final = Column("errors", "failed", "requests of the whole run that did not succeed", percent, noise=0.002)
 P50: Final = Column(
@@ -127,6 +148,7 @@ CPU: Final = Column("cpu", "client CPU", "CPU time of the client's process for e
 COLUMNS: Final = (
     SHARE,
     GOODPUT,
+    AFTER,
     AMPLIFICATION,
     SETTLED,
     PER_SUCCESS,
@@ -163,6 +185,11 @@ def interval(column: Column, estimate: Estimate) -> str:
     if number and high.endswith(f" {unit}"):
         low = number
     return f"{low}\N{EN DASH}{high}"
+
+
+def arm(name: str) -> str:
+    """An arm in a sentence: in backticks, which a page turns into emphasis."""
+    return f"`{name}`"
 
 
 def listed(words: Sequence[str]) -> str:

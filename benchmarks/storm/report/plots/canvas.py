@@ -79,6 +79,18 @@ def figure(width: float, height: float, rows: int = 1, columns: int = 1, **optio
     return made, axes
 
 
+def round_numbers(most: int) -> Any:
+    """Ticks at round numbers."""
+    library()
+    return importlib.import_module("matplotlib.ticker").MaxNLocator(most, steps=[1, 2, 5, 10])
+
+
+def powers(between: tuple[float, ...]) -> Any:
+    """Ticks at powers of ten times some numbers."""
+    library()
+    return importlib.import_module("matplotlib.ticker").LogLocator(subs=(1.0, *between))
+
+
 def render(made: Any) -> str:
     """The figure as SVG in its own colours; the figure is then closed."""
     stream = io.StringIO()

@@ -37,8 +37,9 @@ def latency(groups: Sequence[Group]) -> Any | None:
     axis.set_xlim(first * 0.8, last * 1.6)
     axis.set_ylim(0, 101)
     axis.xaxis.set_major_formatter(_seconds)
+    axis.minorticks_off()
     # Powers of ten alone would leave a short axis without numbers.
-    axis.xaxis.set_minor_formatter(_seconds if last < 20 * first else "")
+    axis.xaxis.set_major_locator(canvas.powers((2.0, 5.0) if last < 300 * first else ()))
     axis.set_xlabel("time since the request was due")
     axis.set_ylabel("% of all requests that succeeded")
     made.legend(loc="outside right upper", handlelength=2.6)

@@ -34,6 +34,9 @@ def rates(groups: Sequence[Group]) -> Any:
     for axis in flat[max(0, len(groups) - COLUMNS) : len(groups)]:
         axis.set_xlabel("seconds")
         axis.tick_params(labelbottom=True)
+    # At last: it ends the scaling to the values, of all panels.
+    flat[0].set_ylim(bottom=0)
+    flat[0].xaxis.set_major_locator(canvas.round_numbers(5))
     for row in axes:
         row[0].set_ylabel("per second")
     made.legend(shown.values(), shown.keys(), loc="outside upper left", ncols=len(shown), handlelength=1.8)
@@ -63,7 +66,6 @@ def _panel(axis: Any, group: Group, shown: dict[str, Any]) -> None:
         shown.setdefault(name.replace("_", " "), line)
     axis.set_title(group.arm)
     axis.set_xlim(0, run.seconds)
-    axis.set_ylim(bottom=0)
 
 
 def tokens(groups: Sequence[Group]) -> Any | None:
@@ -81,6 +83,7 @@ def tokens(groups: Sequence[Group]) -> Any | None:
     axis.set_xlabel("seconds")
     axis.set_ylabel("tokens per client")
     axis.set_xlim(0, run.seconds)
+    axis.xaxis.set_major_locator(canvas.round_numbers(10))
     axis.set_ylim(bottom=0)
     made.legend(loc="outside right upper", handlelength=2.6)
     return made

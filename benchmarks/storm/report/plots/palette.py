@@ -29,7 +29,7 @@ class Mark:
 
 ARMS: Final = {
     "seed": Mark(BLUE, width=2.6),
-    "no-retry": Mark(GREY, "--", "x"),
+    "no-retry": Mark(GREY, "--", "d"),
     "immediate": Mark(VERMILION, "-", "v"),
     "fixed": Mark(ORANGE, "-", "^"),
     "revision": Mark(PINK, "-", "D"),

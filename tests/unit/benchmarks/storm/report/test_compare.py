@@ -21,7 +21,7 @@ def line(text: str, *, arm: str, figure: str) -> list[str]:
 def test_what_is_beyond_the_noise_is_marked() -> None:
     text = render(make_session(SHAPES), make_session({**SHAPES, "seed": Shape(0.7, 2.0, recovery=None)}))
     assert line(text, arm="seed", figure="goodput")[-1] == "WORSE"
-    assert line(text, arm="seed", figure="attempts per request")[1:4] == ["1.05", "2.00", "+0.95"]
+    assert line(text, arm="seed", figure="attempts per request")[1:4] == ["1.03", "2.00", "+0.97"]
     assert line(text, arm="seed", figure="recovery")[1:] == ["0.0 s", "never", "\N{EN DASH}", "WORSE"]
     assert "WORSE" not in text.split("\nno-retry\n")[1].split("Figures:")[0]
 
@@ -29,7 +29,7 @@ def test_what_is_beyond_the_noise_is_marked() -> None:
 def test_two_equal_sessions() -> None:
     text = render(make_session(SHAPES), make_session(SHAPES))
     assert "WORSE" not in text
-    assert "Figures: 18 same." in text
+    assert "Figures: 20 same." in text
     assert line(text, arm="seed", figure="goodput")[1:4] == ["97.8 %", "97.8 %", "0 %"]
 
 

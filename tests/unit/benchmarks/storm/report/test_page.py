@@ -103,7 +103,10 @@ def test_it_is_small(text: str) -> None:
 
 
 def test_it_says_what_was_found(text: str) -> None:
-    assert "While the servers are overloaded, no-retry and seed keep at least 97.0 %" in text
+    assert (
+        "While the servers are overloaded, <strong>no-retry</strong> and <strong>seed</strong> keep at least 97 %"
+        in text
+    )
     assert "<h3>Where motorlite's default loses</h3>" in text
     assert '<td class="bad">never</td>' in text
 
