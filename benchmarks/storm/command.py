@@ -79,9 +79,7 @@ def _list() -> int:
 def _plan(arguments: argparse.Namespace) -> list[Step]:
     scenarios = []
     for scenario in find(arguments.scenarios or [STANDARD]):
-        shaped = reshaped(
-            scenario, capacity=arguments.capacity, clients=arguments.clients, rate=arguments.rate
-        )
+        shaped = reshaped(scenario, capacity=arguments.capacity, clients=arguments.clients, rate=arguments.rate)
         scenarios.append(shortened(shaped, shaped.quick_seconds) if arguments.quick else shaped)
     arms = [parse_arm(name) for name in arguments.arms.split(",")] if arguments.arms else []
     arms += [parse_arm(text) for text in arguments.policy or ()]

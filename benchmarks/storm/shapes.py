@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 def shortened(scenario: Scenario, seconds: float) -> Scenario:
     """Return the same scenario in `seconds`; its changes come earlier and are shorter in proportion."""
     part = seconds / scenario.seconds
-    changes = tuple(
-        replace(change, start=change.start * part, end=change.end * part) for change in scenario.changes
-    )
+    changes = tuple(replace(change, start=change.start * part, end=change.end * part) for change in scenario.changes)
     return replace(scenario, seconds=seconds, changes=changes)
 
 
@@ -36,8 +34,7 @@ def reshaped(
     if capacity is not None:
         part = capacity / servers[0].capacity
         servers = tuple(
-            replace(server, work=server.work * part, admission_rate=server.admission_rate * part)
-            for server in servers
+            replace(server, work=server.work * part, admission_rate=server.admission_rate * part) for server in servers
         )
         if load.rate is not None:
             load = replace(load, rate=load.rate * part)
