@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.storm.published import PUBLISHED
 from benchmarks.storm.report import tables, wording
 from benchmarks.storm.report.conclusions import DEFAULT, conclusion
 from benchmarks.storm.report.losses import losses
@@ -148,9 +149,10 @@ class _Parts:
                 made = sweeps.heat_map(quantities, arms, left)
                 text = "Seconds from the end of the trigger until goodput has recovered, for each arm."
             else:
-                made = sweeps.curves(quantities[0], arms)
+                made = sweeps.curves(quantities[0], arms, PUBLISHED.get(name))
                 text = f"Success and attempts over: {sweeps.axis_name(quantities[0])}."
             lines.append(self._figure(made, f"{text} {tables.place(backend).capitalize()}."))
+        lines += _source(name)
         lines.append("<details><summary>All figures</summary>")
         for scenario in members:
             point = ", ".join(f"{quantity} {value:g}" for quantity, value in scenario.point)
@@ -197,6 +199,14 @@ class _Parts:
 
 def _title(name: str, question: str) -> Iterable[str]:
     yield f'<section id="{_slug(name)}"><p class="kicker">{escape(name)}</p><h2>{escape(question)}</h2>'
+
+
+def _source(family: str) -> Iterable[str]:
+    """Where the published curves beside ours come from."""
+    found = PUBLISHED.get(family)
+    if found is not None:
+        link = f'<a href="{escape(found.source)}">{escape(found.title)}</a>'
+        yield f'<p class="faint">Below: {link}. {escape(found.note)}</p>'
 
 
 def _slug(name: str) -> str:

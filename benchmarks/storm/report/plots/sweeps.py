@@ -12,6 +12,7 @@ from benchmarks.storm.report.wording import AMPLIFICATION, ERRORS, RECOVERY
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from benchmarks.storm.published import Points, Published
     from benchmarks.storm.report.session import Group, Session
 
 COLUMNS: Final = 3
@@ -107,21 +108,48 @@ def _numbers(axis: Any, values: Sequence[Sequence[float]], left: float) -> None:
                 axis.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=colour, fontsize=8.5)
 
 
-def curves(name: str, arms: Mapping[str, Mapping[Point, Group]]) -> Any:
-    """Successes and attempts over one quantity."""
-    made, axes = canvas.figure(WIDTH, 3.6, 1, 2)
+def curves(name: str, arms: Mapping[str, Mapping[Point, Group]], published: Published | None = None) -> Any:
+    """Successes and attempts over one quantity; below, the same as somebody else published it."""
+    rows = 1 if published is None else 2
+    made, axes = canvas.figure(WIDTH, 3.5 * rows, rows, 2, sharex=True, sharey="col")
     (left, right) = axes[0]
     _curve(left, arms, ERRORS.figure, lambda failed: (1 - failed) * 100)
     _curve(right, arms, AMPLIFICATION.figure, lambda value: value)
-    left.set_ylabel("% of all requests that succeed")
-    right.set_ylabel("attempts per request")
-    for axis in (left, right):
+    _scale(left, name, arms)
+    left.set_title("this driver" if published else "")
+    _legend(made, left, "outside right upper")
+    if published is not None:
+        _theirs(axes[1][0], published.success, published, 100.0)
+        _theirs(axes[1][1], published.attempts, published, 1.0)
+        axes[1][0].set_title(published.title)
+        _legend(made, axes[1][0], "outside right lower")
+    for success, attempts in axes:
+        success.set_ylabel("% of all requests that succeed")
+        attempts.set_ylabel("attempts per request")
+    for axis in axes[-1]:
         axis.set_xlabel(axis_name(name))
-        _scale(axis, name, arms)
         axis.set_ylim(bottom=0)
-    handles, labels = left.get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside right upper", handlelength=2.6)
     return made
+
+
+def _legend(made: Any, axis: Any, place: str) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    made.legend(handles, labels, loc=place, handlelength=2.6)
+
+
+def _theirs(axis: Any, lines: Mapping[str, Points], published: Published, factor: float) -> None:
+    for policy, found in lines.items():
+        look = mark(published.ours[policy])
+        axis.plot(
+            [x for x, _ in found],
+            [y * factor for _, y in found],
+            color=look.colour,
+            linestyle=look.dash,
+            marker=look.marker,
+            markersize=5,
+            markerfacecolor=canvas.PAPER,
+            label=policy,
+        )
 
 
 def _scale(axis: Any, name: str, arms: Mapping[str, Mapping[Point, Group]]) -> None:
