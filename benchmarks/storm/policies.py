@@ -10,6 +10,7 @@ from motorlite.retry import OverloadRetry, RetryBudget
 
 if TYPE_CHECKING:
     from benchmarks.storm.arms import Arm
+    from motorlite._base.values import Address
 
 PER_SERVER: Final = 200.0
 """Tokens for each server in the arms with a budget per server."""
@@ -26,6 +27,19 @@ class FixedBackoff(OverloadRetry):
         return FIXED if server_hint is None else server_hint
 
 
+class SuccessBudget(RetryBudget):
+    """A bucket in which every success puts a tenth of a token, and from which every retry takes one for good."""
+
+    __slots__ = ()
+
+    def retry_succeeded(self, address: Address | None = None) -> None:
+        """Deposit 0.1."""
+        self.first_attempt_succeeded(address)
+
+    def retry_failed_otherwise(self, address: Address | None = None) -> None:
+        """Deposit nothing."""
+
+
 def client_options(arm: Arm, budget: RetryBudget | None = None) -> dict[str, Any]:
     """Return the keyword arguments of `AsyncMongoClient` for one of the clients of `arm`.
 
@@ -36,14 +50,18 @@ def client_options(arm: Arm, budget: RetryBudget | None = None) -> dict[str, Any
     options: dict[str, Any] = {"overload_policy": policy(arm), "maxPoolSize": arm.max_pool_size}
     if arm.budget == "shared":
         options["retry_budget"] = budget
+    elif arm.budget == "published":
+        options["retry_budget"] = SuccessBudget(arm.tokens)
     elif arm.budget != "none":
         options["retry_budget"] = RetryBudget(arm.tokens, per_server=PER_SERVER if arm.budget == "server" else None)
     if arm.breaker:
         options["circuit_breaker"] = CircuitBreaker(gates_first_attempts=True)
+    elif arm.retry_breaker:
+        options["circuit_breaker"] = CircuitBreaker(failure_rate=0.1)
     if arm.adaptive_limit:
         options["concurrency_limit"] = ConcurrencyLimit()
     if arm.queue:
-        options["wait_queue"] = WaitQueue(strategy="queue")
+        options["wait_queue"] = WaitQueue(strategy="queue", ordering="adaptive" if arm.newest_first else "fifo")
     return options
 
 
@@ -54,12 +72,12 @@ def shared_budget(arm: Arm) -> RetryBudget | None:
 
 def policy(arm: Arm) -> OverloadRetry:
     """Return the policy of retries after errors of overload."""
-    retries, is_budgeted = arm.retries, arm.budget != "none"
     if arm.backoff == "revision":
-        revision = OverloadRetry.revision_2026_07()
-        return revision.with_options(max_retries=retries, is_budgeted=is_budgeted)
+        preset = OverloadRetry.revision_2026_07()
+        return preset.with_options(max_retries=arm.retries, is_budgeted=arm.budget != "none")
+    preset = OverloadRetry()
     if arm.backoff == "fixed":
-        return FixedBackoff(max_retries=retries, is_budgeted=is_budgeted)
-    if arm.backoff == "none":
-        return OverloadRetry(max_retries=retries, is_budgeted=is_budgeted, base_backoff=0.0)
-    return OverloadRetry(max_retries=retries, is_budgeted=is_budgeted)
+        preset = FixedBackoff()
+    elif arm.backoff == "none":
+        preset = OverloadRetry(base_backoff=0.0)
+    return preset.with_options(arm.retries, arm.budget != "none", arm.retargets)
