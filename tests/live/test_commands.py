@@ -147,7 +147,7 @@ async def test_what_is_known_of_the_deployment(replica_set3: LocalServer) -> Non
         await until(lambda: len(client.nodes) == 3)
         assert client.nodes == set(replica_set3.addresses)
         with anyio.fail_after(30):  # a member that another one lists may not have replied yet
-            while await client.secondaries != set(replica_set3.addresses) - {primary}:
+            while await client.secondaries != set(replica_set3.addresses) - {primary}:  # noqa: ASYNC110  # no event to wait for
                 await anyio.sleep(0.01)
         assert await client.arbiters == set()
         assert await client.is_primary

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 # Longer than any limit here, and long enough for a busy machine to see it in progress.
 ENDLESS = {"$where": "sleep(100) || true"}
-# Without JavaScript: the server reports an interrupted $function with code 11601 at times. About 50 ms for each document.
+# Without JavaScript: the server reports an interrupted $function with code 11601 at times. About 50 ms per document.
 NUMBERS = {"$range": [0, {"$add": ["$_id", 200_000]}]}
 SLOWLY = {"$min": [1, {"$reduce": {"input": NUMBERS, "initialValue": 1, "in": {"$add": ["$$value", 1]}}}]}
 OPERATIONS: dict[str, Callable[[Any], Awaitable[Any]]] = {
