@@ -6,7 +6,6 @@ connects to. ``getaddrinfo`` for example stops at a NUL, so a host with a NUL mu
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -60,6 +59,8 @@ def is_dns_name(text: str) -> bool:
 
 def is_ip_address(text: str) -> bool:
     """Whether `text` is an IPv4 or IPv6 address, the latter without brackets."""
+    import ipaddress
+
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -69,6 +70,8 @@ def is_ip_address(text: str) -> bool:
 
 def ipv6_host(literal: str) -> str | None:
     """Normalize the IPv6 address between the brackets, with or without a zone. None if it is not an IPv6 address."""
+    import ipaddress
+
     try:
         address = ipaddress.IPv6Address(literal)
     except ValueError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 from motorlite._base.hosts import DEFAULT_PORT, ipv6_host, is_ip_address, is_name, parse_port
 from motorlite._base.values import is_encodable
@@ -200,9 +199,17 @@ def _port(text: str, where: str) -> int:
     return port
 
 
+def _unquoted(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote
+
+    return unquote(text, errors="strict")
+
+
 def _decode(text: str, what: str) -> str:
     try:
-        return unquote(text, errors="strict")
+        return _unquoted(text)
     except UnicodeDecodeError:
         raise InvalidURI(f"the percent-encoding of the {what} is not UTF-8") from None
 
@@ -280,7 +287,7 @@ def _raw_options(query: str) -> tuple[dict[str, list[str]], _Found]:
             raise InvalidURI("options in a connection string have the form name=value, separated by &")
         key = ALIASES.get(key.lower(), key.lower())
         try:
-            value = unquote(text, errors="strict")
+            value = _unquoted(text)
         except UnicodeDecodeError:
             option = BY_NAME.get(key)
             name = key if option is None else option.name

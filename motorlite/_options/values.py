@@ -8,7 +8,6 @@ string.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -274,7 +273,9 @@ def mechanism_properties(value: object) -> dict[str, Any]:
 
 def suggestion(name: str, known: Mapping[str, str]) -> str:
     """Return a clause that suggests values of `known` whose keys are similar to `name`, or an empty string."""
-    names = [known[match] for match in difflib.get_close_matches(name, known, n=3, cutoff=0.7)]
+    from difflib import get_close_matches
+
+    names = [known[match] for match in get_close_matches(name, known, n=3, cutoff=0.7)]
     return f"; did you mean {' or '.join(names)}?" if names else ""
 
 
