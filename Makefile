@@ -29,8 +29,8 @@ cov: $(VENV)/.installed-dev  ## unit and simulation tests, and the lines and bra
 spec-tests: $(VENV)/.installed-dev  ## the specification suites alone, with a table (spec-tests/README.md)
 	@$(RUN) -m tests.spec $(ARGS)
 
-bench: $(VENV)/.installed-bench  ## point reads against the other drivers (exits 1 below the target)
-	@$(RUN) -m benchmarks point-reads
+bench: $(VENV)/.installed-bench  ## reads, writes and cursors against the other drivers (report in reports/; exits 1 below a target)
+	@$(RUN) -m benchmarks bench $(ARGS)
 
 failover: $(VENV)/.installed-dev  ## kill the primary twenty times under load (exits 1 when a write is lost or it takes long)
 	@$(RUN) -m benchmarks failover

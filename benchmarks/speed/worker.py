@@ -1,4 +1,7 @@
-"""Shell: the process of one arm: reads a request line, runs a round, writes an answer line."""
+"""Shell: the process of one arm: reads a request line, runs a round, writes an answer line.
+
+`python -m benchmarks.speed.worker ARM URI [CHECKOUT]`; with a checkout, its motorlite is used.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,20 @@ import json
 import math
 import resource
 import sys
+from functools import partial
 from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import anyio
-import anyio.to_thread
-
-from benchmarks.arms import ARMS
 from benchmarks.documents import DOCUMENTS, STRIDE
 from benchmarks.figures import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from benchmarks.arms import Arm, FindOne
+    from benchmarks.arms import Arm
+    from benchmarks.loops import Loop
+    from benchmarks.speed.workloads import Perform
 
 
 def walk(task: int) -> Iterator[int]:
@@ -32,21 +34,19 @@ def walk(task: int) -> Iterator[int]:
 
 
 async def run_round(
-    find_one: FindOne, tasks: int, *, seconds: float = math.inf, operations: int | None = None
+    perform: Perform, tasks: int, loop: Loop, *, seconds: float = math.inf, operations: int | None = None
 ) -> dict[str, Any]:
-    """Read documents with concurrent tasks, for a duration or up to a number of operations.
+    """Perform with concurrent tasks, for a duration or up to a number of operations; each task at least once.
 
     Raises:
-        ValueError: A reply was not the requested document.
+        ValueError: A result was not the expected one.
     """
     latencies: list[float] = []
 
-    async def read(numbers: Iterator[int]) -> None:
+    async def repeat(numbers: Iterator[int]) -> None:
         before = perf_counter()
         for number in numbers:
-            found = await find_one({"_id": number})
-            if found is None or found["_id"] != number:
-                raise ValueError(f"asked for document {number}, got {found!r}")
+            await perform(number)
             now = perf_counter()
             latencies.append(now - before)
             if now >= end:
@@ -54,14 +54,12 @@ async def run_round(
             before = now
 
     each = None if operations is None else -(-operations // tasks)
-    cpu = _cpu_seconds()
+    cpu = cpu_seconds()
     start = perf_counter()
     end = start + seconds
-    async with anyio.create_task_group() as group:
-        for task in range(tasks):
-            group.start_soon(read, islice(walk(task), each))
+    await loop.all_of(partial(repeat, islice(walk(task), each)) for task in range(tasks))
     elapsed = perf_counter() - start
-    cpu = _cpu_seconds() - cpu
+    cpu = cpu_seconds() - cpu
     latencies.sort()
     return {
         "operations": len(latencies),
@@ -72,37 +70,53 @@ async def run_round(
     }
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
+    """User and system time of all threads of this process."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
 async def serve(arm: Arm, uri: str) -> None:
     """Answer requests until standard input ends, which also happens when the parent is killed."""
+    from benchmarks.speed.workloads import performers
+
     try:
-        async with arm.open(uri) as find_one:
+        async with arm.open(uri) as driver:
+            known = performers(driver)
             # Read in a thread, so that the driver's monitors keep running while other arms are measured.
-            while line := await anyio.to_thread.run_sync(sys.stdin.readline):
-                answer(await run_round(find_one, **json.loads(line)))
+            while line := await arm.loop.in_thread(sys.stdin.readline):
+                request = json.loads(line)
+                perform = known.get(request.pop("operation"))
+                answer({} if perform is None else await run_round(perform, loop=arm.loop, **request))
     except Exception as error:  # the parent decides what a failed arm means
-        answer({"error": _describe(error)})
+        answer({"error": describe(error)})
 
 
 def answer(value: dict[str, Any]) -> None:
+    """Send one answer to the parent."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 
 
-def _describe(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
+    """The first error of a group, in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
 
 
 def main() -> None:
-    arm = ARMS[sys.argv[1]]
-    options = {"use_uvloop": True} if arm.uvloop else {}
-    anyio.run(serve, arm, sys.argv[2], backend=arm.backend, backend_options=options)
+    name, uri, *root = sys.argv[1:]
+    sys.path[:0] = root
+    from benchmarks.arms import ARMS
+
+    if root:
+        import motorlite  # before the modules beside this one, which come first from now on
+
+        assert motorlite.__file__.startswith(root[0])
+        sys.path.remove(root[0])
+    arm = ARMS[name]
+    arm.loop.run(partial(serve, arm, uri))
 
 
 if __name__ == "__main__":
