@@ -10,6 +10,7 @@ from benchmarks import failover, prefetch
 from benchmarks.instructions import command as instructions
 from benchmarks.overload import abandoned, concurrency, oversubscribed, pile_up, standing_queue
 from benchmarks.speed import command as speed
+from benchmarks.speed import overhead, smoke
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,12 @@ BENCHMARKS: dict[str, Benchmark] = {
         "find_one by _id; exits 1 if a target is missed, or if motorlite or PyMongo Async could not be measured",
     ),
     "point-writes": (speed.add_point_writes, speed.run, "the writes of `bench`; exits 1 if a target is missed"),
+    "overhead": (overhead.add_arguments, overhead.run, "where the client's CPU time of one find_one goes, by layer"),
+    "smoke": (
+        smoke.add_arguments,
+        smoke.run,
+        "exits 1 if the client's CPU per find_one is over 2.2 times the bare protocol's",
+    ),
     "instructions": (
         instructions.add_arguments,
         instructions.run,

@@ -41,7 +41,7 @@ class Run:
     def warm_up(self, tasks: int, operations: int = WARM_UP_OPERATIONS) -> None:
         """Run discarded operations on each arm, at the highest concurrency so that its pool is full."""
         for arm in list(self._workers):
-            self._ask(arm, operation="find_one", tasks=tasks, operations=operations)
+            self.ask(arm, operation="find_one", tasks=tasks, operations=operations)
 
     def measure(self, plan: Sequence[tuple[str, int]], rounds: int, seconds: float) -> None:
         """Run the rounds of all operations, each at its number of tasks."""
@@ -50,7 +50,7 @@ class Run:
                 if WORKLOADS[operation].is_write:
                     self._clean()  # for all arms together: a server is slow after a drop
                 for arm in rotated(list(self._workers), number):
-                    figures = self._ask(arm, operation=operation, tasks=tasks, seconds=seconds)
+                    figures = self.ask(arm, operation=operation, tasks=tasks, seconds=seconds)
                     if figures:  # else the driver has no such operation
                         self.rounds.append(Round(operation, arm, tasks, number + 1, **figures))
             say(f"round {number + 1} of {rounds} done")
@@ -60,7 +60,10 @@ class Run:
         for worker in self._workers.values():
             worker.close()
 
-    def _ask(self, arm: str, **request: Any) -> dict[str, Any] | None:
+    def ask(self, arm: str, **request: Any) -> dict[str, Any] | None:
+        """Run one round; None if the arm failed, and empty if it does not have the operation."""
+        if arm not in self._workers:
+            return None
         try:
             return self._workers[arm].run(limit=request.get("seconds", 0) + GRACE, **request)
         except ArmFailedError as error:

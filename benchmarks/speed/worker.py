@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.documents import DOCUMENTS, STRIDE
 from benchmarks.figures import percentile
+from benchmarks.speed.sampling import Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,14 @@ async def serve(arm: Arm, uri: str) -> None:
             while line := await arm.loop.in_thread(sys.stdin.readline):
                 request = json.loads(line)
                 perform = known.get(request.pop("operation"))
-                answer({} if perform is None else await run_round(perform, loop=arm.loop, **request))
+                if perform is None:
+                    answer({})
+                elif request.pop("sample", False):
+                    with Sampler() as sampler:
+                        figures = await run_round(perform, loop=arm.loop, **request)
+                    answer({**figures, "layers": sampler.layers})
+                else:
+                    answer(await run_round(perform, loop=arm.loop, **request))
     except Exception as error:  # the parent decides what a failed arm means
         answer({"error": describe(error)})
 
