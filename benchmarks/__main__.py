@@ -15,6 +15,7 @@ from benchmarks import (
     prefetch,
     standing_queue,
 )
+from benchmarks.instructions import command as instructions
 
 
 def main() -> int:
@@ -73,6 +74,11 @@ def main() -> int:
     )
     prefetch.add_arguments(ahead)
     ahead.set_defaults(run=prefetch.run)
+    counted = commands.add_parser(
+        "instructions", help="instructions per operation, by callgrind: free of noise, for any commit"
+    )
+    instructions.add_arguments(counted)
+    counted.set_defaults(run=instructions.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 
