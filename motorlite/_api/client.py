@@ -18,8 +18,8 @@ from motorlite._api.transactions.options import SessionOptions
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted
 from motorlite._base.arguments import seconds as check_seconds
+from motorlite._base.deadline import GRACE
 from motorlite._base.hosts import DEFAULT_PORT
-from motorlite._client.core import GRACE
 from motorlite._execution.call import CallOptions
 from motorlite._options.options import PILE_UP, may_pile_up
 from motorlite.driver_info import as_driver_info

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from motorlite._base.arguments import wrong
 from motorlite._base.deadline import NO_DEADLINE, Deadline
-from motorlite._client.world import loop_time
+from motorlite._client.loop_time import loop_time
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ DEFAULT_PORT: Final = 27017
 # Characters of a name, including the dots (RFC 1035).
 _MAX_NAME: Final = 255
 _NOT_IN_NAME: Final = re.compile(r"[\s\x00-\x1f\x7f/\\@:?#%\[\],]")
-_DNS_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-_ZONE: Final = re.compile(r"[A-Za-z0-9_.~-]+")
+# Compiled when they are needed, which is rare.
+_DNS_NAME: Final = r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*"
+_ZONE: Final = r"[A-Za-z0-9_.~-]+"
 _MAX_PORT: Final = 65535
 # Characters of an invalid host that an error message repeats.
 _MAX_SHOWN: Final = 100
@@ -54,7 +55,7 @@ def is_name(text: str) -> bool:
 
 def is_dns_name(text: str) -> bool:
     """Whether `text` is a DNS host name (letters, digits, hyphens and underscores) or an IPv4 address."""
-    return len(text) <= _MAX_NAME and _DNS_NAME.fullmatch(text) is not None
+    return len(text) <= _MAX_NAME and re.fullmatch(_DNS_NAME, text) is not None
 
 
 def is_ip_address(text: str) -> bool:
@@ -78,7 +79,7 @@ def ipv6_host(literal: str) -> str | None:
         return None
     zone = address.scope_id
     # Python accepts any text as a zone.
-    return str(address).lower() if zone is None or _ZONE.fullmatch(zone) else None
+    return str(address).lower() if zone is None or re.fullmatch(_ZONE, zone) else None
 
 
 def parse_port(text: str) -> int | None:

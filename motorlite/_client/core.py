@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from math import inf
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from weakref import ref
 
 from bson.objectid import ObjectId
 
-from motorlite._base.deadline import Deadline
+from motorlite._base.deadline import GRACE, Deadline
 from motorlite._base.values import format_address
 from motorlite._client import optional
 from motorlite._client.background import Background
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from motorlite.retry import OverloadRetry
     from motorlite.stats import ClientStats
 
-# Seconds that operations in flight get when a client closes.
-GRACE: Final = 5.0
 # Time limit of endSessions at close, seconds.
 _FAREWELL = 1.0
 

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from motorlite._options.options import ProxyOptions
 
 
-def loop_time() -> float:
-    """Return the time of the running event loop, seconds. Raises InvalidOperation if none is running."""
-    return current.loop_time()
-
-
 def _connector(runtime: Runtime, tls: TLSContext | None, proxy: ProxyOptions | None) -> Connector:
     return partial(runtime.connect, tls=tls, proxy=proxy)
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 _SCHEME = "mongodb://"
 _SRV_SCHEME = "mongodb+srv://"
-_BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
-_NOT_IN_DATABASE = re.compile(r'[/\\ "$\x00]')
+# Compiled when they are needed, which is rare.
+_BARE_PERCENT = "%(?![0-9A-Fa-f]{2})"
+_NOT_IN_DATABASE = r'[/\\ "$\x00]'
 _ESCAPE = "username and password must be percent-encoded, for example with urllib.parse.quote(password, safe='')"
 # SOCKS5 specification: options that must not be repeated, since the intended proxy would be ambiguous.
 _ONCE_ONLY = {"proxyhost", "proxyport", "proxyusername", "proxypassword"}
@@ -136,7 +137,7 @@ def parse_txt_record(record: str) -> tuple[dict[str, Any], list[Note]]:
 
 
 def _userinfo(userinfo: str) -> tuple[str, str | None]:
-    if "@" in userinfo or userinfo.count(":") > 1 or _BARE_PERCENT.search(userinfo):
+    if "@" in userinfo or userinfo.count(":") > 1 or re.search(_BARE_PERCENT, userinfo):
         raise InvalidURI(f"the user information in the connection string is malformed: {_ESCAPE}")
     username, colon, password = userinfo.partition(":")
     if not username:
@@ -149,7 +150,7 @@ def _database(path: str) -> tuple[str | None, str | None]:
         return None, None
     name = _decode(path, "database")
     database, _, collection = name.partition(".")
-    if not database or _NOT_IN_DATABASE.search(name):
+    if not database or re.search(_NOT_IN_DATABASE, name):
         # The message does not repeat the name: after a slash in an unencoded password it is the rest of the password.
         raise InvalidURI(f'the database in the connection string is empty or has one of / \\ " $ space; {_ESCAPE}')
     return database, collection or None
