@@ -1,0 +1,66 @@
+"""Pure: the compared policies, neutral between the real driver and the simulation, and the peers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A driver with a policy.
+
+    Attributes:
+        name: As on the command line and in the tables.
+        about: One clause for the legend.
+        driver: "motorlite", or the peer, each as its users run it.
+        retries: The most retries of one request (`maxAdaptiveRetries`).
+        backoff: "seed": random() * min(10 s, 100 ms * 2^i); "revision": that of the 2026-07 revision; "fixed": 100 ms
+            each time; "none": at once.
+        budget: Whose tokens a retry costs: the client's, a server's in addition, one of all clients in the process, or
+            nobody's.
+        tokens: The capacity of the budget.
+        breaker: A circuit breaker that gates first attempts too.
+        queue: The wait queue of `motorlite.overload.WaitQueue` with its default bounds.
+        adaptive_limit: The adaptive concurrency limit.
+        max_pool_size: Connections of one client to one server.
+    """
+
+    name: str
+    about: str
+    driver: Literal["motorlite", "pymongo", "motor", "mongojet"] = "motorlite"
+    retries: int = 5
+    backoff: Literal["seed", "revision", "fixed", "none"] = "seed"
+    budget: Literal["client", "server", "shared", "none"] = "client"
+    tokens: float = 1000.0
+    breaker: bool = False
+    queue: bool = False
+    adaptive_limit: bool = False
+    max_pool_size: int = 100
+
+
+ARMS = {
+    arm.name: arm
+    for arm in (
+        Arm("no-retry", "no retries", retries=0),
+        Arm("immediate", "five immediate retries without budget", backoff="none", budget="none"),
+        Arm("fixed", "five retries after 100 ms each, without budget", backoff="fixed", budget="none"),
+        Arm(
+            "revision",
+            "the revision of July 2026: two retries, no budget",
+            retries=2,
+            backoff="revision",
+            budget="none",
+        ),
+        Arm("seed", "motorlite's default: five retries, backoff, 1000 tokens for each client"),
+        Arm("per-server", "the default, and 200 tokens for each server", budget="server"),
+        Arm("shared", "the default, one budget for all clients", budget="shared"),
+        Arm("small-budget", "the default with 20 tokens for each client", tokens=20),
+        Arm("breaker", "the default with a circuit breaker", breaker=True),
+        Arm("queue", "the default with a bounded wait queue", queue=True),
+        Arm("adaptive", "the default with an adaptive concurrency limit", adaptive_limit=True),
+        Arm("pymongo", "PyMongo Async, its defaults", driver="pymongo"),
+        Arm("motor", "Motor, its defaults", driver="motor"),
+        Arm("mongojet", "mongojet, its defaults", driver="mongojet"),
+    )
+}

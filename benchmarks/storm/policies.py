@@ -1,0 +1,65 @@
+"""Pure: an arm as the options of a motorlite client, the same for real clients and for simulated ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from motorlite.overload import CircuitBreaker, ConcurrencyLimit, WaitQueue
+from motorlite.retry import OverloadRetry, RetryBudget
+
+if TYPE_CHECKING:
+    from benchmarks.storm.arms import Arm
+
+PER_SERVER: Final = 200.0
+"""Tokens for each server in the arms with a budget per server."""
+FIXED: Final = 0.1
+"""Seconds before each retry in the arms with a fixed backoff."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedBackoff(OverloadRetry):
+    """The same delay before each retry, without jitter."""
+
+    def backoff(self, earlier_retries: int, jitter: float, server_hint: float | None = None) -> float:
+        """Return the delay."""
+        return FIXED if server_hint is None else server_hint
+
+
+def client_options(arm: Arm, budget: RetryBudget | None = None) -> dict[str, Any]:
+    """Return the keyword arguments of `AsyncMongoClient` for one of the clients of `arm`.
+
+    Args:
+        arm: A motorlite arm.
+        budget: What `shared_budget` returned, for all clients of the process.
+    """
+    options: dict[str, Any] = {"overload_policy": policy(arm), "maxPoolSize": arm.max_pool_size}
+    if arm.budget == "shared":
+        options["retry_budget"] = budget
+    elif arm.budget != "none":
+        options["retry_budget"] = RetryBudget(arm.tokens, per_server=PER_SERVER if arm.budget == "server" else None)
+    if arm.breaker:
+        options["circuit_breaker"] = CircuitBreaker(gates_first_attempts=True)
+    if arm.adaptive_limit:
+        options["concurrency_limit"] = ConcurrencyLimit()
+    if arm.queue:
+        options["wait_queue"] = WaitQueue(strategy="queue")
+    return options
+
+
+def shared_budget(arm: Arm) -> RetryBudget | None:
+    """Return the budget that all clients of `arm` use together, or None."""
+    return RetryBudget(arm.tokens) if arm.budget == "shared" else None
+
+
+def policy(arm: Arm) -> OverloadRetry:
+    """Return the policy of retries after errors of overload."""
+    retries, is_budgeted = arm.retries, arm.budget != "none"
+    if arm.backoff == "revision":
+        revision = OverloadRetry.revision_2026_07()
+        return revision.with_options(max_retries=retries, is_budgeted=is_budgeted)
+    if arm.backoff == "fixed":
+        return FixedBackoff(max_retries=retries, is_budgeted=is_budgeted)
+    if arm.backoff == "none":
+        return OverloadRetry(max_retries=retries, is_budgeted=is_budgeted, base_backoff=0.0)
+    return OverloadRetry(max_retries=retries, is_budgeted=is_budgeted)
