@@ -18,9 +18,11 @@ class Arm:
         backoff: "seed": random() * min(10 s, 100 ms * 2^i); "revision": that of the 2026-07 revision; "fixed": 100 ms
             each time; "none": at once.
         budget: Whose tokens a retry costs: the client's, a server's in addition, one of all clients in the process, or
-            nobody's.
+            nobody's. "published": the client's, but a retry that succeeds does not get its token back, as in the
+            published comparison of token buckets.
         tokens: The capacity of the budget.
         breaker: A circuit breaker that gates first attempts too.
+        retry_breaker: A circuit breaker that opens at 10 % failures and gates retries alone.
         queue: The wait queue of `motorlite.overload.WaitQueue` with its default bounds.
         adaptive_limit: The adaptive concurrency limit.
         max_pool_size: Connections of one client to one server.
@@ -31,9 +33,10 @@ class Arm:
     driver: Literal["motorlite", "pymongo", "motor", "mongojet"] = "motorlite"
     retries: int = 5
     backoff: Literal["seed", "revision", "fixed", "none"] = "seed"
-    budget: Literal["client", "server", "shared", "none"] = "client"
+    budget: Literal["client", "server", "shared", "published", "none"] = "client"
     tokens: float = 1000.0
     breaker: bool = False
+    retry_breaker: bool = False
     queue: bool = False
     adaptive_limit: bool = False
     max_pool_size: int = 100
@@ -59,6 +62,24 @@ ARMS = {
         Arm("breaker", "the default with a circuit breaker", breaker=True),
         Arm("queue", "the default with a bounded wait queue", queue=True),
         Arm("adaptive", "the default with an adaptive concurrency limit", adaptive_limit=True),
+        Arm("three", "three immediate retries without budget", retries=3, backoff="none", budget="none"),
+        Arm("bucket", "three immediate retries, 5 tokens for each client", retries=3, backoff="none", tokens=5),
+        Arm(
+            "published-bucket",
+            "the same, but a retry that succeeds does not get its token back",
+            retries=3,
+            backoff="none",
+            budget="published",
+            tokens=5,
+        ),
+        Arm(
+            "retry-breaker",
+            "three immediate retries, and a circuit breaker that stops retries at 10 % failures",
+            retries=3,
+            backoff="none",
+            budget="none",
+            retry_breaker=True,
+        ),
         Arm("pymongo", "PyMongo Async, its defaults", driver="pymongo"),
         Arm("motor", "Motor, its defaults", driver="motor"),
         Arm("mongojet", "mongojet, its defaults", driver="mongojet"),

@@ -1,4 +1,4 @@
-"""Pure: when the requests of an open loop are due, by seed: the same for every arm, on sockets and in the simulation."""
+"""Pure: when the requests of an open loop are due, by seed: the same for every arm, on sockets and in simulations."""
 
 from __future__ import annotations
 

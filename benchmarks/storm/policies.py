@@ -10,6 +10,7 @@ from motorlite.retry import OverloadRetry, RetryBudget
 
 if TYPE_CHECKING:
     from benchmarks.storm.arms import Arm
+    from motorlite._base.values import Address
 
 PER_SERVER: Final = 200.0
 """Tokens for each server in the arms with a budget per server."""
@@ -26,6 +27,19 @@ class FixedBackoff(OverloadRetry):
         return FIXED if server_hint is None else server_hint
 
 
+class SuccessBudget(RetryBudget):
+    """A bucket in which every success puts a tenth of a token, and from which every retry takes one for good."""
+
+    __slots__ = ()
+
+    def retry_succeeded(self, address: Address | None = None) -> None:
+        """Deposit 0.1."""
+        self.first_attempt_succeeded(address)
+
+    def retry_failed_otherwise(self, address: Address | None = None) -> None:
+        """Deposit nothing."""
+
+
 def client_options(arm: Arm, budget: RetryBudget | None = None) -> dict[str, Any]:
     """Return the keyword arguments of `AsyncMongoClient` for one of the clients of `arm`.
 
@@ -36,10 +50,14 @@ def client_options(arm: Arm, budget: RetryBudget | None = None) -> dict[str, Any
     options: dict[str, Any] = {"overload_policy": policy(arm), "maxPoolSize": arm.max_pool_size}
     if arm.budget == "shared":
         options["retry_budget"] = budget
+    elif arm.budget == "published":
+        options["retry_budget"] = SuccessBudget(arm.tokens)
     elif arm.budget != "none":
         options["retry_budget"] = RetryBudget(arm.tokens, per_server=PER_SERVER if arm.budget == "server" else None)
     if arm.breaker:
         options["circuit_breaker"] = CircuitBreaker(gates_first_attempts=True)
+    elif arm.retry_breaker:
+        options["circuit_breaker"] = CircuitBreaker(failure_rate=0.1)
     if arm.adaptive_limit:
         options["concurrency_limit"] = ConcurrencyLimit()
     if arm.queue:

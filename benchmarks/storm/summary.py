@@ -49,14 +49,16 @@ class Summary:
         requests: All of them.
         goodput: Successes per second while overloaded.
         share: The same as a share of what was attainable: what was offered, or the servers' capacity if that is less.
-        amplification: Attempts per request while overloaded.
-        settled: The same in the last third of the overload, when the budgets of retries govern.
-        per_success: Attempts per success while overloaded.
+        after: The same share from the end of the overload to the end of the run. NaN: the run ends with the overload.
+        amplification: Attempts per request since the overload began: the storm may outlast it.
+        settled: The same in the last third of the overload, when budgets of retries have long been empty.
+        per_success: Attempts per success since the overload began.
         errors: The share of the requests that failed, of all that the application did not cancel.
         p50: The median latency in seconds of all requests that the application did not cancel. Requests that failed
             stand at the upper end, with infinity.
         p99: The 99th percentile of the same.
         p999: The 99.9th.
+        outcome_p99: The 99th percentile of the time until the application knew, whether success or failure.
         recovery: Seconds from the end of the overload until the run answers 95 % of what is attainable again, and does
             so for two seconds. NaN: the run ends with the overload.
         connections: Connections opened in the whole run.
@@ -66,6 +68,7 @@ class Summary:
     requests: int
     goodput: float
     share: float
+    after: float
     amplification: float
     settled: float
     per_success: float
@@ -73,6 +76,7 @@ class Summary:
     p50: float
     p99: float
     p999: float
+    outcome_p99: float
     recovery: float
     connections: float
     cpu: float
@@ -125,28 +129,26 @@ def student(freedom: int) -> float:
 def summarize(run: Run) -> Summary:
     """The figures of a run."""
     start, end = run.overload
-    offered, goodput, attempts, capacity = (
-        total(run, name, start, end) for name in ("offered", "goodput", "attempts", "capacity")
-    )
+    goodput = total(run, "goodput", start, end)
+    since = {name: total(run, name, start, run.seconds) for name in ("offered", "goodput", "attempts")}
     late = end - SETTLED * (end - start)
-    latencies = sorted(
-        request.ended - request.due if request.outcome == "ok" else math.inf
-        for request in run.requests
-        if request.outcome != "cancelled"
-    )
-    successes = sum(request.outcome == "ok" for request in run.requests)
+    kept = [request for request in run.requests if request.outcome != "cancelled"]
+    latencies = sorted(request.ended - request.due if request.outcome == "ok" else math.inf for request in kept)
+    successes = sum(request.outcome == "ok" for request in kept)
     failures = len(latencies) - successes
     return Summary(
         requests=len(run.requests),
         goodput=_ratio(goodput, min(end, run.seconds) - start),
-        share=_ratio(goodput, min(offered, capacity)),
-        amplification=_ratio(attempts, offered),
+        share=_share(run, start, end),
+        after=_share(run, end, run.seconds),
+        amplification=_ratio(since["attempts"], since["offered"]),
         settled=_ratio(total(run, "attempts", late, end), total(run, "offered", late, end)),
-        per_success=_ratio(attempts, goodput),
+        per_success=_ratio(since["attempts"], since["goodput"]),
         errors=_ratio(failures, len(latencies)),
         p50=percentile(latencies, 0.5),
         p99=percentile(latencies, 0.99),
         p999=percentile(latencies, 0.999),
+        outcome_p99=percentile(sorted(request.ended - request.due for request in kept), 0.99),
         recovery=recovery(run),
         connections=total(run, "connections", 0.0, run.seconds),
         cpu=_ratio(run.cpu.get("client", math.nan), successes),
@@ -183,6 +185,12 @@ def recovery(run: Run) -> float:
 def _is_back(run: Run, at: float, before: float) -> bool:
     offered, goodput, capacity = (total(run, name, at, at + 1.0) for name in ("offered", "goodput", "capacity"))
     return goodput >= RECOVERED * min(max(offered, before), capacity)
+
+
+def _share(run: Run, start: float, end: float) -> float:
+    """Goodput as a share of what was attainable."""
+    offered, goodput, capacity = (total(run, name, start, end) for name in ("offered", "goodput", "capacity"))
+    return _ratio(goodput, min(offered, capacity))
 
 
 def total(run: Run, name: str, start: float, end: float) -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from benchmarks.storm.arms import ARMS
+from benchmarks.storm.report.session import Session
 from benchmarks.storm.results import STEP, Request, Run
 from benchmarks.storm.scenario import Change, Load, Scenario
 
-CAPACITY = 500.0
-RATE = 400.0
+CAPACITY = 100.0
+RATE = 80.0
 SUSTAINED = Scenario(
     "sustained",
     "What is left of goodput at three times the capacity?",
@@ -26,7 +28,7 @@ class Shape:
 
     Attributes:
         share: Goodput as a share of the capacity during the overload.
-        attempts: Attempts per request during the overload.
+        attempts: Attempts per request during the overload, and until the recovery.
         recovery: Seconds after the overload until goodput is back; None: never.
         latency: Of each success, in seconds.
         tokens: Whether the series of tokens has values.
@@ -48,14 +50,19 @@ def make_run(arm: str = "seed", shape: Shape | None = None, seed: int = 1, scena
     names = ("offered", "attempts", "goodput", "rejected", "timed_out", "failed", "connections", "server_queue")
     series: dict[str, list[float]] = {name: [] for name in (*names, "capacity", "tokens")}
     requests: list[Request] = []
+    owed = sent = 0.0
     for step in range(steps):
         at = step * STEP
         is_over = start - STEP / 2 <= at < end - STEP / 2
         is_ill = is_over or (at >= end and (shape.recovery is None or at < end + shape.recovery - STEP / 2))
         offered = round((RATE * 3.75 if is_over else RATE) * STEP)
         best = min(offered, CAPACITY * STEP)
-        goodput = round(best * (shape.share + noise.uniform(-0.04, 0.04)) if is_ill else best)
-        attempts = round(offered * shape.attempts) if is_ill else offered
+        owed += best * (shape.share + noise.uniform(-0.04, 0.04)) if is_ill else best
+        goodput = min(int(owed + 0.5), offered)
+        owed -= goodput
+        sent += offered * shape.attempts if is_ill else offered
+        attempts = int(sent + 0.5)
+        sent -= attempts
         values = (offered, attempts, goodput, attempts - goodput, 0, offered - goodput, int(step == 0), 0)
         for name, value in zip(names, values, strict=True):
             series[name].append(float(value))
@@ -83,3 +90,10 @@ def make_run(arm: str = "seed", shape: Shape | None = None, seed: int = 1, scena
 
 def make_runs(shapes: dict[str, Shape], scenario: Scenario = SUSTAINED, seeds: int = 5) -> list[Run]:
     return [make_run(arm, shape, seed, scenario) for arm, shape in shapes.items() for seed in range(1, seeds + 1)]
+
+
+def make_session(shapes: dict[str, Shape], scenario: Scenario = SUSTAINED, seeds: int = 5) -> Session:
+    session = Session([scenario], list(ARMS.values()), {"date": "2026-11-22", "cpu": "2 x a processor"})
+    for run in make_runs(shapes, scenario, seeds):
+        session.add(run)
+    return session

@@ -1,4 +1,5 @@
 """Three times the capacity for one second."""
+from __future__ import annotations
 
 from benchmarks.storm.scenario import Change, Load, Scenario
 

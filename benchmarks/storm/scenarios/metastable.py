@@ -1,4 +1,5 @@
 """A server without load shedding whose capacity halves for a while."""
+from __future__ import annotations
 
 from benchmarks.storm.scenario import Change, Load, Scenario, Server
 

@@ -1,4 +1,5 @@
 """More load than the server can take, for longer than any budget lasts."""
+from __future__ import annotations
 
 from benchmarks.storm.scenario import Change, Load, Scenario
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from benchmarks.storm.arrivals import Arrival
     from benchmarks.storm.scenario import Scenario
-    from benchmarks.storm.twin.clock import Clock
     from benchmarks.storm.twin.client import Client
+    from benchmarks.storm.twin.clock import Clock
     from benchmarks.storm.twin.recorder import Recorder
 
 

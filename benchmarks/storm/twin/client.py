@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from benchmarks.storm.twin.call import Call
     from benchmarks.storm.twin.world import World
     from motorlite._execution.failure import Failure
-    from motorlite._pool.options import PoolOptions
     from motorlite._options.options import ClientOptions
+    from motorlite._pool.options import PoolOptions
     from motorlite.retry import RetryBudget
 
 NOT_SENT, IN_FLIGHT, ANSWERED = Progress

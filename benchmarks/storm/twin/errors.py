@@ -1,4 +1,4 @@
-"""Pure: the errors of the simulation, as values for the driver's decisions. They are never raised, so all share them."""
+"""Pure: the errors of simulated attempts, as values for the driver's decisions. They are never raised."""
 
 from __future__ import annotations
 

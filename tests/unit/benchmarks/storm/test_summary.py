@@ -27,14 +27,17 @@ def test_the_figures_of_a_run() -> None:
     assert found.requests == len(run.requests) == sum(run.series["offered"])
     assert found.share == pytest.approx(0.8, abs=0.02)
     assert found.goodput == pytest.approx(0.8 * CAPACITY, rel=0.02)
-    assert found.amplification == found.settled == pytest.approx(2.0)
-    assert found.per_success == pytest.approx(2.0 * 1500 / 400, rel=0.02)
-    assert found.errors == pytest.approx(5 * 1100 / (15 * 400 + 5 * 1500), rel=0.02)
+    assert found.after == 1.0
+    assert found.settled == pytest.approx(2.0)
+    # From second 5 to 20: five seconds of storm, ten of calm.
+    assert found.amplification == pytest.approx((5 * 600 + 10 * 80) / (5 * 300 + 10 * 80))
+    assert found.per_success == pytest.approx((5 * 600 + 10 * 80) / (5 * 80 + 10 * 80), rel=0.02)
+    assert found.errors == pytest.approx(5 * 220 / (15 * 80 + 5 * 300), rel=0.02)
     assert found.p50 == pytest.approx(0.002, rel=0.1)
     assert found.p99 == found.p999 == math.inf
     assert found.recovery == 0.0
     assert found.connections == 1.0
-    assert found.cpu == pytest.approx(1.05 / (15 * 400 + 5 * 400), rel=0.1)
+    assert found.cpu == pytest.approx(1.05 / (15 * 80 + 5 * 80), rel=0.1)
 
 
 def test_what_the_application_cancelled_is_in_no_percentile() -> None:
@@ -46,12 +49,21 @@ def test_what_the_application_cancelled_is_in_no_percentile() -> None:
 def test_a_run_without_anything_has_no_figures() -> None:
     found = summarize(Run("s", "a", 1, "twin", 1.0, (0.0, 1.0), 500.0, {}))
     assert found.requests == found.connections == found.goodput == 0
-    values = (found.share, found.amplification, found.settled, found.per_success, found.errors, found.p99, found.cpu)
+    values = (
+        found.share,
+        found.after,
+        found.amplification,
+        found.settled,
+        found.per_success,
+        found.errors,
+        found.p99,
+        found.cpu,
+    )
     assert all(math.isnan(value) for value in values)
 
 
 def test_attempts_without_success_cost_infinitely_much() -> None:
-    run = make_run(shape=Shape(share=0.0))
+    run = make_run(shape=Shape(share=0.0, recovery=None))
     run.series["goodput"] = [0.0] * len(run.series["goodput"])
     assert summarize(run).per_success == math.inf
 
