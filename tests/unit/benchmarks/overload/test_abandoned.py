@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from benchmarks.abandoned import SCENARIOS, Outcome, Scenario, abandon, render, verdict
+from benchmarks.overload.abandoned import SCENARIOS, Outcome, Scenario, abandon, render, verdict
 from motorlite.errors import NetworkTimeout, OperationFailure
 
 CANCELLED = Scenario("cancelled", 1.0, 0.0, is_cancelled=True, is_answered_in_time=True)

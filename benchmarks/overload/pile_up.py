@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.pile_up_figures import Arm, Curve, draw, render, verdict
+from benchmarks.overload.pile_up_figures import Arm, Curve, draw, render, verdict
 from benchmarks.workers import ROOT
 from motorlite.testing import LocalServer
 

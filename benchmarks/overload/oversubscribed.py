@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from benchmarks.abandoned import connections_created
+from benchmarks.overload.abandoned import connections_created
 from benchmarks.report import align
 from motorlite.testing import LocalServer, failpoints
 

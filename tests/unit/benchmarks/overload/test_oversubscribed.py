@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.oversubscribed import LIMITS, Outcome, attempt, drive, misses, render
+from benchmarks.overload.oversubscribed import LIMITS, Outcome, attempt, drive, misses, render
 from motorlite.errors import NetworkTimeout, OperationFailure
 
 OURS = Outcome("motorlite", "anyio scope", 20, 1000, 620, 1, 2.0, 0.03)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.standing_queue import Outcome, measure, render
+from benchmarks.overload.standing_queue import Outcome, measure, render
 
 # Callers that give up after 200 ms, at twice the capacity.
 CASE = {"load": 2.0, "patience": 0.2, "seconds": 2.0}
