@@ -256,7 +256,8 @@ class Core:
             server_api=options.server_api,
         )
         authenticator = self._authenticator(runtime, host, options)
-        establisher = Establisher(runtime, connector, settings, authenticator)
+        pauses = options.pause_garbage_collector
+        establisher = Establisher(runtime, connector, settings, authenticator, pauses_collector=pauses)
         limits, gates = pool_options(options), self._limits.gates
 
         def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
