@@ -42,7 +42,7 @@ class Decoder:
 
     async def decode(
         self,
-        body: memoryview,
+        body: bytes | bytearray | memoryview,
         codec_options: CodecOptions[Any],
         fields: Mapping[str, Any] | None,
         unfinished: Callable[[Document], None],
@@ -54,7 +54,7 @@ class Decoder:
         call = without_collector if self._pauses_collector else _call
         if len(body) <= SLICE:
             return call(decode_reply, body, codec_options, fields)
-        slices: Generator[Document, None, Document] = decode_in_slices(body, codec_options, fields)
+        slices: Generator[Document, None, Document] = decode_in_slices(memoryview(body), codec_options, fields)
         try:
             while True:
                 reply = call(next, slices)

@@ -102,16 +102,18 @@ def decode_in_slices(
     return reply
 
 
-def decode_unread(body: memoryview) -> dict[str, Any]:
+def decode_unread(body: bytes | bytearray | memoryview) -> dict[str, Any]:
     """Decode a reply that no caller receives. A large batch is left out, unless something about the reply is odd.
 
     Raises:
         ProtocolError: The server sent invalid BSON.
     """
-    batch = None
     if len(body) > SLICE:
-        batch = _find_batch(body, "firstBatch") or _find_batch(body, "nextBatch")
-    return decode_reply(body if batch is None else _without_batch(body, batch), LENIENT, {})
+        view = memoryview(body)
+        batch = _find_batch(view, "firstBatch") or _find_batch(view, "nextBatch")
+        if batch is not None:
+            body = _without_batch(view, batch)
+    return decode_reply(body, LENIENT, {})
 
 
 # --- slices ---
