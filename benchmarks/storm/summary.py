@@ -49,7 +49,7 @@ class Summary:
         requests: All of them.
         goodput: Successes per second while overloaded.
         share: The same as a share of what was attainable: what was offered, or the servers' capacity if that is less.
-        after: The same share from the end of the overload to that of the run; not more than 1, although a backlog may be
+        after: The same share from the end of the overload to that of the run; not more than 1, even if a backlog is
             answered then. NaN: the run ends with the overload.
         amplification: Attempts per request since the overload began: the storm may outlast it.
         settled: The same in the last third of the overload, when budgets of retries have long been empty.
