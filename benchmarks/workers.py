@@ -17,16 +17,16 @@ class ArmFailedError(Exception):
 
 
 class Worker:
-    """One arm in a separate process; `root` is the checkout whose benchmarks and motorlite it runs."""
+    """One arm in a separate process; `root` is the checkout whose motorlite it runs."""
 
     def __init__(self, arm: str, uri: str, root: Path = ROOT) -> None:
         self.arm = arm
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", arm, uri],
+            [sys.executable, "-m", "benchmarks.speed.worker", arm, uri, *([] if root == ROOT else [str(root)])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=root,
+            cwd=ROOT,
         )
 
     def run(self, *, limit: float, **request: Any) -> dict[str, Any]:

@@ -23,8 +23,10 @@ class Arm:
         tokens: The capacity of the budget.
         breaker: A circuit breaker that gates first attempts too.
         retry_breaker: A circuit breaker that opens at 10 % failures and gates retries alone.
-        queue: The wait queue of `motorlite.overload.WaitQueue` with its default bounds.
+        queue: The wait queue of `motorlite.overload.WaitQueue`, in which at most 100 operations wait for at most 5 s.
+        newest_first: The queue serves the newest operations first while it does not drain.
         adaptive_limit: The adaptive concurrency limit.
+        retargets: A retry avoids the server that rejected it.
         max_pool_size: Connections of one client to one server.
     """
 
@@ -38,7 +40,9 @@ class Arm:
     breaker: bool = False
     retry_breaker: bool = False
     queue: bool = False
+    newest_first: bool = False
     adaptive_limit: bool = False
+    retargets: bool = True
     max_pool_size: int = 100
 
 
@@ -62,6 +66,16 @@ ARMS = {
         Arm("breaker", "the default with a circuit breaker", breaker=True),
         Arm("queue", "the default with a bounded wait queue", queue=True),
         Arm("adaptive", "the default with an adaptive concurrency limit", adaptive_limit=True),
+        Arm("small-pool", "the default with 20 connections for each client", max_pool_size=20),
+        Arm("small-pool-queue", "the same, with a bounded wait queue", queue=True, max_pool_size=20),
+        Arm(
+            "small-pool-newest",
+            "the same, which serves the newest first when it does not drain",
+            queue=True,
+            newest_first=True,
+            max_pool_size=20,
+        ),
+        Arm("no-retarget", "the default, but retries do not avoid the overloaded server", retargets=False),
         Arm("three", "three immediate retries without budget", retries=3, backoff="none", budget="none"),
         Arm("bucket", "three immediate retries, 5 tokens for each client", retries=3, backoff="none", tokens=5),
         Arm(

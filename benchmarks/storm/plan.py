@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from benchmarks.storm.arms import ARMS, Arm
 from benchmarks.storm.catalogue import STANDARD
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
 SEEDS: Final = 5
 QUICK_SEEDS: Final = 2
+WORDS: Final = {
+    name: get_args(kind)
+    for name, kind in get_type_hints(Arm).items()
+    if get_origin(kind) is Literal and name != "driver"
+}
+YES_OR_NO: Final = {"yes": True, "true": True, "no": False, "false": False}
 
 
 class WrongPolicyError(Exception):
@@ -56,13 +63,20 @@ def _value(arm: Arm, name: str, text: str) -> Any:
     allowed = [field.name for field in fields(arm) if field.name not in ("name", "about", "driver")]
     if name not in allowed:
         raise WrongPolicyError(f"a policy has no {name!r}; it has {', '.join(allowed)}")
+    if name in WORDS:
+        if text not in WORDS[name]:
+            raise WrongPolicyError(f"{name}={text} is not one of {', '.join(WORDS[name])}")
+        return text
     kind = type(getattr(arm, name))
     try:
-        if kind is bool:
-            return {"yes": True, "true": True, "no": False, "false": False}[text.lower()]
-        return kind(text)
+        value = YES_OR_NO[text.lower()] if kind is bool else kind(text)
     except (ValueError, KeyError):
-        raise WrongPolicyError(f"{name}={text} is not {kind.__name__}") from None
+        value = math.nan
+    if math.isnan(value):
+        raise WrongPolicyError(f"{name}={text} is not {kind.__name__}")
+    if value < 0:
+        raise WrongPolicyError(f"{name}={text} is negative")
+    return value
 
 
 def plan(

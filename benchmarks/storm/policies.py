@@ -61,7 +61,7 @@ def client_options(arm: Arm, budget: RetryBudget | None = None) -> dict[str, Any
     if arm.adaptive_limit:
         options["concurrency_limit"] = ConcurrencyLimit()
     if arm.queue:
-        options["wait_queue"] = WaitQueue(strategy="queue")
+        options["wait_queue"] = WaitQueue(strategy="queue", ordering="adaptive" if arm.newest_first else "fifo")
     return options
 
 
@@ -72,12 +72,12 @@ def shared_budget(arm: Arm) -> RetryBudget | None:
 
 def policy(arm: Arm) -> OverloadRetry:
     """Return the policy of retries after errors of overload."""
-    retries, is_budgeted = arm.retries, arm.budget != "none"
     if arm.backoff == "revision":
-        revision = OverloadRetry.revision_2026_07()
-        return revision.with_options(max_retries=retries, is_budgeted=is_budgeted)
+        preset = OverloadRetry.revision_2026_07()
+        return preset.with_options(max_retries=arm.retries, is_budgeted=arm.budget != "none")
+    preset = OverloadRetry()
     if arm.backoff == "fixed":
-        return FixedBackoff(max_retries=retries, is_budgeted=is_budgeted)
-    if arm.backoff == "none":
-        return OverloadRetry(max_retries=retries, is_budgeted=is_budgeted, base_backoff=0.0)
-    return OverloadRetry(max_retries=retries, is_budgeted=is_budgeted)
+        preset = FixedBackoff()
+    elif arm.backoff == "none":
+        preset = OverloadRetry(base_backoff=0.0)
+    return preset.with_options(arm.retries, arm.budget != "none", arm.retargets)

@@ -20,6 +20,8 @@ class Load:
         patience: `timeoutMS` of each request, in seconds. None: no limit.
         application_retries: Immediate retries by the application itself, around the driver.
         cancelled: The share of requests that the application cancels, at a random time within `patience` or 100 ms.
+        warm: Connections of each client to each server when the run begins, but at most `max_pool_size` of the arm.
+            Clients that have been at work for a while have as many as their busiest moment needed.
     """
 
     rate: float | None
@@ -29,6 +31,7 @@ class Load:
     patience: float | None = None
     application_retries: int = 0
     cancelled: float = 0.0
+    warm: int = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,11 @@ def reshaped(
         rate: Requests per second of an open loop outside of the overload.
 
     Raises:
-        ValueError: The scenario is a closed loop, which has no rate.
+        ValueError: The scenario is a closed loop, which has no rate, or a number is not positive.
     """
+    for name, number in (("capacity", capacity), ("clients", clients), ("rate", rate)):
+        if number is not None and not number > 0:
+            raise ValueError(f"{name} must be positive, not {number}")
     load, servers = scenario.load, scenario.servers
     if capacity is not None:
         part = capacity / servers[0].capacity

@@ -154,12 +154,16 @@ class Connection:
             Exception: Python or the user's decoder rejected a value; `take_refused` returns the reply.
         """
         try:
-            reply = op_msg.parse(await self.stream.exchange(message, until))
-            if reply.response_to != request_id:
-                raise _not_the_reply(request_id, reply)
-            if reply.more_to_come:
-                # This reply is valid, but the next caller must not receive the ones that follow it.
-                self.close()
+            frame = await self.stream.exchange(message, until)
+            body = op_msg.sole_body(frame, request_id)
+            if body is None:
+                reply = op_msg.parse(frame)
+                if reply.response_to != request_id:
+                    raise _not_the_reply(request_id, reply)
+                if reply.more_to_come:
+                    # This reply is valid, but the next caller must not receive the ones that follow it.
+                    self.close()
+                body = reply.body
         except BaseException as error:
             stream = self.stream
             self._learn_progress(stream)
@@ -168,7 +172,7 @@ class Connection:
             elif not stream.sent_nothing:
                 self.owed = request_id
             raise
-        return self._decode(reply.body, codec_options, document_fields)
+        return self._decode(body, codec_options, document_fields)
 
     async def next_reply(
         self,
@@ -206,7 +210,10 @@ class Connection:
         return self._decode(reply.body, codec_options, document_fields)
 
     def _decode(
-        self, body: memoryview, codec_options: CodecOptions[Any], document_fields: Mapping[str, Any] | None
+        self,
+        body: bytes | bytearray | memoryview,
+        codec_options: CodecOptions[Any],
+        document_fields: Mapping[str, Any] | None,
     ) -> Document:
         try:
             return decode_reply(body, codec_options, document_fields)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._base.values import format_address
-from motorlite._connection.auth.token_source import Limits
 from motorlite._connection.compressed_stream import CompressedStream
 from motorlite._connection.connection import Connection
 from motorlite._connection.handshake import MAX_HELLO_SIZE, hello_document, parse_hello
@@ -155,6 +154,8 @@ class Establisher:
             connection.generation = join(service_id)
         try:
             if authenticator is not None and authentication is not None:
+                from motorlite._connection.auth.token_source import Limits
+
                 await authenticator.authenticate(connection, authentication, Limits(until, operation_until, each=each))
                 _check_open(connection)
         except PyMongoError as error:

@@ -7,7 +7,7 @@ selection, pools, budgets, breakers and limits are the driver's own as well.
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from benchmarks.storm.twin import errors
 from benchmarks.storm.twin.call import DONE, State
@@ -39,8 +39,6 @@ SELECTING, WAITING, FLYING, BACKOFF = State.SELECTING, State.WAITING, State.IN_F
 _BREAKER_OPEN = CircuitBreakerOpenError("the circuit breaker is open")
 _NO_SERVER = ServerSelectionTimeoutError("no suitable server in time")
 _SELECTION_TIMEOUT = 30.0
-WARM: Final = 4
-"""Connections of each client to each server at the beginning of a run."""
 
 
 class _Find(Operation[Any]):
@@ -81,7 +79,7 @@ class Client:
             for index, server in enumerate(world.servers)
         ]
         for link in self._links:
-            link.warm_up(min(WARM, pools.max_size))
+            link.warm_up(min(world.scenario.load.warm, pools.max_size))
         # The servers that it knows, and the primary among them.
         self._known = frozenset(range(len(self._links)))
         self._primary: int | None = 0

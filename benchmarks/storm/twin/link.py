@@ -90,7 +90,9 @@ class Link:
             state.established(
                 opened, cast("Any", Connection(self, opened.connection_id, opened.generation)), self._clock.now
             )
-        for connection in list(state.in_use):
+        for request in requests:
+            state.give_up(request, self._clock.now)  # beyond a concurrency limit
+        for connection in sorted(state.in_use, key=lambda each: each.id):
             state.put(connection, self._clock.now)
 
     # --- requests ---

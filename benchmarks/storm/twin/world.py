@@ -41,6 +41,7 @@ class World:
     """Everything in one run."""
 
     def __init__(self, scenario: Scenario, arm: Arm, seed: int) -> None:
+        self.scenario: Scenario = scenario
         self.clock: Clock = Clock()
         self.recorder: Recorder = Recorder(scenario.seconds)
         self.jitter: Callable[[], float] = Random(f"jitter {seed}").random
@@ -57,7 +58,6 @@ class World:
         self.deployment: Deployment = Deployment(addresses, scenario.read_preference, scenario.servers[0].latency)
         # Operations that wait for a connection.
         self.waiting: int = 0
-        self.scenario: Scenario = scenario
         self.clients: list[Client] = self._make_clients(arm)
         # A shared budget counts once.
         budgets = {id(client.budget): client.budget for client in self.clients}

@@ -61,9 +61,7 @@ def test_the_limiter_admits_its_rate_and_its_burst() -> None:
 
 
 def test_rejections_and_handshakes_cost_work() -> None:
-    subject = server(
-        Server(work=100.0, admission_rate=1.0, rejection_cost=0.25, handshake_cost=4.0, latency=0.0)
-    )
+    subject = server(Server(work=100.0, admission_rate=1.0, rejection_cost=0.25, handshake_cost=4.0, latency=0.0))
     assert subject.request(0.0) == (pytest.approx(0.01), True)
     assert subject.request(0.0) == (pytest.approx(0.0125), False)
     assert subject.handshake(0.0) == pytest.approx(0.0525)

@@ -331,9 +331,7 @@ def test_an_application_that_tries_again_multiplies_the_attempts() -> None:
 
 
 def test_a_server_that_is_down_closes_everything_until_it_is_found_again() -> None:
-    scenario = replace(
-        CALM, load=Load(rate=100.0, clients=4, patience=0.5), changes=(Change(5.0, 8.0, down=True),)
-    )
+    scenario = replace(CALM, load=Load(rate=100.0, clients=4, patience=0.5), changes=(Change(5.0, 8.0, down=True),))
     run = simulate(scenario, ARMS["seed"])
     by_due = [(request.due, request.outcome) for request in run.requests]
     assert {outcome for due, outcome in by_due if 5.05 < due < 7.4} == {"timed_out"}
@@ -341,7 +339,9 @@ def test_a_server_that_is_down_closes_everything_until_it_is_found_again() -> No
 
 
 def test_what_is_unfinished_when_a_run_ends_timed_out() -> None:
-    scenario = replace(CALM, load=Load(rate=100.0, clients=1), servers=(Server(work=10.0, mode="queue", handshake_cost=0.0),))
+    scenario = replace(
+        CALM, load=Load(rate=100.0, clients=1), servers=(Server(work=10.0, mode="queue", handshake_cost=0.0),)
+    )
     run = simulate(scenario, ARMS["seed"])
     outcomes = Counter(request.outcome for request in run.requests)
     assert set(outcomes) == {"ok", "timed_out"}
