@@ -15,6 +15,7 @@ from benchmarks import (
     prefetch,
     standing_queue,
 )
+from benchmarks.storm import command as storm
 
 
 def main() -> int:
@@ -73,6 +74,9 @@ def main() -> int:
     )
     prefetch.add_arguments(ahead)
     ahead.set_defaults(run=prefetch.run)
+    storms = commands.add_parser("storm", help="retry storms: what a policy does to goodput, on sockets and simulated")
+    storm.add_arguments(storms)
+    storms.set_defaults(run=storm.run)
     arguments = parser.parse_args()
     return int(arguments.run(arguments))
 
