@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.results import Run
     from benchmarks.storm.scenario import Scenario
 
-OUT: Final = Path("storm-report")
+OUT: Final = Path("reports/storm")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +89,7 @@ def _plan(arguments: argparse.Namespace) -> list[Step]:
     arms = [parse_arm(name) for name in arguments.arms.split(",")] if arguments.arms else []
     arms += [parse_arm(text) for text in arguments.policy or ()]
     seeds = arguments.seeds or (QUICK_SEEDS if arguments.quick else SEEDS)
-    return list(plan(scenarios, arms or None, seeds, arguments.backend))
+    return list(plan(scenarios, arms or None, seeds, arguments.backend, is_quick=arguments.quick))
 
 
 # --- running ---

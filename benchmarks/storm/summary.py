@@ -49,7 +49,8 @@ class Summary:
         requests: All of them.
         goodput: Successes per second while overloaded.
         share: The same as a share of what was attainable: what was offered, or the servers' capacity if that is less.
-        after: The same share from the end of the overload to the end of the run. NaN: the run ends with the overload.
+        after: The same share from the end of the overload to that of the run; not more than 1, even if a backlog is
+            answered then. NaN: the run ends with the overload.
         amplification: Attempts per request since the overload began: the storm may outlast it.
         settled: The same in the last third of the overload, when budgets of retries have long been empty.
         per_success: Attempts per success since the overload began.
@@ -140,7 +141,7 @@ def summarize(run: Run) -> Summary:
         requests=len(run.requests),
         goodput=_ratio(goodput, min(end, run.seconds) - start),
         share=_share(run, start, end),
-        after=_share(run, end, run.seconds),
+        after=_at_most_one(_share(run, end, run.seconds)),
         amplification=_ratio(since["attempts"], since["offered"]),
         settled=_ratio(total(run, "attempts", late, end), total(run, "offered", late, end)),
         per_success=_ratio(since["attempts"], since["goodput"]),
@@ -191,6 +192,10 @@ def _share(run: Run, start: float, end: float) -> float:
     """Goodput as a share of what was attainable."""
     offered, goodput, capacity = (total(run, name, start, end) for name in ("offered", "goodput", "capacity"))
     return _ratio(goodput, min(offered, capacity))
+
+
+def _at_most_one(value: float) -> float:
+    return value if math.isnan(value) else min(1.0, value)
 
 
 def total(run: Run, name: str, start: float, end: float) -> float:

@@ -116,7 +116,7 @@ def _rest(pairs: Sequence[tuple[str, Estimate]], column: Column, lead: str = "; 
     (first, best), (last, worst) = pairs[0], pairs[-1]
     most, least = wording.value(column, best.mean), wording.value(column, worst.mean)
     if most == least:
-        return f"{lead}the other {len(each)} {most}"
+        return f"{lead}all others {most}"
     return f"{lead}the other {len(each)} between {most} ({first}) and {least} ({last})"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.storm.published import PUBLISHED
-from benchmarks.storm.report import tables, wording
+from benchmarks.storm.report import families, tables, wording
 from benchmarks.storm.report.conclusions import DEFAULT, conclusion
 from benchmarks.storm.report.losses import losses
 from benchmarks.storm.report.plots import canvas, distributions, overtime, sweeps
@@ -143,19 +143,23 @@ class _Parts:
         lines = [*_title(name, members[0].question)]
         quantities = [quantity for quantity, _ in members[0].point]
         for backend in sorted({b for s in members for b in self._session.backends(s.name)}):
-            arms = sweeps.points(self._session, name, backend)
+            arms = families.points(self._session, name, backend)
+            sentences = _emphasised(" ".join(families.conclusion(quantities, arms, PUBLISHED.get(name))))
+            if not sentences:
+                continue
+            lines.append(f'<div class="conclusion"><p>{sentences}</p></div>')
             if len(quantities) == 2:
                 left = max(s.seconds - s.overload[1] for s in members)
                 made = sweeps.heat_map(quantities, arms, left)
                 text = "Seconds from the end of the trigger until goodput has recovered, for each arm."
             else:
                 made = sweeps.curves(quantities[0], arms, PUBLISHED.get(name))
-                text = f"Success and attempts over: {sweeps.axis_name(quantities[0])}."
+                text = f"What is left, and what it costs, over: {families.axis_name(quantities[0])}."
             lines.append(self._figure(made, f"{text} {tables.place(backend).capitalize()}."))
         lines += _source(name)
         lines.append("<details><summary>All figures</summary>")
         for scenario in members:
-            point = ", ".join(f"{quantity} {value:g}" for quantity, value in scenario.point)
+            point = ", ".join(families.phrase(quantity, value) for quantity, value in scenario.point)
             lines += [
                 _table(self._session.groups(scenario.name, backend), tables.SHORT, f"{point}, {tables.place(backend)}")
                 for backend in self._session.backends(scenario.name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.storm.report import wording
+from benchmarks.storm.published import PUBLISHED
+from benchmarks.storm.report import families, wording
 from benchmarks.storm.report.conclusions import conclusion
 from benchmarks.storm.report.losses import losses
 
@@ -61,14 +62,24 @@ def _markdown_table(groups: list[Group]) -> str:
 
 
 def conclusions(session: Session) -> str:
-    """What each scenario showed, in words. Points of sweeps are left out: they are read as curves."""
+    """What each scenario and each sweep showed, in words."""
     parts = []
+    for name in dict.fromkeys(scenario.family for scenario in session.scenarios if scenario.point):
+        first = next(scenario for scenario in session.scenarios if scenario.family == name)
+        for backend in session.backends(first.name):
+            quantities = [quantity for quantity, _ in first.point]
+            found = families.conclusion(quantities, families.points(session, name, backend), PUBLISHED.get(name))
+            parts.append(_paragraph(name, backend, first.question, found))
     for scenario in session.scenarios:
         for backend in session.backends(scenario.name) if not scenario.point else ():
             found = [*conclusion(session, scenario, backend), *losses(session, scenario, backend)]
-            text = textwrap.fill(" ".join(found), 100, break_long_words=False, break_on_hyphens=False)
-            parts.append(f"{scenario.name}, {place(backend)}: {scenario.question}\n{text}")
+            parts.append(_paragraph(scenario.name, backend, scenario.question, found))
     return "\n\n".join(parts)
+
+
+def _paragraph(name: str, backend: str, question: str, sentences: list[str]) -> str:
+    text = textwrap.fill(" ".join(sentences), 100, break_long_words=False, break_on_hyphens=False)
+    return f"{name}, {place(backend)}: {question}\n{text}"
 
 
 def place(backend: str) -> str:

@@ -9,6 +9,8 @@ import re
 import xml.etree.ElementTree as ElementTree
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.storm.report.plots import palette
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,7 +20,16 @@ GRID: Final = "#d9dce1"
 PAPER: Final = "#fefefe"
 SHADE: Final = "#f3e3c3"
 # What a page sets for light and dark. In a file of its own the plot has the colours above.
-VARIABLES: Final = {INK: "--ink", FAINT: "--faint", GRID: "--grid", PAPER: "--paper", SHADE: "--shade"}
+VARIABLES: Final = {
+    INK: "--ink",
+    FAINT: "--faint",
+    GRID: "--grid",
+    PAPER: "--paper",
+    SHADE: "--shade",
+    palette.BLUE: "--blue",
+    palette.GREEN: "--green",
+    palette.VERMILION: "--vermilion",
+}
 SVG: Final = "{http://www.w3.org/2000/svg}"
 XLINK: Final = "{http://www.w3.org/1999/xlink}"
 STYLE: Final = {

@@ -87,7 +87,7 @@ def cost(groups: Sequence[Group]) -> Any | None:
             elinewidth=1.2,
             label=arm,
         )
-    axis.set_xlabel("attempts per request while overloaded")
+    axis.set_xlabel("attempts per request since the overload began")
     axis.set_ylabel("% of the attainable goodput")
     axis.set_xlim(left=min(0.9, axis.get_xlim()[0]))
     axis.set_ylim(0, max(104.0, axis.get_ylim()[1]))

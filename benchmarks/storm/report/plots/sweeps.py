@@ -5,49 +5,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.storm.report.families import axis_name, tick, upper
 from benchmarks.storm.report.plots import canvas
 from benchmarks.storm.report.plots.palette import mark
 from benchmarks.storm.report.wording import AMPLIFICATION, ERRORS, RECOVERY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from benchmarks.storm.published import Points, Published
-    from benchmarks.storm.report.session import Group, Session
+    from benchmarks.storm.report.families import Point
+    from benchmarks.storm.report.session import Group
 
 COLUMNS: Final = 3
 WIDTH: Final = 10.5
-# Values of a swept quantity that are shares are shown in per cent.
-PERCENT: Final = ("load", "failure_rate", "utilisation", "cancelled")
-AXES: Final = {
-    "load": "load before the trigger, % of capacity",
-    "seconds": "the capacity is halved for so many seconds",
-    "failure_rate": "failure rate, %",
-    "clients": "clients, at the same total rate",
-    "rate": "requests per second",
-}
-
-Point = tuple[float, ...]
-
-
-def points(session: Session, family: str, backend: str) -> dict[str, dict[Point, Group]]:
-    """The groups of a family by arm and by their place in the sweep."""
-    found: dict[str, dict[Point, Group]] = {}
-    for scenario in session.scenarios:
-        if scenario.family == family and scenario.point:
-            place = tuple(value for _, value in scenario.point)
-            for group in session.groups(scenario.name, backend):
-                if group.records:
-                    found.setdefault(group.arm, {})[place] = group
-    return found
-
-
-def axis_name(quantity: str) -> str:
-    return AXES.get(quantity, quantity.replace("_", " "))
-
-
-def tick(quantity: str, value: float) -> str:
-    return f"{value * 100:g}" if quantity in PERCENT else f"{value:g}"
 
 
 def heat_map(names: Sequence[str], arms: Mapping[str, Mapping[Point, Group]], left: float) -> Any:
@@ -109,11 +80,12 @@ def _numbers(axis: Any, values: Sequence[Sequence[float]], left: float) -> None:
 
 
 def curves(name: str, arms: Mapping[str, Mapping[Point, Group]], published: Published | None = None) -> Any:
-    """Successes and attempts over one quantity; below, the same as somebody else published it."""
+    """Successes or goodput, and attempts, over one quantity; below, the same as somebody else published it."""
     rows = 1 if published is None else 2
     made, axes = canvas.figure(WIDTH, 3.5 * rows, rows, 2, sharex=True, sharey="col")
     (left, right) = axes[0]
-    _curve(left, arms, ERRORS.figure, lambda failed: (1 - failed) * 100)
+    column = upper(name)
+    _curve(left, arms, column.figure, lambda value: (1 - value if column is ERRORS else value) * 100)
     _curve(right, arms, AMPLIFICATION.figure, lambda value: value)
     _scale(left, name, arms)
     left.set_title("this driver" if published else "")
@@ -124,7 +96,7 @@ def curves(name: str, arms: Mapping[str, Mapping[Point, Group]], published: Publ
         axes[1][0].set_title(published.title)
         _legend(made, axes[1][0], "outside right lower")
     for success, attempts in axes:
-        success.set_ylabel("% of all requests that succeed")
+        success.set_ylabel("% of all requests that succeed" if column is ERRORS else "% of the attainable goodput")
         attempts.set_ylabel("attempts per request")
     for axis in axes[-1]:
         axis.set_xlabel(axis_name(name))
@@ -161,7 +133,7 @@ def _scale(axis: Any, name: str, arms: Mapping[str, Mapping[Point, Group]]) -> N
     axis.minorticks_off()
 
 
-def _curve(axis: Any, arms: Mapping[str, Mapping[Point, Group]], figure: str, of: Any) -> None:
+def _curve(axis: Any, arms: Mapping[str, Mapping[Point, Group]], figure: str, of: Callable[[float], float]) -> None:
     for arm, found in arms.items():
         look = mark(arm)
         places = sorted(found)

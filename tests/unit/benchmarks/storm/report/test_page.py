@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.storm.published import BROOKER
 from benchmarks.storm.report.page import page, write
 from tests.support.storm_runs import SUSTAINED, Shape, make_run, make_runs, make_session
 
@@ -69,8 +70,12 @@ def session() -> Session:
         for time in (1.0, 5.0)
     ]
     sweep = [replace(SUSTAINED, name=f"n-{n}", family="n", point=(("clients", n),)) for n in (1.0, 1000.0)]
-    made.scenarios += [*maps, *sweep]
-    for scenario in (*maps, *sweep):
+    rates = [
+        replace(SUSTAINED, name=f"f-{rate}", family="failure-rates", point=(("failure_rate", rate),))
+        for rate in (0.0, 0.5)
+    ]
+    made.scenarios += [*maps, *sweep, *rates]
+    for scenario in (*maps, *sweep, *rates):
         for one in make_runs({"seed": Shape(), "immediate": Shape(0.4, 5.0, recovery=None)}, scenario, seeds=1):
             made.add(one)
     return made
@@ -86,15 +91,15 @@ def test_it_is_well_formed(text: str) -> None:
     assert not reader.open
     assert len(set(reader.ids)) == len(reader.ids)
     assert set(reader.references) <= set(reader.ids)
-    assert reader.tags.count("svg") == 6
-    assert reader.tags.count("section") == 4
+    assert reader.tags.count("svg") == 7
+    assert reader.tags.count("section") == 5
 
 
 def test_it_needs_nothing_else(text: str) -> None:
     reader = Reader(text)
     assert not reader.loads
     assert "script" not in reader.tags
-    assert "http" not in text
+    assert "http" not in re.sub(r'<a href="https://[^"]+">', "", text)
     assert "@import" not in text
 
 
@@ -109,6 +114,13 @@ def test_it_says_what_was_found(text: str) -> None:
     )
     assert "<h3>Where motorlite's default loses</h3>" in text
     assert '<td class="bad">never</td>' in text
+
+
+def test_published_curves_stand_beside_ours(text: str) -> None:
+    assert f'<a href="{BROOKER.source}">{BROOKER.title}</a>' in text
+    assert text.count(f">{BROOKER.title}</text>") == 1
+    for policy in BROOKER.success:
+        assert f">{policy}</text>" in text
 
 
 def test_texts_are_escaped(text: str) -> None:

@@ -46,5 +46,8 @@ def test_the_conclusions_as_text() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_points_of_sweeps_have_no_conclusions() -> None:
-    assert not conclusions(make_session(SHAPES, replace(SUSTAINED, family="f", point=(("load", 0.9),)), seeds=1))
+def test_a_sweep_has_one_conclusion() -> None:
+    session = make_session(SHAPES, replace(SUSTAINED, family="f", point=(("factor", 3.0),)), seeds=1)
+    text = conclusions(session)
+    assert text.count(SUSTAINED.question) == 1
+    assert "At 3 times the capacity" in text

@@ -1,0 +1,112 @@
+"""Net: a server that answers every command with constant bytes: `python -m benchmarks.instructions.peer`.
+
+It runs in a process of its own, whose instructions are not counted, and prints its port. All that differs between two
+replies is the id of the request. Standard input keeps it alive: when that ends, so does the server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import struct
+import sys
+from typing import Any
+
+import bson
+
+from benchmarks.documents import COLLECTION, DATABASE, document
+
+HEADER = struct.Struct("<iiii")
+OP_REPLY, OP_QUERY, OP_MSG = 1, 2004, 2013
+COMMAND_NAME = 26  # where the name of the first field begins in a command without a sequence before it
+MORE_TO_COME = 1 << 1
+
+HELLO = {
+    "helloOk": True,
+    "isWritablePrimary": True,
+    "ismaster": True,
+    "maxBsonObjectSize": 16 * 1024 * 1024,
+    "maxMessageSizeBytes": 48_000_000,
+    "maxWriteBatchSize": 100_000,
+    "logicalSessionTimeoutMinutes": 30,
+    "minWireVersion": 0,
+    "maxWireVersion": 17,
+    "readOnly": False,
+    "ok": 1.0,
+}
+
+
+def replies(documents: int) -> dict[bytes, bytes]:
+    """The body of the reply to each command, for batches of so many documents."""
+    batch = [document(number) for number in range(documents)]
+    cursor = {"firstBatch": batch, "id": 0, "ns": f"{DATABASE}.{COLLECTION}"}
+    bodies: dict[bytes, dict[str, Any]] = {
+        b"hello": HELLO,
+        b"isMaster": HELLO,
+        b"ismaster": HELLO,
+        b"find": {"cursor": cursor, "ok": 1.0},
+        b"aggregate": {"cursor": cursor, "ok": 1.0},
+        b"insert": {"n": documents, "ok": 1.0},
+        b"update": {"n": 1, "nModified": 1, "ok": 1.0},
+        b"delete": {"n": 1, "ok": 1.0},
+    }
+    return {name: bson.encode(body) for name, body in bodies.items()}
+
+
+def command_name(message: bytes) -> bytes:
+    """The name of the command in an OP_MSG whose first section is its body."""
+    return message[COMMAND_NAME : message.index(b"\0", COMMAND_NAME)]
+
+
+class Peer(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, bodies: dict[bytes, bytes]) -> None:
+        self._bodies = bodies
+        self._received = bytearray()
+        self._transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received
+        received += data
+        while len(received) >= 4:
+            length = int.from_bytes(received[:4], "little")
+            if len(received) < length:
+                return
+            message = bytes(received[:length])
+            del received[:length]
+            reply = self._answer(message)
+            if reply:
+                self._transport.write(reply)
+
+    def _answer(self, message: bytes) -> bytes:
+        _, request_id, _, opcode = HEADER.unpack_from(message)
+        if opcode == OP_QUERY:  # the first hello of some drivers
+            body = self._bodies[b"hello"]
+            return HEADER.pack(36 + len(body), 1, request_id, OP_REPLY) + struct.pack("<iqii", 8, 0, 0, 1) + body
+        if int.from_bytes(message[16:20], "little") & MORE_TO_COME:
+            return b""
+        body = self._bodies.get(command_name(message)) or bson.encode({"ok": 1.0})
+        return HEADER.pack(21 + len(body), 1, request_id, OP_MSG) + b"\0\0\0\0\0" + body
+
+
+async def serve(documents: int) -> None:
+    """Serve until standard input ends."""
+    loop, bodies, ended = asyncio.get_running_loop(), replies(documents), asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), ended.set)  # nothing is ever written to it
+    server = await loop.create_server(lambda: Peer(bodies), "127.0.0.1", 0, backlog=20_000)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await ended.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("documents", type=int, help="the size of a batch")
+    asyncio.run(serve(parser.parse_args().documents))
+
+
+if __name__ == "__main__":
+    main()
