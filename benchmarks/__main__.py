@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from benchmarks import failover, prefetch
+from benchmarks.driver import command as driver
 from benchmarks.instructions import command as instructions
 from benchmarks.overload import abandoned, concurrency, oversubscribed, pile_up, standing_queue
 from benchmarks.speed import command as speed
@@ -31,6 +32,11 @@ BENCHMARKS: dict[str, Benchmark] = {
         "find_one by _id; exits 1 if a target is missed, or if motorlite or PyMongo Async could not be measured",
     ),
     "point-writes": (speed.add_point_writes, speed.run, "the writes of `bench`; exits 1 if a target is missed"),
+    "driver": (
+        driver.add_arguments,
+        driver.run,
+        "the public benchmark of drivers, with a report; exits 1 if a task is slower than with a Python peer",
+    ),
     "overhead": (overhead.add_arguments, overhead.run, "where the client's CPU time of one find_one goes, by layer"),
     "smoke": (
         smoke.add_arguments,

@@ -7,6 +7,7 @@ for anyio may therefore import it.
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,3 +81,26 @@ ASYNCIO = Loop("asyncio", _run_asyncio, _all_asyncio, _thread_asyncio)
 UVLOOP = Loop("uvloop", _run_uvloop, _all_asyncio, _thread_asyncio)
 TRIO = Loop("trio", _run_trio, _all_trio, _thread_trio)
 ANYIO = Loop("anyio", _run_anyio, _all_asyncio, _thread_asyncio)
+
+
+def _run_plain(main: Work) -> None:
+    coroutine = main()
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    raise RuntimeError("without an event loop nothing can be waited for")
+
+
+async def _all_threads(works: Iterable[Work]) -> None:
+    with ThreadPoolExecutor(32) as pool:
+        for done in [pool.submit(_run_plain, work) for work in works]:
+            done.result()
+
+
+async def _call(function: Callable[[], Any]) -> Any:
+    return function()
+
+
+# No event loop: coroutines that never wait for anything, in threads where others have tasks. For blocking drivers.
+THREADS = Loop("threads", _run_plain, _all_threads, _call)

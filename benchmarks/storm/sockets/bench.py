@@ -13,7 +13,7 @@ from benchmarks.storm.sockets.client import Done, Task
 from benchmarks.storm.sockets.deployment import Deployment
 from benchmarks.storm.sockets.load import GRACE
 from benchmarks.storm.sockets.processes import Clients
-from benchmarks.storm.timeline import condition, times_of
+from benchmarks.storm.timeline import capacity_at, condition, times_of
 from motorlite.testing.server.local_commands import wait_until
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Bench:
             backend="sockets",
             seconds=scenario.seconds,
             overload=scenario.overload,
-            capacity=sum(server.capacity for server in scenario.servers),
+            capacity=capacity_at(scenario, 0.0),
             series=series.series(scenario, done.record, reports),
             requests=done.record.requests,
             cpu={"client": done.cpu_seconds, "ingress": ingress_cpu, "mongod": after - before},
@@ -96,12 +96,13 @@ class Bench:
     def ceiling(self) -> Ceiling:
         """The most that the ingress can do on this machine; measured once."""
         if self._ceiling is None:
-            self._ceiling = ceiling.measure(self._deployment_for(1).ingress)
+            self._ceiling = ceiling.measure(self._deployment_for(self._members or 1).ingress)
         return self._ceiling
 
     def facts(self) -> dict[str, str]:
-        """What the figures depend on: versions and the machine."""
+        """What the figures depend on: versions, the machine, and the ingress' own limit."""
         return {
+            "ingress": str(self.ceiling()),
             "mongod": self._deployment_for(self._members or 1).version,
             "python": platform.python_version(),
             "machine": f"{platform.system()} {platform.release()}, {platform.machine()}",

@@ -55,6 +55,7 @@ class Driver:
         self.patience = scenario.load.patience
         self.surprises: Counter[str] = Counter()
         self.uri = _with_options(uri, scenario)
+        self.clients: list[Any] = []
         self.collections: list[Any] = []
 
     async def open(self, clients: int) -> None:
@@ -74,9 +75,11 @@ class Driver:
     def outcome(self, error: Exception) -> str:
         """What became of a request that ended with this error (results.OUTCOMES)."""
         if isinstance(error, self.errors()):
-            if error.has_error_label(OVERLOADED) or getattr(error, "code", None) == REJECTED:
+            if getattr(error, "code", None) == REJECTED:
                 return "rejected"
-            return "timed_out" if error.timeout else "failed"
+            if error.timeout:  # also of a handshake, which has the label of an overload, too
+                return "timed_out"
+            return "rejected" if error.has_error_label(OVERLOADED) else "failed"
         if isinstance(error, TimeoutError):
             return "timed_out"
         self.surprises[f"{type(error).__name__}: {error}"] += 1
@@ -112,10 +115,10 @@ class Motorlite(Driver):
         motorlite = importlib.import_module("motorlite")
         budget = shared_budget(self.arm)
         limit = {} if self.patience is None else {"timeoutMS": self.patience * 1000}
-        self._clients = [
+        self.clients = [
             motorlite.AsyncMongoClient(self.uri, **client_options(self.arm, budget), **limit) for _ in range(clients)
         ]
-        self.collections = [client[DATABASE][COLLECTION] for client in self._clients]
+        self.collections = [client[DATABASE][COLLECTION] for client in self.clients]
 
     def errors(self) -> Any:
         return importlib.import_module("motorlite.errors").PyMongoError
@@ -123,16 +126,16 @@ class Motorlite(Driver):
     def tokens(self) -> float | None:
         if self.arm.budget == "none":
             return None
-        sample = [client.stats() for client in self._clients[:_SAMPLE]]
+        sample = [client.stats() for client in self.clients[:_SAMPLE]]
         return float(sum(stats.tokens for stats in sample) / len(sample))
 
     def waiting(self) -> float | None:
-        sample = [client.stats() for client in self._clients[:_SAMPLE]]
+        sample = [client.stats() for client in self.clients[:_SAMPLE]]
         waiting: int = sum(server.waiting for stats in sample for server in stats.servers.values())
-        return waiting * len(self._clients) / len(sample)
+        return waiting * len(self.clients) / len(sample)
 
     async def close(self) -> None:
-        for client in self._clients:
+        for client in self.clients:
             await client.close()
 
     def version(self) -> dict[str, str]:
@@ -147,11 +150,11 @@ class PyMongo(Driver):
     async def open(self, clients: int) -> None:
         make = importlib.import_module("pymongo").AsyncMongoClient
         limit = {} if self.patience is None else {"timeoutMS": self.patience * 1000}
-        self._clients = [make(self.uri, **limit) for _ in range(clients)]
-        self.collections = [client[DATABASE][COLLECTION] for client in self._clients]
+        self.clients = [make(self.uri, **limit) for _ in range(clients)]
+        self.collections = [client[DATABASE][COLLECTION] for client in self.clients]
 
     async def close(self) -> None:
-        for client in self._clients:
+        for client in self.clients:
             await client.close()
 
 
@@ -163,11 +166,11 @@ class Motor(Driver):
     async def open(self, clients: int) -> None:
         make = importlib.import_module("motor.motor_asyncio").AsyncIOMotorClient
         limit = {} if self.patience is None else {"timeoutMS": self.patience * 1000}
-        self._clients = [make(self.uri, **limit) for _ in range(clients)]
-        self.collections = [client[DATABASE][COLLECTION] for client in self._clients]
+        self.clients = [make(self.uri, **limit) for _ in range(clients)]
+        self.collections = [client[DATABASE][COLLECTION] for client in self.clients]
 
     async def close(self) -> None:
-        for client in self._clients:
+        for client in self.clients:
             client.close()
 
     def version(self) -> dict[str, str]:
@@ -181,8 +184,8 @@ class Mongojet(Driver):
 
     async def open(self, clients: int) -> None:
         make = importlib.import_module("mongojet").create_client
-        self._clients = [await make(self.uri) for _ in range(clients)]
-        self.collections = [client[DATABASE][COLLECTION] for client in self._clients]
+        self.clients = [await make(self.uri) for _ in range(clients)]
+        self.collections = [client[DATABASE][COLLECTION] for client in self.clients]
 
     async def find(self, client: int, number: int) -> None:
         async with asyncio.timeout(self.patience):
@@ -195,13 +198,13 @@ class Mongojet(Driver):
         # Its errors have neither labels nor a code, but texts.
         if isinstance(error, self.errors()):
             text = str(error)
-            if OVERLOADED in text or str(REJECTED) in text:
+            if OVERLOADED in text or f"Error code {REJECTED}" in text:
                 return "rejected"
             return "timed_out" if "timeout" in text.lower() else "failed"
         return super().outcome(error)
 
     async def close(self) -> None:
-        for client in self._clients:
+        for client in self.clients:
             with contextlib.suppress(self.errors()):
                 await client.close()
 
