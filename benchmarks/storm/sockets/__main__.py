@@ -24,6 +24,8 @@ def main() -> None:
             asyncio.run(do(task))
         except Exception as error:  # the parent decides what a failed run means
             say(RuntimeError(f"after {monotonic() - began:.1f} s: {describe(error)}"))
+        else:
+            say("closed")
 
 
 def describe(error: BaseException) -> str:
