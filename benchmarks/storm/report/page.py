@@ -176,6 +176,7 @@ class _Parts:
         if lost:
             yield f"<h3>Where motorlite's default loses</h3><ul>{lost}</ul>"
         yield _table(groups, tables.SHORT, f"Means over the seeds and 95 % intervals, {tables.place(backend)}.")
+        yield from _left_out(self._session, scenario.name, backend)
         yield f"<details><summary>More figures</summary>{_table(groups, tables.MORE, 'The same.')}</details>"
         valid = [group for group in groups if group.records]
         if not valid:
@@ -225,6 +226,17 @@ def _conditions(scenario: Scenario, backends: list[str]) -> Iterable[str]:
     yield "</dl></details>"
 
 
+def _left_out(session: Session, scenario: str, backend: str) -> Iterable[str]:
+    """Each run that is not valid, with all reasons."""
+    runs = [record.run for record in session.records if record.run.invalid]
+    runs = [run for run in runs if (run.scenario, run.backend) == (scenario, backend)]
+    if runs:
+        yield "<details><summary>Runs that were left out</summary><ul>"
+        for run in runs:
+            yield f"<li>{escape(run.arm)}, seed {run.seed}: {escape('; '.join(run.invalid))}</li>"
+        yield "</ul></details>"
+
+
 def _emphasised(text: str) -> str:
     """With arms, which are in backticks, set off."""
     return re.sub("`([^`]+)`", r"<strong>\1</strong>", escape(text))
@@ -240,7 +252,7 @@ def _table(groups: list[Group], wanted: Sequence[Column], caption: str) -> str:
     for group in groups:
         row = "".join(_cell(*tables.cell(column, group)) for column in columns)
         if not group.records:
-            row = f'<td colspan="{len(columns)}">not valid: {escape("; ".join(group.invalid))}</td>'
+            row = f'<td colspan="{len(columns)}">not valid: {escape(group.invalid[0])}</td>'
         mark = ' class="default"' if group.arm == DEFAULT else ""
         lines.append(f'<tr{mark}><th scope="row">{escape(group.arm)}</th>{row}</tr>')
     return "\n".join([*lines, "</tbody></table></div>"])

@@ -125,6 +125,7 @@ def test_published_curves_stand_beside_ours(text: str) -> None:
 
 def test_texts_are_escaped(text: str) -> None:
     assert "not valid: &lt;b&gt;too slow&lt;/b&gt; &amp; busy" in text
+    assert "<li>pymongo, seed 1: &lt;b&gt;too slow&lt;/b&gt; &amp; busy</li>" in text
     assert "<b>" not in text
 
 
