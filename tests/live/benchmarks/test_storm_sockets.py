@@ -52,7 +52,8 @@ def test_what_the_limiter_does_not_admit_is_rejected(bench: Bench) -> None:
 
 
 def test_the_next_run_begins_with_nothing_of_the_last_one(bench: Bench) -> None:
-    scenario = Scenario("test", "What?", Load(rate=10, clients=1, patience=0.5, warm=2), 1.0, (Server(mode="queue", work=1),))
+    load = Load(rate=10, clients=1, patience=0.5, warm=2)
+    scenario = Scenario("test", "What?", load, 1.0, (Server(mode="queue", work=1),))
     stuck = bench.run(scenario, ARMS["seed"])
     assert set(outcomes(stuck)) == {"timed_out"}
     free = bench.run(Scenario("test", "What?", Load(rate=10, clients=1, warm=2), 1.0), ARMS["seed"])
