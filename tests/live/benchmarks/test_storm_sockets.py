@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-SERVER = Server(work=200, admission_rate=20, handshake_cost=1)
+# Loads are light: other tests may keep the machine busy.
+SERVER = Server(work=200, admission_rate=5, handshake_cost=1)
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +36,19 @@ def outcomes(run: Run) -> Counter[str]:
 
 
 def test_what_the_limiter_does_not_admit_is_rejected(bench: Bench) -> None:
-    scenario = Scenario("test", "What?", Load(rate=60, clients=2, warm=2), 2.0, (SERVER,))
+    scenario = Scenario("test", "What?", Load(rate=20, clients=2, warm=2), 2.0, (SERVER,))
     steps: list[dict[str, float]] = []
     run = bench.run(scenario, ARMS["no-retry"], 3, lambda _, values: steps.append(values))
     due = [round(arrival.due, 6) for arrival in arrivals(scenario, 3)]
     assert [round(request.due, 6) for request in run.requests] == due
     assert outcomes(run).keys() == {"ok", "rejected"}
     # At most the rate for two seconds, and the burst; fewer where a busy machine sends requests in clusters.
-    assert 10 < outcomes(run)["ok"] <= 44
+    assert 3 < outcomes(run)["ok"] <= 13
     assert set(run.series) == set(SERIES)
     assert {len(run.series[name]) for name in SERIES} == {20}
     assert len(due) / 2 < sum(run.series["attempts"]) <= len(due)
     assert 0 < sum(run.series["rejected"]) <= outcomes(run)["rejected"]
-    assert sum(run.series["capacity"]) == pytest.approx(40)
+    assert sum(run.series["capacity"]) == pytest.approx(10)
     assert steps
     assert run.cpu.keys() == {"client", "ingress", "mongod"}
     assert all(seconds > 0 for seconds in run.cpu.values())
@@ -75,10 +76,10 @@ def test_clients_begin_with_their_connections(bench: Bench) -> None:
 
 
 def test_pymongo_meets_the_same_server(bench: Bench) -> None:
-    scenario = Scenario("test", "What?", Load(rate=60, clients=2, patience=2.0, warm=2), 1.5, (SERVER,))
+    scenario = Scenario("test", "What?", Load(rate=10, clients=1, patience=5.0, warm=2), 2.5, (Server(admission_rate=0.5),))
     run = bench.run(scenario, ARMS["pymongo"])
     assert outcomes(run)["rejected"] > 0
-    assert outcomes(run)["ok"] > 5
+    assert outcomes(run)["ok"] > 0
     assert run.series["tokens"] == []
     # It retries rejections.
     assert sum(run.series["attempts"]) > 1.1 * len(run.requests)
