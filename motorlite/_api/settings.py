@@ -12,6 +12,7 @@ from motorlite._api.session import begin, is_in_transaction
 from motorlite._api.transactions.context import BOUND
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, instance
+from motorlite._base.values import recognized
 from motorlite._execution.call import DEFAULT_OPTIONS, Call, CallOptions
 from motorlite.read_concern import as_read_concern
 from motorlite.read_preferences import as_read_preference
@@ -41,7 +42,7 @@ class Settings:
         timeout: float | None,
         call_options: CallOptions = DEFAULT_OPTIONS,
     ) -> None:
-        self.codec_options: CodecOptions[Any] = codec_options
+        self.codec_options: CodecOptions[Any] = recognized(codec_options)
         self.read_preference: ServerMode = read_preference
         self.write_concern: WriteConcern = write_concern
         self.read_concern: ReadConcern = read_concern

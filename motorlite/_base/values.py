@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
+
+if TYPE_CHECKING:
+    from bson.codec_options import CodecOptions
 
 Address: TypeAlias = tuple[str, int | None]
 """A server: lower-case host and port, or the path of a Unix domain socket and None."""
@@ -34,6 +39,11 @@ def is_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def recognized(codec_options: CodecOptions[Any]) -> CodecOptions[Any]:
+    """Return the default options themselves for equal ones, which saves a comparison for every command and reply."""
+    return DEFAULT_CODEC_OPTIONS if codec_options == DEFAULT_CODEC_OPTIONS else codec_options
 
 
 class ServerFacts:

@@ -130,9 +130,9 @@ class TrioStream:
                     raise self._peer_closed()
                 self._frames.extend(framer.feed(data))
             else:
-                # Release the buffer: stack frames of a cancellation may outlive it and stop the framer's buffer from
-                # growing.
-                with framer.buffer() as buffer:
+                # Release the view, one of our own: stack frames of a cancellation may outlive it and stop the framer's
+                # buffer from growing.
+                with memoryview(framer.buffer()) as buffer:
                     count = await self._socket.recv_into(buffer)
                 if not count:
                     raise self._peer_closed()
