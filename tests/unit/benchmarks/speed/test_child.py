@@ -25,7 +25,7 @@ def test_the_value_is_what_the_module_prints() -> None:
 
 
 def test_a_failure_has_the_last_line_of_the_module() -> None:
-    with pytest.raises(ChildFailedError, match="^ValueError: no$"):
+    with pytest.raises(ChildFailedError, match="ValueError: no"):
         ask("bad")
 
 
