@@ -9,16 +9,14 @@ is in `motorlite.errors`, `motorlite.monitoring`, `motorlite.operations` and the
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from motorlite import (
-    auth_oidc,
-    change_stream,
     client_options,
-    client_session,
     collation,
-    cursor,
     driver_info,
     errors,
-    event_loggers,
     monitoring,
     operations,
     read_concern,
@@ -26,7 +24,6 @@ from motorlite import (
     results,
     retry,
     server_api,
-    stats,
     topology_description,
     write_concern,
 )
@@ -41,7 +38,6 @@ from motorlite._api.constants import (
     CursorType,
     ReturnDocument,
 )
-from motorlite._api.cursors.change_stream import AsyncChangeStream
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.handles import AsyncCollection, AsyncDatabase, AsyncMongoClient
@@ -67,8 +63,37 @@ from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
 from motorlite.retry import OverloadRetry
 from motorlite.server_api import ServerApi, ServerApiVersion
-from motorlite.stats import ClientStats, ServerStats
 from motorlite.write_concern import WriteConcern
+
+if TYPE_CHECKING:
+    from motorlite import auth_oidc, change_stream, client_session, cursor, event_loggers, stats
+    from motorlite._api.cursors.change_stream import AsyncChangeStream
+    from motorlite.stats import ClientStats, ServerStats
+else:  # type checkers would believe that `__getattr__` has any name
+    # Names that many programs never use, and their modules.
+    _LATER = {
+        "AsyncChangeStream": "_api.cursors.change_stream",
+        "ClientStats": "stats",
+        "ServerStats": "stats",
+        "auth_oidc": "auth_oidc",
+        "change_stream": "change_stream",
+        "client_session": "client_session",
+        "cursor": "cursor",
+        "event_loggers": "event_loggers",
+        "stats": "stats",
+    }
+
+    def __getattr__(name: str) -> object:
+        """Import a name at its first use."""
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f"{__name__}.{_LATER[name]}")
+        # Importing a module has set it as an attribute.
+        return globals().setdefault(name, module if name == _LATER[name] else getattr(module, name))
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LATER})
+
 
 __all__ = [
     "ASCENDING",

@@ -126,8 +126,11 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "compression": ("_wire.compression*",),  # where Python 3.14 has it
 }
 
-# Who may import by name: a package without types, and the exporter of traces, a plug-in of the driver.
-RESOLVERS: Final = ("_net.host.aws_sdk", "_client.tracing")
+# Who may import by name: a package without types; the exporter of traces, a plug-in of the driver; and the top of the
+# package, which imports rare names at their first use, and shows them to type checkers and to the rules here.
+RESOLVERS: Final = ("_net.host.aws_sdk", "_client.tracing", "__init__")
+# What imports rare names there (PEP 562).
+LATER: Final = ("_LATER", "__getattr__", "__dir__")
 
 # Methods with which a connection talks to its server: on anything, and on what is called a connection.
 SENDING: Final = frozenset({"exchange", "round_trip", "send_only", "receive_more", "exhaust_command"})
@@ -263,11 +266,24 @@ def pure_is_pure(module: Module) -> Iterator[str]:
 def init_only_names(module: Module) -> Iterator[str]:
     if not module.is_init:
         return
-    for node in module.tree.body:
+    for node in _statements(module):
         is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         is_all = isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["__all__"]
         if not (isinstance(node, ast.Import | ast.ImportFrom) or is_docstring or is_all):
             yield f"{module.name} contains {ast.unparse(node)[:60]}"
+
+
+def _statements(module: Module) -> Iterator[ast.stmt]:
+    """The statements of an `__init__`, without those that import rare names at the top of the package."""
+    for node in module.tree.body:
+        if module.name == "__init__" and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from node.body
+            for each in node.orelse:
+                is_table = isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) in LATER
+                if not is_table and not (isinstance(each, ast.FunctionDef) and each.name in LATER):
+                    yield each
+        else:
+            yield node
 
 
 def crowded_folders(modules: Iterable[Module]) -> list[str]:
@@ -363,6 +379,7 @@ def test_every_layer_is_in_the_table() -> None:
 
 PURE = '"""Pure: x."""\n'
 SHELL = '"""Shell: x."""\n'
+LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n    def __getattr__(name): ...\n"
 
 
 @pytest.mark.parametrize(
@@ -463,6 +480,11 @@ SHELL = '"""Shell: x."""\n'
         ("__init__ holds names only", "_pool.__init__", "from x import y\ny()", True),
         ("__init__ holds names only", "__init__", "def f(): ...", True),
         ("__init__ holds names only", "__init__", "LIMIT = 5", True),
+        ("__init__ holds names only", "__init__", "def __getattr__(name): ...", True),
+        ("__init__ holds names only", "__init__", LATER_SOURCE, False),
+        ("__init__ holds names only", "_pool.__init__", LATER_SOURCE, True),
+        ("__init__ holds names only", "__init__", LATER_SOURCE + "    def f(): ...", True),
+        ("__init__ holds names only", "__init__", "if TYPE_CHECKING:\n    LIMIT = 5", True),
         ("__init__ holds names only", "_pool.pool", "LIMIT = 5", False),
         ("names are imported", "_pool.pool", "import importlib", True),
         ("names are imported", "_pool.pool", "def f():\n    from importlib import import_module", True),

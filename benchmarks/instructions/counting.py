@@ -19,6 +19,8 @@ from benchmarks.instructions.parts import by_part, overheads
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from benchmarks.instructions.parts import Part
+
 HERE = Path(__file__).resolve().parents[2]
 CLIENT = Path(__file__).with_name("client.py")
 TOTALS = re.compile(r"^totals: (\d+)$", re.MULTILINE)
@@ -50,11 +52,8 @@ class Job:
         assert len(marks) == self.samples + 1
         return [span / self.each for span in spans[1:]]
 
-    def parts(self) -> tuple[dict[str, float], list[str]]:
-        """Instructions per operation by part, and the functions that this version does not have.
-
-        The marks make the program slower, so that only the shares are exact.
-        """
+    def parts(self) -> tuple[dict[str, Part], list[str]]:
+        """Instructions per operation by part, and the functions that this version does not have."""
         each = min(self.each, self.tasks * 2)
         marks, spans, missing = self._run(each, 1, parts=True)
         return by_part(marks, spans, overheads(marks, spans), each), missing

@@ -29,6 +29,20 @@ class Target(NamedTuple):
     path: str  # "module:name" or "module:Class.name"
 
 
+def find(target: Target) -> tuple[Any, str] | None:
+    """The module or class of a function, and its name there; None if there is no such function."""
+    module_name, _, name = target.path.partition(":")
+    class_name, _, attribute = name.rpartition(".")
+    try:
+        owner: Any = importlib.import_module(module_name)
+        if class_name:
+            owner = getattr(owner, class_name)
+        vars(owner)[attribute]
+    except (ImportError, AttributeError, KeyError):
+        return None
+    return owner, attribute
+
+
 class Mark(NamedTuple):
     """What the program did at a mark."""
 
@@ -103,19 +117,15 @@ class Recorder:
         """
         missing = []
         for target in targets:
-            module_name, _, name = target.path.partition(":")
-            try:
-                owner: Any = importlib.import_module(module_name)
-                class_name, _, attribute = name.rpartition(".")
-                if class_name:
-                    owner = getattr(owner, class_name)
-                function = vars(owner)[attribute]
-            except (ImportError, AttributeError, KeyError):
+            place = find(target)
+            if place is None:
                 missing.append(target.path)
                 continue
+            owner, attribute = place
+            function = vars(owner)[attribute]
             wrapper = self.around(target.part, function)
             setattr(owner, attribute, wrapper)
-            package = module_name.partition(".")[0]
+            package = target.path.partition(".")[0]
             for module in [one for key, one in sys.modules.items() if key.partition(".")[0] == package]:
                 for key, value in list(vars(module).items()):
                     if value is function:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import TYPE_CHECKING
 
-from benchmarks.instructions.parts import ORDER
+from benchmarks.instructions.parts import ORDER, without_marks
 from benchmarks.report import align
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from benchmarks.instructions.parts import Part
 
 BARE = "bare"
 
@@ -23,7 +25,7 @@ class Count:
     arm: str
     version: str
     samples: Sequence[float]  # instructions per operation
-    parts: Mapping[str, float]
+    parts: Mapping[str, Part]
     missing: Sequence[str]
 
     @property
@@ -48,24 +50,14 @@ def render(counts: Sequence[Count]) -> str:
     divided = [count for count in counts if count.parts]
     if divided:
         head = ("by part", *(f"{count.arm} {count.version}" for count in divided))
-        shares = [scaled(count) for count in divided]
+        shares = [without_marks(count.parts, count.total) for count in divided]
         body = [
             (part, *(f"{share.get(part, 0) / 1000:.1f}" for share in shares))
             for part in ORDER
             if any(part in share for share in shares)
         ]
         total = ("total", *(f"{count.total / 1000:.1f}" for count in divided))
-        marked = (
-            "(marked, before it was scaled to the total)",
-            *(f"{sum(count.parts.values()) / 1000:.1f}" for count in divided),
-        )
-        tables.append(align([head, *body, total, marked]))
+        tables.append(align([head, *body, total]))
     for count in divided:
         tables += [f"{count.arm} {count.version} has no {path}: counted with its caller" for path in count.missing]
     return "\n\n".join(tables)
-
-
-def scaled(count: Count) -> dict[str, float]:
-    """The parts, so that they add up to the total: marks cost a little more than what is known and subtracted."""
-    factor = count.total / sum(count.parts.values())
-    return {part: value * factor for part, value in count.parts.items()}

@@ -8,7 +8,6 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from motorlite._base.arguments import check_mapping, wrong
-from motorlite.overload.fallback import CallBlock
 from motorlite.read_preferences import as_read_preference
 from motorlite.retry.strategy import as_retry_strategy
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from motorlite._execution.call import CallOptions
     from motorlite.errors import AdmissionError
-    from motorlite.overload.fallback import Fallback
+    from motorlite.overload.fallback import CallBlock, Fallback
     from motorlite.retry import RetryStrategy
 
 # What the enclosing blocks set, by the names of the attributes of CallOptions.
@@ -54,6 +53,8 @@ def call_options(
         TypeError: An argument has the wrong type.
         ValueError: `priority` is out of range, or the budget of `retry_strategy` is an unknown word.
     """
+    from motorlite.overload.fallback import CallBlock
+
     outer = _block.get() or {}
     made = dict(outer)
     if priority is not None:

@@ -18,11 +18,9 @@ from motorlite._api.transactions.options import SessionOptions
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted
 from motorlite._base.arguments import seconds as check_seconds
+from motorlite._base.deadline import GRACE
 from motorlite._base.hosts import DEFAULT_PORT
-from motorlite._client.core import GRACE
 from motorlite._execution.call import CallOptions
-from motorlite._operations.build_info import BuildInfo
-from motorlite._operations.schema.drop_database import DropDatabase
 from motorlite._options.options import PILE_UP, may_pile_up
 from motorlite.driver_info import as_driver_info
 from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
@@ -233,6 +231,8 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
+        from motorlite._operations.build_info import BuildInfo
+
         call = self._begin(session, timeoutMS)
         return await self._core.executor.execute(BuildInfo(), call)
 
@@ -303,6 +303,8 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
+        from motorlite._operations.schema.drop_database import DropDatabase
+
         name = database_name(name_of(name_or_database))
         write_concern = self._write_concern(session)
         call = self._begin(session, timeoutMS, write_concern.acknowledged)

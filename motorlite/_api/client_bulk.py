@@ -16,9 +16,6 @@ from motorlite._client.lost_cursors import give_back, is_settled, kill_command
 from motorlite._execution.call import Call
 from motorlite._execution.cursors.lost_cursor import LostCursor
 from motorlite._execution.operation import TimeLimit
-from motorlite._operations.client_bulk.batch import ClientBulkBatch
-from motorlite._operations.client_bulk.result import ClientBulkResult
-from motorlite._operations.client_bulk.statements import Statement, statement_of
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.writes.slices import ITEMS, release
 from motorlite._sessions.session import Session
@@ -32,6 +29,8 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
     from motorlite._client.core import Core
     from motorlite._execution.operation import CursorReply
+    from motorlite._operations.client_bulk.result import ClientBulkResult
+    from motorlite._operations.client_bulk.statements import Statement
     from motorlite._operations.writes.slices import Slices
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
     from motorlite.write_concern import WriteConcern
@@ -83,6 +82,8 @@ class ClientBulkWrites(Configured[DocumentT]):
 
         Source: bulk write specification.
         """
+        from motorlite._operations.client_bulk.result import ClientBulkResult
+
         for name, value in (("ordered", ordered), ("verbose_results", verbose_results)):
             converted(name, value, boolean)
         if bypass_document_validation is not None:
@@ -121,6 +122,8 @@ class ClientBulkWrites(Configured[DocumentT]):
 
 def _statements(models: Sequence[object]) -> Slices[list[Statement]]:
     """Return the operations of all models. Documents to insert get an `_id`."""
+    from motorlite._operations.client_bulk.statements import statement_of
+
     found: list[Statement] = []
     for model in models:
         statement = statement_of(model)
@@ -205,6 +208,8 @@ class ClientBulkWrite:
 
     async def _execute_batch(self, start: int, call: Call) -> int:
         """Send the batch from operation `start` on, and read its results. Return the number of operations."""
+        from motorlite._operations.client_bulk.batch import ClientBulkBatch
+
         batch = ClientBulkBatch(self._statements, start, **self._options)
         batch.is_continuation, self._has_begun = self._has_begun, True
         await self._turns.compute(batch.prepare())

@@ -17,9 +17,6 @@ from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import boolean, checked, converted, count, instance, mapping, wrong
 from motorlite._operations.reads.find import FindOne
 from motorlite._operations.run_command import command_document
-from motorlite._operations.schema.create import Create
-from motorlite._operations.schema.find_collection import FindCollection
-from motorlite._operations.schema.validate import Validate
 from motorlite.errors import CollectionInvalid
 
 if TYPE_CHECKING:
@@ -342,6 +339,8 @@ class DatabaseBase(Watching[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
+        from motorlite._operations.schema.validate import Validate
+
         name = name_of(name_or_collection)
         if background is not None:
             converted("background", background, boolean)
@@ -361,6 +360,8 @@ class DatabaseBase(Watching[DocumentT]):
         options: dict[str, Any],
     ) -> None:
         """Create a collection, for `AsyncDatabase.create_collection`. Both commands share one deadline."""
+        from motorlite._operations.schema.create import Create
+
         collection_name(name)
         given = checked("create_collection", options, method_options.CREATE_CHECKS)
         call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged)
@@ -378,6 +379,8 @@ class DatabaseBase(Watching[DocumentT]):
         await self._core.executor.execute(operation, call)
 
     async def _has_collection(self, name: str, call: Call) -> bool:
+        from motorlite._operations.schema.find_collection import FindCollection
+
         operation = FindCollection(self._name, name, name_only=True)
         return await self._core.executor.execute(operation, call) is not None
 

@@ -21,7 +21,6 @@ from motorlite._api.missing import no_attribute
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import instance
 from motorlite._base.values import format_address
-from motorlite._client.core import Core
 from motorlite._options.options import client_options
 from motorlite.errors import ConfigurationError
 
@@ -399,6 +398,9 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         }
         given = {name: value for name, value in named.items() if value is not None}
         options = client_options(host, **given, **kwargs)
+        # With the first client, the machinery below the API is imported.
+        from motorlite._client.core import Core
+
         super().__init__(Core(options), options)
 
     @overload

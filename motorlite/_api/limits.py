@@ -11,10 +11,9 @@ from contextvars import ContextVar
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
-from anyio import current_time
-
 from motorlite._base.arguments import wrong
 from motorlite._base.deadline import NO_DEADLINE, Deadline
+from motorlite._client.loop_time import loop_time
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
@@ -62,9 +61,9 @@ def timeout(seconds: float | None) -> Iterator[None]:
         return
     duration = _duration("seconds", seconds, 1.0)
     try:
-        now = current_time()
-    except RuntimeError as error:
-        raise InvalidOperation("motorlite.timeout() needs a running event loop") from error
+        now = loop_time()
+    except InvalidOperation:
+        raise InvalidOperation("motorlite.timeout() needs a running event loop") from None
     outer = _block.get()
     limit = _Limit(now + duration, duration)
     if outer is not None:

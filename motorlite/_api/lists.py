@@ -9,8 +9,6 @@ from bson.codec_options import CodecOptions
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.limits import CursorLimits
 from motorlite._api.cursors.server_cursor import GetMoreOptions
-from motorlite._operations.schema.list_collections import ListCollections
-from motorlite._operations.schema.list_databases import ListDatabases
 from motorlite._wire.replies import text
 from motorlite.errors import ProtocolError
 from motorlite.read_preferences import ReadPreference
@@ -69,6 +67,8 @@ def list_collections(
     options: dict[str, Any],
 ) -> AsyncCommandCursor[dict[str, Any]]:
     """Return the cursor of a database's collections. `options` are checked and have the server's names."""
+    from motorlite._operations.schema.list_collections import ListCollections
+
     limits = CursorLimits(settings.timeout, options.pop("timeoutMS", None), options.pop("timeoutMode", None))
     keywords = {_ARGUMENTS[name]: value for name, value in options.items()}
 
@@ -96,6 +96,8 @@ def list_databases(
     options: dict[str, Any],
 ) -> AsyncCommandCursor[dict[str, Any]]:
     """Return the cursor of the deployment's databases. `options` are checked and have the server's names."""
+    from motorlite._operations.schema.list_databases import ListDatabases
+
     limits = CursorLimits(settings.timeout, options.pop("timeoutMS", None), None)
     keywords = {_ARGUMENTS[name]: value for name, value in options.items()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from bson.raw_bson import RawBSONDocument
@@ -54,6 +53,8 @@ def checked(method: str, options: Mapping[str, Any], checks: Checks) -> dict[str
     for name, value in options.items():
         check = checks.get(name)
         if check is None:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, checks, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             allowed = ", ".join(sorted(checks))

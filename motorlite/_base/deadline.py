@@ -43,5 +43,8 @@ class Deadline:
         return f"Deadline(expires_at={self.expires_at}, scope_expires_at={self.scope_expires_at})"
 
 
+GRACE: Final = 5.0
+"""Seconds that operations in flight get when a client closes."""
+
 NO_DEADLINE: Final = Deadline()
 """Shared by all operations without a limit, so that the hot path allocates nothing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any, Final
 
 # The key for `__cause__` in the state of a copy. It is not a valid attribute name.
@@ -20,6 +19,8 @@ class UnportableError(Exception):
 
 def portable(cause: BaseException) -> BaseException:
     """Return `cause` if it survives pickling, which many exceptions do not, else a stand-in."""
+    import pickle
+
     try:
         pickle.loads(pickle.dumps(cause))
     except Exception:  # its class, or an object that it holds, may raise anything

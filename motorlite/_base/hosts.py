@@ -6,7 +6,6 @@ connects to. ``getaddrinfo`` for example stops at a NUL, so a host with a NUL mu
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +16,9 @@ DEFAULT_PORT: Final = 27017
 # Characters of a name, including the dots (RFC 1035).
 _MAX_NAME: Final = 255
 _NOT_IN_NAME: Final = re.compile(r"[\s\x00-\x1f\x7f/\\@:?#%\[\],]")
-_DNS_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-_ZONE: Final = re.compile(r"[A-Za-z0-9_.~-]+")
+# Compiled when they are needed, which is rare.
+_DNS_NAME: Final = r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*"
+_ZONE: Final = r"[A-Za-z0-9_.~-]+"
 _MAX_PORT: Final = 65535
 # Characters of an invalid host that an error message repeats.
 _MAX_SHOWN: Final = 100
@@ -55,11 +55,13 @@ def is_name(text: str) -> bool:
 
 def is_dns_name(text: str) -> bool:
     """Whether `text` is a DNS host name (letters, digits, hyphens and underscores) or an IPv4 address."""
-    return len(text) <= _MAX_NAME and _DNS_NAME.fullmatch(text) is not None
+    return len(text) <= _MAX_NAME and re.fullmatch(_DNS_NAME, text) is not None
 
 
 def is_ip_address(text: str) -> bool:
     """Whether `text` is an IPv4 or IPv6 address, the latter without brackets."""
+    import ipaddress
+
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -69,13 +71,15 @@ def is_ip_address(text: str) -> bool:
 
 def ipv6_host(literal: str) -> str | None:
     """Normalize the IPv6 address between the brackets, with or without a zone. None if it is not an IPv6 address."""
+    import ipaddress
+
     try:
         address = ipaddress.IPv6Address(literal)
     except ValueError:
         return None
     zone = address.scope_id
     # Python accepts any text as a zone.
-    return str(address).lower() if zone is None or _ZONE.fullmatch(zone) else None
+    return str(address).lower() if zone is None or re.fullmatch(_ZONE, zone) else None
 
 
 def parse_port(text: str) -> int | None:

@@ -10,8 +10,6 @@ import logging
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from anyio import create_task_group
-
 from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
 from motorlite._execution.call import Call
@@ -141,6 +139,8 @@ class AbandonedOperations:
         reply = await self._run(in_progress(address, comments, self._exception))
         found = documents(document(reply, "cursor"), "firstBatch")
         left = iter(found)
+        from anyio import create_task_group
+
         # A server that has much to kill is slow, so that one after the other would be too late for most of them.
         async with create_task_group() as group:
             for _ in found[:AT_ONCE]:

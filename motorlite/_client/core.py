@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import warnings
 from math import inf
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from weakref import ref
 
 from bson.objectid import ObjectId
 
-from motorlite._base.deadline import Deadline
+from motorlite._base.deadline import GRACE, Deadline
 from motorlite._base.values import format_address
+from motorlite._client import optional
 from motorlite._client.background import Background
-from motorlite._client.default_max_time import DefaultMaxTime
-from motorlite._client.limits import Limits
 from motorlite._client.prefetch import Prefetching
 from motorlite._client.settings import initial_description, late_queue_timeout, pool_options
-from motorlite._client.statistics import budget_stats, client_stats
-from motorlite._client.tracing import tracing_listeners
 from motorlite._client.world import REAL, World
-from motorlite._connection.auth.mechanisms import check_mechanism
-from motorlite._connection.authenticate import Authenticator
 from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._connection.handshake import server_api_fields
 from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, client_metadata, faas_provider, with_info
@@ -32,7 +27,6 @@ from motorlite._execution.run import new_operation_id
 from motorlite._net import current
 from motorlite._net.host import randomness
 from motorlite._net.host.platform_facts import read_environment, read_platform_facts
-from motorlite._net.tls import make_context
 from motorlite._observe.log_documents import LENGTH_VARIABLES, max_document_length
 from motorlite._observe.publishing import Publishers, make_publishers
 from motorlite._operations.sessions.end_sessions import EndSessions, session_batches
@@ -43,14 +37,10 @@ from motorlite._overload.server_limits import ServerLimits, default_milliseconds
 from motorlite._pool.pool import Pool
 from motorlite._sessions.session import SessionPool
 from motorlite._topology.monitor import MonitorSettings
-from motorlite._topology.srv_discovery import SRVDiscovery
-from motorlite._topology.srv_polling import SRVPolling
 from motorlite._topology.topology import Topology, TopologySettings
-from motorlite._wire.compression import make_compressors
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.read_preferences import ReadPreference
 from motorlite.retry import RetryBudget
-from motorlite.stats import ClientStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,16 +48,16 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address, Document
     from motorlite._connection.establish import EstablishmentError
     from motorlite._execution.cursors.lost_cursor import LostCursor
-    from motorlite._net.runtime import Connector, Host, Runtime
+    from motorlite._net.runtime import Connector, Runtime
     from motorlite._options.options import SRV, ClientOptions
     from motorlite._sessions.session import Session
+    from motorlite._topology.srv_discovery import SRVDiscovery
     from motorlite._topology.topology_description import TopologyDescription
     from motorlite.driver_info import DriverInfo
     from motorlite.read_preferences import ServerMode
     from motorlite.retry import OverloadRetry
+    from motorlite.stats import ClientStats
 
-# Seconds that operations in flight get when a client closes.
-GRACE: Final = 5.0
 # Time limit of endSessions at close, seconds.
 _FAREWELL = 1.0
 
@@ -98,8 +88,7 @@ class Core:
         self._bucket = options.retry_budget
         if self._bucket is None and self.policy.is_budgeted:
             self._bucket = RetryBudget(self.policy.token_capacity)
-        if options.credentials is not None:
-            check_mechanism(options.credentials)
+        optional.check_credentials(options)
         secret = shown_secret(options)
         if secret is not None:
             # Point at the caller of the client's constructor, which called this one.
@@ -110,10 +99,8 @@ class Core:
         if late is not None:
             warnings.warn(late, stacklevel=3)
         # Created here, so that an unusable file fails in the constructor call that names it.
-        self._tls = make_context(options.tls) if options.tls is not None else None
-        self._compressors, missing = make_compressors(options.compressors, options.zlib_compression_level)
-        for name in missing:
-            warnings.warn(f"compressor {name!r} is ignored: it needs motorlite[{name}]", stacklevel=3)
+        self._tls = optional.tls_context(options)
+        self._compressors = optional.compressors(options)
         # The ObjectId makes the comments of this client's operations its own.
         comment = f"motorlite {ObjectId()}" if options.kill_abandoned else ""
         self.limits: ServerLimits = ServerLimits(default_milliseconds(options.default_max_time), comment)
@@ -121,9 +108,9 @@ class Core:
         self._libraries = _Libraries((options.driver_info,) if options.driver_info else ())
         self._world = world
         length = max_document_length(read_environment(LENGTH_VARIABLES))
-        listeners = (*options.event_listeners, *tracing_listeners(options.tracing, read_environment(VARIABLES)))
+        listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
         self._publishers: Publishers = make_publishers(listeners, max_document_length=length)
-        self._limits = Limits(options, self._publishers.breaker)
+        self._limits = optional.limits(options, self._publishers.breaker)
         self._is_closed = False
         # Closed by the end of its event loop, not by the application.
         self._has_lost_loop = False
@@ -193,6 +180,8 @@ class Core:
         self.executor = self._executor(runtime, background)
         background.serve(self.executor, is_strict=options.server_api is not None and bool(options.server_api.strict))
         if options.default_max_time_namespace is not None:
+            from motorlite._client.default_max_time import DefaultMaxTime
+
             polling = DefaultMaxTime(options.default_max_time_namespace, self.limits, self.executor, runtime)
             background.default_max_time = background.host.spawn(polling.run)
         self.now, self.prefetching = runtime.now, Prefetching(background.host.spawn, runtime.waiter)
@@ -203,6 +192,9 @@ class Core:
 
     def _discovery(self, srv: SRV, runtime: Runtime, background: Background, connector: Connector) -> SRVDiscovery:
         """Create the placeholder for the topology, used until the SRV lookup finishes."""
+        from motorlite._topology.srv_discovery import SRVDiscovery
+        from motorlite._topology.srv_polling import SRVPolling
+
         options, below, host = self.options, self._world.below, background.host
         resolver = self._world.resolver(runtime)
         # connectTimeoutMS=0 lifts the limit of connections only.
@@ -255,9 +247,10 @@ class Core:
             backpressure=self.policy.handshake,
             server_api=options.server_api,
         )
-        authenticator = self._authenticator(runtime, host, options)
-        establisher = Establisher(runtime, connector, settings, authenticator)
-        limits, gates = pool_options(options), self._limits.gates
+        authenticator = optional.authenticator(options, world, runtime, host)
+        pauses = options.pause_garbage_collector
+        establisher = Establisher(runtime, connector, settings, authenticator, pauses_collector=pauses)
+        limits, gates = pool_options(options), None if self._limits is None else self._limits.gates
 
         def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
             return Pool(
@@ -269,7 +262,7 @@ class Core:
                 on_error=on_error,
                 on_late_reply=background.learn_late,
                 publish=publishers.pool,
-                gate=gates.make(address),
+                gate=None if gates is None else gates.make(address),
             )
 
         mode = options.server_monitoring_mode
@@ -297,22 +290,6 @@ class Core:
             publish=publishers.topology,
         )
 
-    def _authenticator(self, runtime: Runtime, host: Host, options: ClientOptions) -> Authenticator | None:
-        world = self._world
-        if options.credentials is None:
-            return None
-        return Authenticator(
-            options.credentials,
-            world.nonce,
-            runtime=runtime,
-            host=host,
-            http=world.http(runtime),
-            server_api=options.server_api,
-            connect_timeout=options.connect_timeout or 0.0,
-            max_iterations=options.scram_max_iterations,
-            date=world.date,
-        )
-
     def _executor(self, runtime: Runtime, background: Background) -> Executor:
         options = self.options
         return Executor(
@@ -334,7 +311,7 @@ class Core:
             api_declaration=server_api_fields(options.server_api) or None,
             on_lost_cursor=background.kill_opened,
             on_abandoned=background.kill_abandoned,
-            admission=self._limits.admission(runtime),
+            admission=None if self._limits is None else self._limits.admission(runtime),
             degrades=options.wait_queue is not None and options.wait_queue.strategy == "degrade",
         )
 
@@ -374,10 +351,14 @@ class Core:
         """Wait until a loop time, or until the client closes."""
         await self.topology.pause(until)
 
+    async def sleep(self, seconds: float) -> None:
+        """Wait so many seconds."""
+        assert self._runtime is not None
+        await self._runtime.sleep(seconds)
+
     async def checkpoint(self) -> None:
         """Yield to the event loop once."""
-        assert self._runtime is not None
-        await self._runtime.sleep(0)
+        await self.sleep(0)
 
     @property
     def default_max_time(self) -> float:
@@ -475,8 +456,10 @@ class Core:
 
     def stats(self) -> ClientStats:
         """Return a snapshot of pools, budget and retries."""
+        from motorlite._client.statistics import client_stats, initial_stats
+
         bucket = self._bucket
         if self._runtime is None:
-            return ClientStats({}, *budget_stats(bucket), {}, {}, 0)
+            return initial_stats(bucket)
         servers, now = self.topology.servers, self.now()
         return client_stats(servers, self.executor.reports, bucket, self._limits, len(self.sessions), now)

@@ -10,7 +10,7 @@ from motorlite._net.runtime import WaitTimeout
 from motorlite._overload.gate import Gates
 from motorlite._overload.rate_limiter import RateLimiter
 from motorlite.overload.breaker import BreakerState
-from motorlite.stats import BreakerStats, RateLimitStats
+from motorlite.stats import RateLimitStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from motorlite._net.runtime import Runtime, Waiter
     from motorlite._options.options import ClientOptions
     from motorlite._overload.circuit_breaker import Change
-    from motorlite._overload.gate import Gate
 
 
 class _Turn:
@@ -42,20 +41,17 @@ class _Turn:
 
 
 class Limits:
-    """Rate limits, breakers and concurrency limits of one client."""
+    """Rate limits, breakers and concurrency limits of one client, which has at least one of them."""
 
-    __slots__ = ("_has_any", "_publish", "gates", "rates")
+    __slots__ = ("_publish", "gates", "rates")
 
     def __init__(self, options: ClientOptions, publish: Callable[[events.CircuitBreakerEvent], None] | None) -> None:
         self._publish = publish
         self.rates: RateLimiter = RateLimiter(options.rate_limit or {})
         self.gates: Gates = Gates(options.circuit_breaker, options.concurrency_limit, self._changed)
-        self._has_any = bool(options.rate_limit or options.circuit_breaker or options.concurrency_limit)
 
-    def admission(self, runtime: Runtime) -> Admission | None:
-        """Return what the executor asks before each attempt; None if nothing is limited."""
-        if not self._has_any:
-            return None
+    def admission(self, runtime: Runtime) -> Admission:
+        """Return what the executor asks before each attempt."""
         return Admission(self.rates, self.gates, now=runtime.now, new_turn=lambda: _Turn(runtime.waiter()))
 
     def _changed(self, address: Address, change: Change) -> None:
@@ -76,14 +72,3 @@ class Limits:
             name: RateLimitStats(bucket.tokens(now), len(bucket.queue), bucket.rejected)
             for name, bucket in self.rates.buckets.items()
         }
-
-
-def breaker_stats(gate: Gate | None, now: float) -> BreakerStats | None:
-    """Return the statistics of a server's breaker, if it has one."""
-    breaker = None if gate is None else gate.breaker
-    if breaker is None:
-        return None
-    operations, failures = breaker.counts(now)
-    return BreakerStats(
-        str(breaker.state), operations, failures, breaker.opened, breaker.refused, breaker.retry_after(now)
-    )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from motorlite._base.deadline import Deadline
 from motorlite._execution.call import Call
-from motorlite._operations.sessions.end_transaction import AbortTransaction
 from motorlite.errors import PyMongoError
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ class LostTransactions:
         self._executor.release(session)
 
     async def _abort(self, session: Session) -> None:
+        from motorlite._operations.sessions.end_transaction import AbortTransaction
+
         call = Call(session, Deadline(self._now() + LIMIT, inf, LIMIT))
         try:
             # Errors are ignored: the server will abort it later.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from motorlite._client.limits import breaker_stats
-from motorlite.stats import ClientStats, ServerStats
+from motorlite.stats import BreakerStats, ClientStats, ServerStats
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from motorlite._client.limits import Limits
     from motorlite._execution.reports import Reports
+    from motorlite._overload.gate import Gate
     from motorlite._topology.server import Server
     from motorlite.retry import RetryBudget
 
@@ -43,21 +43,37 @@ def server_stats(server: Server, budget: RetryBudget | None, now: float) -> Serv
     )
 
 
-def budget_stats(budget: RetryBudget | None) -> tuple[float, float]:
+def breaker_stats(gate: Gate | None, now: float) -> BreakerStats | None:
+    """Return the statistics of a server's breaker, if it has one."""
+    breaker = None if gate is None else gate.breaker
+    if breaker is None:
+        return None
+    operations, failures = breaker.counts(now)
+    return BreakerStats(
+        str(breaker.state), operations, failures, breaker.opened, breaker.refused, breaker.retry_after(now)
+    )
+
+
+def _budget_stats(budget: RetryBudget | None) -> tuple[float, float]:
     """Return the tokens of a budget and its capacity; infinite without one."""
     return (inf, inf) if budget is None else (budget.tokens, budget.capacity)
+
+
+def initial_stats(budget: RetryBudget | None) -> ClientStats:
+    """Return the statistics of a client before its first operation."""
+    return ClientStats({}, *_budget_stats(budget), {}, {}, 0)
 
 
 def client_stats(
     servers: Collection[Server],
     reports: Reports,
     budget: RetryBudget | None,
-    limits: Limits,
+    limits: Limits | None,
     sessions: int,
     now: float,
 ) -> ClientStats:
     """Return the current statistics of a client. `sessions` is the number of pooled server sessions."""
-    tokens, capacity = budget_stats(budget)
+    tokens, capacity = _budget_stats(budget)
     return ClientStats(
         # A tuple, which is made at once: exporters call this in threads of their own.
         servers={server.address: server_stats(server, budget, now) for server in tuple(servers)},
@@ -66,7 +82,7 @@ def client_stats(
         retries=dict(reports.retries),
         refusals=dict(reports.refusals),
         sessions=sessions,
-        rate_limits=limits.rate_stats(now),
+        rate_limits={} if limits is None else limits.rate_stats(now),
         failures=reports.failures,
         degraded=reports.degraded_count,
     )

@@ -34,7 +34,7 @@ def tracing_listeners(options: TracingOptions | None, environment: Mapping[str, 
     if find_spec("opentelemetry") is None:
         if options is not None and options.enabled:
             raise ConfigurationError(_MISSING)
-        warnings.warn(_MISSING, stacklevel=4)
+        warnings.warn(_MISSING, stacklevel=5)
         return ()
     make: Callable[[TracingOptions], tuple[Any, ...]] = resolve_name(_EXPORTER)
     return make(effective)

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from motorlite._net import current
-from motorlite._net.dns import DNSResolver
 from motorlite._net.host import randomness
 from motorlite._net.host.files import utc_date
 from motorlite._topology.monitor import MIN_HEARTBEAT_INTERVAL
@@ -25,6 +24,12 @@ def _connector(runtime: Runtime, tls: TLSContext | None, proxy: ProxyOptions | N
     return partial(runtime.connect, tls=tls, proxy=proxy)
 
 
+def _resolver(runtime: Runtime) -> Resolver:
+    from motorlite._net.dns import DNSResolver
+
+    return DNSResolver(runtime)
+
+
 def _plain_connector(runtime: Runtime) -> Connector:
     return partial(runtime.connect, tls=None)
 
@@ -35,7 +40,7 @@ class World:
 
     runtime: Callable[[], Runtime] = current.current_runtime
     connector: Callable[[Runtime, TLSContext | None, ProxyOptions | None], Connector] = _connector
-    resolver: Callable[[Runtime], Resolver] = DNSResolver
+    resolver: Callable[[Runtime], Resolver] = _resolver
     jitter: Callable[[], float] = randomness.jitter
     below: Callable[[int], int] = randomness.below
     nonce: Callable[[], bytes] = randomness.nonce

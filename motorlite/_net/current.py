@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from motorlite._net.on_asyncio.runtime import AsyncioRuntime
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from motorlite._net.runtime import Runtime
 
 # Incremented in every forked child: the parent's sockets and loops must not be used there.
@@ -31,16 +32,45 @@ def current_runtime() -> Runtime:
     Raises:
         InvalidOperation: no asyncio or trio event loop is running.
     """
-    if "trio" in sys.modules:
+    if _is_in_trio():
+        from motorlite._net.on_trio.runtime import TrioRuntime
+
+        return TrioRuntime()
+    _asyncio_loop()
+    from motorlite._net.on_asyncio.runtime import AsyncioRuntime
+
+    return AsyncioRuntime()
+
+
+def loop_time() -> float:
+    """Return the time of the running event loop, seconds.
+
+    Raises:
+        InvalidOperation: no asyncio or trio event loop is running.
+    """
+    if _is_in_trio():
         import trio
 
-        # Not `in_trio_run`: in guest mode that is also true in the tasks of the host loop.
-        if trio.lowlevel.in_trio_task():
-            from motorlite._net.on_trio.runtime import TrioRuntime
+        return trio.current_time()
+    return _asyncio_loop().time()
 
-            return TrioRuntime()
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        raise InvalidOperation("motorlite needs a running asyncio or trio event loop") from None
-    return AsyncioRuntime()
+
+# Neither package is imported for the other's programs. A loop only runs where its package is loaded.
+
+
+def _is_in_trio() -> bool:
+    if "trio" not in sys.modules:
+        return False
+    import trio
+
+    # Not `in_trio_run`: in guest mode that is also true in the tasks of the host loop.
+    return trio.lowlevel.in_trio_task()
+
+
+def _asyncio_loop() -> AbstractEventLoop:
+    if "asyncio" in sys.modules:
+        import asyncio
+
+        with suppress(RuntimeError):
+            return asyncio.get_running_loop()
+    raise InvalidOperation("motorlite needs a running asyncio or trio event loop")

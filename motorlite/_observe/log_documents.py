@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from bson import json_util
 from bson.binary import Binary, UuidRepresentation
 from bson.code import Code
-from bson.json_util import JSONMode, JSONOptions
 
 from motorlite._base.values import cut
 from motorlite.errors import OperationFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 DEFAULT_MAX_LENGTH: Final = 1000
 # The first variable with a valid value takes precedence.
 LENGTH_VARIABLES: Final = ("MOTORLITE_LOG_MAX_DOCUMENT_LENGTH", "MONGODB_LOG_MAX_DOCUMENT_LENGTH")
-
-# Native UUIDs are shown whatever the client's representation: logging must not reject them.
-_OPTIONS: Final[JSONOptions] = JSONOptions(json_mode=JSONMode.RELAXED, uuid_representation=UuidRepresentation.STANDARD)
 
 
 def max_document_length(environment: Mapping[str, str]) -> int:
@@ -68,7 +63,7 @@ def short_error_text(error: BaseException, limit: int = DEFAULT_MAX_LENGTH) -> s
 def _pieces(value: Any, enough: int) -> Iterator[str]:
     """Yield the JSON text of `value` in pieces, either all of it or at least `enough` characters."""
     if isinstance(value, str) and not isinstance(value, Code):
-        yield json.dumps(value[:enough], ensure_ascii=False)
+        yield _text(value[:enough])
     elif isinstance(value, bytes) and len(value) > enough:
         # Base64 encodes three bytes as four characters: cut at a multiple of three, the text is a prefix of the whole.
         yield _scalar(Binary(value[: 3 * enough], getattr(value, "subtype", 0)))
@@ -82,7 +77,7 @@ def _pieces(value: Any, enough: int) -> Iterator[str]:
 
 
 def _member(name: str, value: Any, enough: int) -> Iterator[str]:
-    yield json.dumps(name, ensure_ascii=False) + ": "
+    yield _text(name) + ": "
     yield from _pieces(value, enough)
 
 
@@ -95,9 +90,24 @@ def _joined(opening: str, items: Iterable[Iterator[str]], closing: str) -> Itera
     yield closing
 
 
+def _text(value: str) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+@cache
+def _formatter() -> Callable[[Any], str]:
+    from bson.json_util import JSONMode, JSONOptions, dumps
+
+    # Native UUIDs are shown whatever the client's representation: logging must not reject them.
+    options = JSONOptions(json_mode=JSONMode.RELAXED, uuid_representation=UuidRepresentation.STANDARD)
+    return partial(dumps, json_options=options, ensure_ascii=False, default=repr)
+
+
 def _scalar(value: Any) -> str:
     try:
-        return json_util.dumps(value, json_options=_OPTIONS, ensure_ascii=False, default=repr)
+        return _formatter()(value)
     except (TypeError, ValueError, OverflowError):
         # For example a date out of range. Values that the codec accepts must not fail here.
-        return json.dumps(repr(value), ensure_ascii=False)
+        return _text(repr(value))

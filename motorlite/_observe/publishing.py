@@ -18,7 +18,6 @@ from motorlite._base.error_codes import TRANSIENT_TRANSACTION
 from motorlite._base.pymongo_objects import is_like
 from motorlite._observe.limiter import Limiter
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH
-from motorlite._observe.log_messages import log_message
 from motorlite._observe.reachability import Reachability
 from motorlite._observe.safe_log import safe_log
 
@@ -294,6 +293,9 @@ class _Log:
             level, left_out = self._retry_level(event)
         if not self.logger.isEnabledFor(level):
             return
+        # Most programs log nothing at these levels.
+        from motorlite._observe.log_messages import log_message
+
         try:
             message = log_message(event, self.max_length, self._topology_id, left_out)
             if message is not None:

@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from motorlite import monitoring as events
-from motorlite._observe.log_messages import reachability_message
 from motorlite._observe.safe_log import safe_log
 from motorlite.errors import NotPrimaryError
 
@@ -48,6 +47,8 @@ class Reachability:
     def _log(self, level: int, address: Address, error: BaseException | None) -> None:
         if not self._logger.isEnabledFor(level):
             return
+        from motorlite._observe.log_messages import reachability_message
+
         left_out = self._limiter.admit((address, level))
         if left_out is not None:
             message = reachability_message(address, error, left_out, self._max_length)

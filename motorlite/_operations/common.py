@@ -37,6 +37,8 @@ UNREAD: Final = CodecOptions[dict[str, Any]](
 # The reply of drop, listIndexes, dropIndexes and the search index commands for a missing collection (always the same
 # code).
 NAMESPACE_NOT_FOUND: Final = 26
+# In place of the name of an index.
+ALL_INDEXES: Final = "*"
 
 
 def check_needs(needs: Needs, facts: ServerFacts) -> None:

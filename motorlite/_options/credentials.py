@@ -7,7 +7,6 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from motorlite._base.pymongo_objects import is_like
-from motorlite.auth_oidc import OIDCCallback
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -152,6 +151,8 @@ def _check_aws_provider(provider: object) -> None:
 
 def _check_oidc(username: str | None, properties: Mapping[str, Any]) -> None:
     """Check the properties (authentication specification, "MONGODB-OIDC", "MongoCredential Properties")."""
+    from motorlite.auth_oidc import OIDCCallback
+
     environment = properties.get("ENVIRONMENT")
     ways = [name for name in ("ENVIRONMENT", "OIDC_CALLBACK", "OIDC_HUMAN_CALLBACK") if name in properties]
     if len(ways) != 1:

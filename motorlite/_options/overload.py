@@ -6,12 +6,35 @@ from typing import Final
 
 from motorlite._options.option import Option, Values, keyword_option
 from motorlite._options.values import boolean, instance_of, integer
-from motorlite.overload.breaker import CircuitBreaker
-from motorlite.overload.concurrency import ConcurrencyLimit
-from motorlite.overload.rate_limit import as_rate_limits
-from motorlite.overload.wait_queue import WaitQueue
 from motorlite.retry import OverloadRetry, RetryBudget, SpecificationRetry
 from motorlite.retry.strategy import as_retry_strategy
+
+# Few clients have one of these options, so their classes are imported with the first value.
+
+
+def _circuit_breaker(value: object) -> object:
+    from motorlite.overload.breaker import CircuitBreaker
+
+    return instance_of(CircuitBreaker)(value)
+
+
+def _concurrency_limit(value: object) -> object:
+    from motorlite.overload.concurrency import ConcurrencyLimit
+
+    return instance_of(ConcurrencyLimit)(value)
+
+
+def _rate_limits(value: object) -> object:
+    from motorlite.overload.rate_limit import as_rate_limits
+
+    return as_rate_limits(value)
+
+
+def _wait_queue(value: object) -> object:
+    from motorlite.overload.wait_queue import WaitQueue
+
+    return instance_of(WaitQueue)(value)
+
 
 _BOOLEAN = Values(boolean, "True or False")
 _NUMBER = Values(integer(0), "a non-negative integer")
@@ -62,28 +85,28 @@ OVERLOAD: Final[tuple[Option, ...]] = (
     ),
     keyword_option(
         "circuit_breaker",
-        Values(instance_of(CircuitBreaker), "a motorlite.overload.CircuitBreaker"),
+        Values(_circuit_breaker, "a motorlite.overload.CircuitBreaker"),
         "Stops retries, or all operations, on a server that keeps failing (docs/limits.md).",
         None,
         "circuit_breaker",
     ),
     keyword_option(
         "rate_limit",
-        Values(as_rate_limits, "a motorlite.overload.RateLimit, or a mapping from namespaces to RateLimits"),
+        Values(_rate_limits, "a motorlite.overload.RateLimit, or a mapping from namespaces to RateLimits"),
         "How many operations may start per second, in all or by database and collection.",
         None,
         "rate_limit",
     ),
     keyword_option(
         "concurrency_limit",
-        Values(instance_of(ConcurrencyLimit), "a motorlite.overload.ConcurrencyLimit"),
+        Values(_concurrency_limit, "a motorlite.overload.ConcurrencyLimit"),
         "Adapts the number of operations that run on a server at once to its capacity.",
         None,
         "concurrency_limit",
     ),
     keyword_option(
         "wait_queue",
-        Values(instance_of(WaitQueue), "a motorlite.overload.WaitQueue"),
+        Values(_wait_queue, "a motorlite.overload.WaitQueue"),
         "What becomes of operations that find all connections taken. By default they wait, however many they are.",
         None,
         "wait_queue",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 from motorlite._base.hosts import DEFAULT_PORT, ipv6_host, is_ip_address, is_name, parse_port
 from motorlite._base.values import is_encodable
@@ -22,8 +21,9 @@ if TYPE_CHECKING:
 
 _SCHEME = "mongodb://"
 _SRV_SCHEME = "mongodb+srv://"
-_BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
-_NOT_IN_DATABASE = re.compile(r'[/\\ "$\x00]')
+# Compiled when they are needed, which is rare.
+_BARE_PERCENT = "%(?![0-9A-Fa-f]{2})"
+_NOT_IN_DATABASE = r'[/\\ "$\x00]'
 _ESCAPE = "username and password must be percent-encoded, for example with urllib.parse.quote(password, safe='')"
 # SOCKS5 specification: options that must not be repeated, since the intended proxy would be ambiguous.
 _ONCE_ONLY = {"proxyhost", "proxyport", "proxyusername", "proxypassword"}
@@ -137,7 +137,7 @@ def parse_txt_record(record: str) -> tuple[dict[str, Any], list[Note]]:
 
 
 def _userinfo(userinfo: str) -> tuple[str, str | None]:
-    if "@" in userinfo or userinfo.count(":") > 1 or _BARE_PERCENT.search(userinfo):
+    if "@" in userinfo or userinfo.count(":") > 1 or re.search(_BARE_PERCENT, userinfo):
         raise InvalidURI(f"the user information in the connection string is malformed: {_ESCAPE}")
     username, colon, password = userinfo.partition(":")
     if not username:
@@ -150,7 +150,7 @@ def _database(path: str) -> tuple[str | None, str | None]:
         return None, None
     name = _decode(path, "database")
     database, _, collection = name.partition(".")
-    if not database or _NOT_IN_DATABASE.search(name):
+    if not database or re.search(_NOT_IN_DATABASE, name):
         # The message does not repeat the name: after a slash in an unencoded password it is the rest of the password.
         raise InvalidURI(f'the database in the connection string is empty or has one of / \\ " $ space; {_ESCAPE}')
     return database, collection or None
@@ -200,9 +200,17 @@ def _port(text: str, where: str) -> int:
     return port
 
 
+def _unquoted(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote
+
+    return unquote(text, errors="strict")
+
+
 def _decode(text: str, what: str) -> str:
     try:
-        return unquote(text, errors="strict")
+        return _unquoted(text)
     except UnicodeDecodeError:
         raise InvalidURI(f"the percent-encoding of the {what} is not UTF-8") from None
 
@@ -280,7 +288,7 @@ def _raw_options(query: str) -> tuple[dict[str, list[str]], _Found]:
             raise InvalidURI("options in a connection string have the form name=value, separated by &")
         key = ALIASES.get(key.lower(), key.lower())
         try:
-            value = unquote(text, errors="strict")
+            value = _unquoted(text)
         except UnicodeDecodeError:
             option = BY_NAME.get(key)
             name = key if option is None else option.name

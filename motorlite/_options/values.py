@@ -8,7 +8,6 @@ string.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,10 +26,11 @@ MAX_INT32: Final = 2**31 - 1
 MAX_APP_NAME_BYTES: Final = 128
 MAX_PROXY_CREDENTIAL_BYTES: Final = 255
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_SERVICE_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
-_NAMESPACE = re.compile(r'[^/\\ ."$\0]+\.[^.$\0][^$\0]*')
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+# Compiled when they are needed, which is rare.
+_INTEGER = r"[+-]?[0-9]+"
+_SERVICE_NAME = r"(?=.*[A-Za-z])[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
+_NAMESPACE = r'[^/\\ ."$\0]+\.[^.$\0][^$\0]*'
+_NUMBER = r"[+-]?[0-9]+(\.[0-9]+)?"
 
 _URI_PROPERTIES = frozenset(
     {
@@ -105,7 +105,7 @@ def proxy_credential(value: object) -> str | None:
 def service_name(value: object) -> str:
     """Parse a RFC 6335, section 5.1, name of up to 62 characters (initial DNS seedlist discovery, "srvServiceName")."""
     name = text(value)
-    if len(name) > 62 or not _SERVICE_NAME.fullmatch(name):
+    if len(name) > 62 or not re.fullmatch(_SERVICE_NAME, name):
         raise ValueError
     return name
 
@@ -113,7 +113,7 @@ def service_name(value: object) -> str:
 def namespace(value: object) -> str:
     """Parse the name of a database and a collection with a dot between them."""
     name = text(value)
-    if not _NAMESPACE.fullmatch(name):
+    if not re.fullmatch(_NAMESPACE, name):
         raise ValueError
     return name
 
@@ -146,7 +146,7 @@ def integer(least: int, most: int = MAX_INT32) -> Parser:
 
     def parse(value: object) -> int:
         if isinstance(value, str):
-            if not _INTEGER.fullmatch(value):
+            if not re.fullmatch(_INTEGER, value):
                 raise ValueError
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
@@ -163,7 +163,7 @@ def milliseconds(least: int) -> Parser:
 
     def parse(value: object) -> int | float:
         if isinstance(value, str):
-            if not _NUMBER.fullmatch(value):
+            if not re.fullmatch(_NUMBER, value):
                 raise ValueError
             value = float(value) if "." in value else int(value)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
@@ -185,7 +185,7 @@ def max_staleness(value: object) -> int:
 
 def write_concern_w(value: object) -> int | str:
     """Parse a number of members, or a word."""
-    if isinstance(value, str) and value and not _INTEGER.fullmatch(value):
+    if isinstance(value, str) and value and not re.fullmatch(_INTEGER, value):
         return any_text(value)
     members: int = integer(0)(value)
     return members
@@ -274,7 +274,9 @@ def mechanism_properties(value: object) -> dict[str, Any]:
 
 def suggestion(name: str, known: Mapping[str, str]) -> str:
     """Return a clause that suggests values of `known` whose keys are similar to `name`, or an empty string."""
-    names = [known[match] for match in difflib.get_close_matches(name, known, n=3, cutoff=0.7)]
+    from difflib import get_close_matches
+
+    names = [known[match] for match in get_close_matches(name, known, n=3, cutoff=0.7)]
     return f"; did you mean {' or '.join(names)}?" if names else ""
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from motorlite._connection.purpose import Purpose
 from motorlite._overload.backoff import DEFAULT_RETRY_AFTER
-from motorlite._pool.bounded_queue import BoundedQueue
 from motorlite._pool.pace import Pace
 from motorlite._pool.queue import WaitQueue
 from motorlite._pool.services import Services
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
     from motorlite._overload.concurrency_limit import AdaptiveLimit
+    from motorlite._pool.bounded_queue import BoundedQueue
     from motorlite._pool.effects import Effect
     from motorlite._pool.options import PoolOptions
     from motorlite._pool.requests import Establishment
@@ -91,6 +91,8 @@ class PoolContents:
         # The configured wait queue, or None.
         self.bounded: BoundedQueue | None = None
         if options.wait_queue is not None:
+            from motorlite._pool.bounded_queue import BoundedQueue
+
             self.bounded = BoundedQueue(options.wait_queue, address, options.max_size, self.pace)
         self.queue: WaitQueue | BoundedQueue = WaitQueue(self.pace) if self.bounded is None else self.bounded
         # Effects for the shell to perform next.

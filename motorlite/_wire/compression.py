@@ -7,7 +7,6 @@ a message that expands beyond it is rejected before the excess is allocated.
 from __future__ import annotations
 
 import sys
-import zlib
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -122,9 +121,13 @@ class Zlib:
         self._level = level
 
     def compress(self, data: memoryview) -> bytes:
+        import zlib
+
         return zlib.compress(data, self._level)
 
     def decompress(self, data: memoryview, size: int) -> Buffer:
+        import zlib
+
         stream = zlib.decompressobj()
         try:
             found = stream.decompress(data, size + 1)

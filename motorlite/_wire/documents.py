@@ -66,13 +66,20 @@ def decode_reply(
             if isinstance(reply, RawBSONDocument):
                 reply.get("ok")  # RawBSONDocument decodes lazily: decode now, while errors can be classified.
             return reply
-        plain = codec_options.with_options(document_class=dict, type_registry=_NO_TYPES)
+        plain = plain_options(codec_options)
         raw = RawBSONDocument(bytes(body), plain.with_options(document_class=RawBSONDocument))
         return _decode_fields(raw, codec_options, plain, fields)
     except (BSONError, UnicodeDecodeError) as error:
         if _is_well_formed(body):
             raise
         raise ProtocolError(f"the server sent a reply that is not valid BSON: {error}") from error
+
+
+def plain_options(codec_options: CodecOptions[Any]) -> CodecOptions[Any]:
+    """Return the options for the reply around the user's documents."""
+    if codec_options is DEFAULT_CODEC_OPTIONS:
+        return codec_options
+    return codec_options.with_options(document_class=dict, type_registry=_NO_TYPES)
 
 
 def _is_well_formed(body: bytes | bytearray | memoryview) -> bool:

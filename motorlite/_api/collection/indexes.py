@@ -16,13 +16,7 @@ from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.lists import listed
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted, index_document, index_name, server_milliseconds, wrong
-from motorlite._operations.common import NAMESPACE_NOT_FOUND
-from motorlite._operations.schema.create_indexes import CreateIndexes
-from motorlite._operations.schema.drop import Drop
-from motorlite._operations.schema.drop_indexes import ALL_INDEXES, DropIndexes
-from motorlite._operations.schema.find_collection import FindCollection
-from motorlite._operations.schema.list_indexes import ListIndexes
-from motorlite._operations.schema.rename import Rename
+from motorlite._operations.common import ALL_INDEXES, NAMESPACE_NOT_FOUND
 from motorlite._wire.replies import document, text
 from motorlite.errors import OperationFailure
 from motorlite.operations import IndexModel, model_documents
@@ -113,6 +107,8 @@ class CollectionIndexes(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
+        from motorlite._operations.schema.create_indexes import CreateIndexes
+
         documents = converted("indexes", indexes, partial(model_documents, IndexModel))
         server_time = None if maxTimeMS is None else converted("maxTimeMS", maxTimeMS, server_milliseconds)
         write_concern = self._write_concern(session)
@@ -189,6 +185,8 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         comment: Any,
         options: dict[str, Any],
     ) -> None:
+        from motorlite._operations.schema.drop_indexes import DropIndexes
+
         given = checked(method, options, TIME_CHECKS)
         write_concern = self._write_concern(session)
         call = self._begin(session, given.get("timeoutMS"), write_concern.acknowledged)
@@ -229,6 +227,8 @@ class CollectionIndexes(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
+        from motorlite._operations.schema.list_indexes import ListIndexes
+
         limits = CursorLimits(self._settings.timeout, timeoutMS, timeoutMode)
 
         def make() -> ListIndexes:
@@ -292,6 +292,8 @@ class CollectionIndexes(CollectionBase[DocumentT]):
 
         Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
         """
+        from motorlite._operations.schema.find_collection import FindCollection
+
         call = self._begin(session, timeoutMS)
         operation = FindCollection(self._database_name, self._name, comment=comment)
         found = await self._core.executor.execute(operation, call)
@@ -320,6 +322,8 @@ class CollectionIndexes(CollectionBase[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
+        from motorlite._operations.schema.rename import Rename
+
         collection_name(new_name)
         given = checked("rename", options, RENAME_CHECKS)
         write_concern = self._write_concern(session)
@@ -349,6 +353,8 @@ class CollectionIndexes(CollectionBase[DocumentT]):
 
     async def _drop(self, session: AsyncClientSession | None, comment: Any, timeout_ms: float | None) -> dict[str, Any]:
         """Drop the collection and return the server's reply, for `AsyncDatabase.drop_collection`."""
+        from motorlite._operations.schema.drop import Drop
+
         write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged)
         operation = Drop(*self._names, write_concern=write_concern, comment=comment)

@@ -15,10 +15,6 @@ from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import WrongType, checked, converted, mapping, text
 from motorlite._base.pymongo_objects import is_like
 from motorlite._operations.common import NAMESPACE_NOT_FOUND
-from motorlite._operations.search.create_search_indexes import CreateSearchIndexes
-from motorlite._operations.search.drop_search_index import DropSearchIndex
-from motorlite._operations.search.list_search_indexes import ListSearchIndexes, search_index_stages
-from motorlite._operations.search.update_search_index import UpdateSearchIndex
 from motorlite.errors import OperationFailure
 from motorlite.operations import SearchIndexModel, model_documents
 from motorlite.read_concern import ReadConcern
@@ -107,6 +103,8 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
         comment: Any,
         options: dict[str, Any],
     ) -> list[str]:
+        from motorlite._operations.search.create_search_indexes import CreateSearchIndexes
+
         call, server_time = self._begin_change(method, session, options)
         operation = CreateSearchIndexes(*self._names, documents, comment=comment, max_time_ms=server_time)
         return await self._core.executor.execute(operation, call)
@@ -138,6 +136,8 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
+        from motorlite._operations.search.update_search_index import UpdateSearchIndex
+
         converted("name", name, text)
         converted("definition", definition, mapping)
         call, server_time = self._begin_change("update_search_index", session, {**options})
@@ -169,6 +169,8 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
+        from motorlite._operations.search.drop_search_index import DropSearchIndex
+
         converted("name", name, text)
         call, server_time = self._begin_change("drop_search_index", session, {**options})
         operation = DropSearchIndex(*self._names, name, comment=comment, max_time_ms=server_time)
@@ -198,6 +200,8 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
+        from motorlite._operations.search.list_search_indexes import ListSearchIndexes, search_index_stages
+
         if name is not None:
             converted("name", name, text)
         given = checked("list_search_indexes", options, AGGREGATE_CHECKS)

@@ -19,7 +19,6 @@ from motorlite._base import arguments
 from motorlite._base.arguments import wrong
 from motorlite._execution.call import Call
 from motorlite._operations.reads.distinct import Distinct
-from motorlite._operations.reads.explain import Explain
 from motorlite._operations.reads.find import ExhaustFind, Find
 from motorlite.errors import InvalidOperation, OperationFailure
 
@@ -161,6 +160,8 @@ class AsyncCursor(BatchedCursor[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
+        from motorlite._operations.reads.explain import Explain
+
         call = self._begin(timeoutMS)
         return await self._core.executor.execute(Explain(self._first_operation()), call)
 

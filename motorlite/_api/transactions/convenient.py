@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-
 from motorlite._sessions.convenient import After, TransactionRetries
 from motorlite.errors import PyMongoError
 
@@ -54,7 +52,7 @@ async def with_transaction(
             if wait is None:
                 return result
             delay = wait
-        await anyio.sleep(delay)
+        await core.sleep(delay)
 
 
 async def _commit(core: Core, session: EndsTransactions, retries: TransactionRetries) -> float | None:

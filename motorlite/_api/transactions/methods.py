@@ -7,13 +7,11 @@ from math import inf
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from motorlite._api import limits
-from motorlite._api.transactions import convenient
 from motorlite._api.transactions.context import TransactionContext
 from motorlite._api.transactions.options import SessionOptions, TransactionOptions, effective
 from motorlite._api.transactions.publishing import PublishedPart
 from motorlite._base.arguments import converted, wrong
 from motorlite._execution.call import Call
-from motorlite._operations.sessions.end_transaction import AbortTransaction, CommitTransaction
 from motorlite._sessions.session import Session
 from motorlite.errors import InvalidOperation, PyMongoError
 
@@ -133,6 +131,8 @@ class SessionTransactions(ABC):
         core.enter()
         deadline = self._deadline(timeoutMS)
         if transaction.commit():
+            from motorlite._operations.sessions.end_transaction import CommitTransaction
+
             operation = CommitTransaction(transaction.concerns.max_commit_time_ms)
             try:
                 await core.executor.execute(operation, Call(state, deadline, options=self._call_options))
@@ -165,6 +165,8 @@ class SessionTransactions(ABC):
 
     async def _abort(self, seconds: float) -> None:
         """Abort the transaction, within `seconds`."""
+        from motorlite._operations.sessions.end_transaction import AbortTransaction
+
         state, core = self._state, self._core
         transaction = state.started_transaction()
         if not transaction.abort():
@@ -252,6 +254,8 @@ class SessionTransactions(ABC):
 
         Source: convenient API for transactions specification.
         """
+        from motorlite._api.transactions import convenient
+
         self._check_open()
         if not callable(callback):
             raise TypeError(wrong("callback", callback, "a function that takes the session"))

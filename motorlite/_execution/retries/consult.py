@@ -6,8 +6,6 @@ import inspect
 import traceback
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from motorlite._base.values import cut
 from motorlite._execution.retries.decisions import StrategyFault
 from motorlite.retry import RetryAction
@@ -26,6 +24,8 @@ async def consult(ask: Ask, until: float) -> RetryAction | StrategyFault:
     try:
         answer: Any = ask.strategy.retry_after(ask.request, ask.reason)
         if inspect.isawaitable(answer):
+            import anyio
+
             with anyio.CancelScope(deadline=until) as scope:
                 answer = await answer
             if scope.cancelled_caught:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 
 def read_text(path: str) -> str:
@@ -12,7 +11,8 @@ def read_text(path: str) -> str:
     Raises:
         OSError, UnicodeError: the file cannot be read.
     """
-    return Path(path).read_text(encoding="utf-8")
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def utc_date() -> str:

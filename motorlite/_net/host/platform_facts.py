@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def read_platform_facts(backend: str) -> PlatformFacts:
         architecture=platform.machine() or None,
         runtime=f"{platform.python_implementation()} {platform.python_version()}",
         backend=backend,
-        is_docker=Path("/.dockerenv").exists(),
+        is_docker=os.path.exists("/.dockerenv"),
     )
 
 

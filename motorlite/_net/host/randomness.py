@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import random
-import secrets
 import uuid
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ def below(limit: int) -> int:
 
 def nonce() -> bytes:
     """Fresh random bytes for one authentication."""
-    return secrets.token_bytes(32)
+    return os.urandom(32)
 
 
 def session_id() -> Binary:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import ipaddress
 import logging
 import socket
 import sys
@@ -12,8 +11,6 @@ from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
-
-import anyio
 
 from motorlite._net.failures import connecting
 from motorlite._net.host.forking import keep_from_children
@@ -194,6 +191,8 @@ class AsyncioRuntime:
         # caller.
         if "anyio._backends._asyncio" not in sys.modules:
             return inf
+        import anyio
+
         return anyio.current_effective_deadline()
 
     def waiter(self) -> AsyncioWaiter:
@@ -277,11 +276,10 @@ class AsyncioRuntime:
 
     async def _addresses(self, host: str, port: int) -> Sequence[_AddressInfo]:
         try:
-            ipaddress.ip_address(host)
-        except ValueError:
+            # An IP address needs no lookup, and so no thread.
+            return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except socket.gaierror:
             return await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        # An IP address needs no lookup, and so no thread.
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
 
     async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
         scope = asyncio.timeout_at(until if until != inf else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from motorlite._execution.operation import Document
     from motorlite.write_concern import WriteConcern
-
-ALL_INDEXES: Final = "*"
 
 
 class DropIndexes(AdministrativeWrite):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from motorlite._operations.schema.drop_indexes import ALL_INDEXES, DropIndexes
+from motorlite._operations.common import ALL_INDEXES
+from motorlite._operations.schema.drop_indexes import DropIndexes
 from motorlite.write_concern import WriteConcern
 from tests.unit._operations.servers import sent
 

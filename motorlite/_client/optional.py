@@ -1,0 +1,97 @@
+"""Shell: the parts that most clients do without. Each is imported for the first client that has it.
+
+`import motorlite` thus loads neither TLS, compression, authentication, DNS nor tracing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from motorlite._client.limits import Limits
+    from motorlite._client.world import World
+    from motorlite._connection.authenticate import Authenticator
+    from motorlite._net.runtime import Host, Runtime
+    from motorlite._net.tls import TLSContext
+    from motorlite._options.options import ClientOptions
+    from motorlite._wire.compression import Compressor
+    from motorlite.monitoring import CircuitBreakerEvent
+
+
+def check_credentials(options: ClientOptions) -> None:
+    """Raise ConfigurationError if the client has credentials for a mechanism that the driver does not support."""
+    if options.credentials is not None:
+        from motorlite._connection.auth.mechanisms import check_mechanism
+
+        check_mechanism(options.credentials)
+
+
+def tls_context(options: ClientOptions) -> TLSContext | None:
+    """Return the context of the client's connections; None without TLS.
+
+    Raises:
+        ConfigurationError: A file cannot be read or has the wrong content.
+    """
+    if options.tls is None:
+        return None
+    from motorlite._net.tls import make_context
+
+    return make_context(options.tls)
+
+
+def compressors(options: ClientOptions) -> tuple[Compressor, ...]:
+    """Return the client's compressors. Warns of those whose library is not installed."""
+    if not options.compressors:
+        return ()
+    from motorlite._wire.compression import make_compressors
+
+    found, missing = make_compressors(options.compressors, options.zlib_compression_level)
+    for name in missing:
+        # Points at the caller of the client's constructor, two calls above this function's caller.
+        warnings.warn(f"compressor {name!r} is ignored: it needs motorlite[{name}]", stacklevel=4)
+    return found
+
+
+def tracing_listeners(options: ClientOptions, environment: Mapping[str, str]) -> tuple[Any, ...]:
+    """Return the listeners that trace the client; none without tracing. `environment`: the variables that are set.
+
+    Raises:
+        ConfigurationError: The options enable tracing, and OpenTelemetry is not installed. (A warning, if the
+            environment enables it.)
+    """
+    if options.tracing is None and not environment:
+        return ()
+    from motorlite._client import tracing
+
+    return tracing.tracing_listeners(options.tracing, environment)
+
+
+def limits(options: ClientOptions, publish: Callable[[CircuitBreakerEvent], None] | None) -> Limits | None:
+    """Return rate limits, breakers and concurrency limits of the client; None if none is configured."""
+    if not (options.rate_limit or options.circuit_breaker or options.concurrency_limit):
+        return None
+    from motorlite._client.limits import Limits
+
+    return Limits(options, publish)
+
+
+def authenticator(options: ClientOptions, world: World, runtime: Runtime, host: Host) -> Authenticator | None:
+    """Return what authenticates the client's connections; None without credentials."""
+    if options.credentials is None:
+        return None
+    from motorlite._connection.authenticate import Authenticator
+
+    return Authenticator(
+        options.credentials,
+        world.nonce,
+        runtime=runtime,
+        host=host,
+        http=world.http(runtime),
+        server_api=options.server_api,
+        connect_timeout=options.connect_timeout or 0.0,
+        max_iterations=options.scram_max_iterations,
+        date=world.date,
+    )

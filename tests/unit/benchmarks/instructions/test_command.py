@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import argparse
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.instructions import command
+from benchmarks.instructions.counting import HERE, CountingError, Job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.instructions.parts import Part
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    command.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """The jobs that were counted, without counting anything."""
+    jobs: list[Job] = []
+
+    def count(job: Job) -> list[float]:
+        jobs.append(job)
+        return [1000.0, 1002.0]
+
+    def parts(_job: Job) -> tuple[dict[str, Part], list[str]]:
+        return {}, []
+
+    def compiled(_root: Path) -> None:
+        return None
+
+    monkeypatch.setattr(Job, "count", count)
+    monkeypatch.setattr(Job, "parts", parts)
+    monkeypatch.setattr(command, "compile_driver", compiled)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    return jobs
+
+
+def test_other_drivers_are_counted_once_and_this_one_for_each_commit(
+    counted: list[Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.run(arguments("HEAD")) == 0
+    assert [job.arm for job in counted] == ["bare", "motorlite", "motorlite"]
+    assert counted[1].root != HERE
+    assert not counted[1].root.exists()  # the worktree is gone
+    assert counted[2].root == HERE
+    assert "working tree" in capsys.readouterr().out
+
+
+def test_the_bare_protocol_only_reads_one_document(counted: list[Job]) -> None:
+    assert command.run(arguments("--operation", "insert_many", "--documents", "100", "--tasks", "1")) == 0
+    (job,) = counted
+    assert (job.arm, job.documents, job.tasks) == ("motorlite", 100, 1)
+
+
+def test_without_valgrind_nothing_is_counted(
+    counted: list[Job], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert command.run(arguments()) == 1
+    assert counted == []
+    assert "valgrind is missing" in capsys.readouterr().err
+
+
+def test_unknown_arms_are_rejected() -> None:
+    with pytest.raises(argparse.ArgumentError, match="unknown arms: other"):
+        arguments("--arms", "bare,other")
+
+
+callgrind = pytest.mark.skipif(shutil.which("vgdb") is None, reason="needs valgrind")
+
+
+@callgrind
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_same_program_has_the_same_number_of_instructions() -> None:
+    job = Job("bare", "find_one", tasks=5, documents=1, warm_up=50, each=50, samples=3)
+    samples = job.count()
+    assert max(samples) < min(samples) * 1.01
+    assert 10_000 < min(samples) < 300_000
+
+
+@callgrind
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_client_that_fails_is_an_error() -> None:
+    with pytest.raises(CountingError, match="ended before it was warm"):
+        Job("bare", "insert_one", tasks=1, documents=1, warm_up=5, each=5, samples=2).count()
