@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shlex
 import sys
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.storm.catalogue import ALL, STANDARD, NoScenarioError, everything, find
 from benchmarks.storm.plan import QUICK_SEEDS, SEEDS, Step, WrongPolicyError, parse_arm, plan
+from benchmarks.storm.report import reading
 from benchmarks.storm.shapes import reshaped, shortened
-from benchmarks.storm.twin.world import simulate
 
 if TYPE_CHECKING:
     import argparse
@@ -46,13 +47,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--clients", type=int, help="clients, each with its own pools and its own budget")
     add("--rate", type=float, help="requests per second of all clients, outside of the overload")
     add("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default: {OUT})")
-    add("--compare", type=Path, metavar="OLD.json", help="also print how the figures differ from an earlier session")
     add("--processes", type=int, default=os.cpu_count(), help="processes of the simulation (default: one per CPU)")
+    add("--compare", type=Path, metavar="OLD.json", help="also print how the figures differ from an earlier session")
     add("--agreement", action="store_true", help="run one scenario on both backends; exits 1 if they differ too much")
+    reading.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the scenarios, and write the report."""
+    code = reading.run(arguments)
+    if code is not None:
+        return code
     try:
         if arguments.list:
             return _list()
@@ -123,8 +128,8 @@ def _run_on_sockets(steps: Sequence[Step], session: Session, view: View) -> dict
 def _simulate(steps: Sequence[Step], session: Session, view: View, processes: int | None) -> None:
     if not steps:
         return
-    # A finished run leaves nothing behind, but a process that made many large ones is slower than a new one.
-    with ProcessPoolExecutor(processes, max_tasks_per_child=50) as pool:
+    # Spawned: a fork would share what the runs on sockets have left behind.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         tasks = (
             [step.scenario for step in steps],
             [step.arm for step in steps],
@@ -136,6 +141,8 @@ def _simulate(steps: Sequence[Step], session: Session, view: View, processes: in
 
 
 def _simulated(scenario: Scenario, arm: Arm, seed: int) -> Run:
+    from benchmarks.storm.twin.world import simulate
+
     return simulate(scenario, arm, seed)
 
 
@@ -149,12 +156,10 @@ def _report(session: Session, arguments: argparse.Namespace) -> int:
     out: Path = arguments.out
     save(session, out / "storm.json.gz")
     page.write(session, out / "storm.html")
-    print()
-    print(tables.markdown(session))
+    print(f"\n{tables.conclusions(session)}")
     if arguments.compare is not None:
         try:
-            print()
-            print(compare.render(load(arguments.compare), session))
+            print(f"\n{compare.render(load(arguments.compare), session)}")
         except (OSError, SessionError) as error:
             print(error, file=sys.stderr)
             return 2

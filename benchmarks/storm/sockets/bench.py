@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 LEAD: Final = 0.1
 """Seconds between the order to begin and the beginning."""
+LOOK_SECONDS: Final = 0.02
+SETTLED: Final = 0.5
+"""Seconds without another connection, after which the clients have as many as their drivers open."""
 READY_SECONDS: Final = 120.0
 """How long making and warming up the clients may take."""
 
@@ -64,8 +67,9 @@ class Bench:
         deployment = self._deployment_for(len(scenario.servers))
         deployment.restore()
         clients = self._clients.get(arm.name) or self._clients.setdefault(arm.name, Clients(arm.name))
+        deployment.ingress.order("hold")
         clients.send(Task(scenario, arm, seed, deployment.uri))
-        clients.receive(READY_SECONDS)  # "ready"
+        self._warm_up(deployment, clients, scenario.load.clients * min(scenario.load.warm, arm.max_pool_size))
         before = deployment.cpu_seconds()
         reports: list[dict[str, Any]] = []
         deployment.ingress.on_step = reports.append
@@ -77,6 +81,9 @@ class Bench:
         after = deployment.cpu_seconds()
         deployment.ingress.order("end")
         deployment.ingress.on_step = None
+        # Without limits, so that nothing delays the clients, which end their sessions.
+        deployment.ingress.order("reset")
+        clients.receive(READY_SECONDS)  # "closed"
         ingress_cpu = reports[-1]["cpu"] - reports[0]["cpu"]
         return Run(
             scenario=scenario.name,
@@ -90,7 +97,7 @@ class Bench:
             requests=done.record.requests,
             cpu={"client": done.cpu_seconds, "ingress": ingress_cpu, "mongod": after - before},
             versions={**done.versions, "mongod": deployment.version},
-            invalid=series.invalid(done.record, reports, done.surprises),
+            invalid=series.invalid(done.record, reports, done.surprises, done.cpu_seconds / scenario.seconds),
         )
 
     def ceiling(self) -> Ceiling:
@@ -133,6 +140,18 @@ class Bench:
         if self._deployment is not None:
             self._deployment.close()
             self._deployment = None
+
+    def _warm_up(self, deployment: Deployment, clients: Clients, connections: int) -> None:
+        """Let all clients open their connections, of which a driver may allow fewer than is asked for."""
+        held, since = 0, monotonic()
+        while clients.is_silent(LOOK_SECONDS) and held < connections:
+            now = deployment.ingress.order("held")
+            if now > held:
+                held, since = now, monotonic()
+            elif held and monotonic() - since > SETTLED:
+                break
+        deployment.ingress.order("release")
+        clients.receive(READY_SECONDS)  # "ready"
 
     def _follow(
         self, scenario: Scenario, clients: Clients, reports: list[dict[str, Any]], on_progress: Progress | None

@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 from queue import Empty, Queue
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from motorlite.testing.server.mongod_processes import free_port
@@ -141,6 +142,13 @@ class Clients(_Child):
             ProcessFailedError: The process has ended.
         """
         self._send(pickle.dumps(message))
+
+    def is_silent(self, seconds: float) -> bool:
+        """Wait for a message, which stays. Returns whether there is none in that time."""
+        end = monotonic() + seconds
+        while self._messages.empty() and monotonic() < end:
+            sleep(0.002)
+        return self._messages.empty()
 
     def receive(self, seconds: float = ANSWER_SECONDS) -> Any:
         """Return the next message.

@@ -60,6 +60,14 @@ def test_the_next_run_begins_with_nothing_of_the_last_one(bench: Bench) -> None:
     assert free.series["tokens"] == [1000.0] * 10
 
 
+def test_clients_begin_with_their_connections(bench: Bench) -> None:
+    scenario = Scenario("test", "What?", Load(rate=100, clients=3, warm=10), 0.5, (Server(mode="queue", work=50),))
+    run = bench.run(scenario, ARMS["seed"])
+    # Fifty requests for a server that needs a second for them: no client has more than thirty at once.
+    assert sum(run.series["connections"]) == 0 or max(run.series["client_queue"]) > 0
+    assert len(run.requests) > 20
+
+
 def test_pymongo_meets_the_same_server(bench: Bench) -> None:
     scenario = Scenario("test", "What?", Load(rate=60, clients=2, patience=2.0), 1.5, (SERVER,))
     run = bench.run(scenario, ARMS["pymongo"])
