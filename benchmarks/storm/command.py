@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ from benchmarks.storm.shapes import reshaped, shortened
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from benchmarks.storm.arms import Arm
     from benchmarks.storm.report.live import View
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.results import Run
     from benchmarks.storm.scenario import Scenario
 
-OUT: Final = Path("storm-report")
+OUT: Final = Path("reports/storm")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +90,7 @@ def _plan(arguments: argparse.Namespace) -> list[Step]:
     arms = [parse_arm(name) for name in arguments.arms.split(",")] if arguments.arms else []
     arms += [parse_arm(text) for text in arguments.policy or ()]
     seeds = arguments.seeds or (QUICK_SEEDS if arguments.quick else SEEDS)
-    return list(plan(scenarios, arms or None, seeds, arguments.backend))
+    return list(plan(scenarios, arms or None, seeds, arguments.backend, is_quick=arguments.quick))
 
 
 # --- running ---
@@ -128,14 +129,15 @@ def _run_on_sockets(steps: Sequence[Step], session: Session, view: View) -> dict
 def _simulate(steps: Sequence[Step], session: Session, view: View, processes: int | None) -> None:
     if not steps:
         return
-    # Spawned: a fork would share what the runs on sockets have left behind.
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        tasks = (
-            [step.scenario for step in steps],
-            [step.arm for step in steps],
-            [step.seed for step in steps],
-        )
-        for step, done in zip(steps, pool.map(_simulated, *tasks), strict=True):
+    tasks = ([step.scenario for step in steps], [step.arm for step in steps], [step.seed for step in steps])
+    with ExitStack() as stack:
+        if processes == 1:
+            runs: Iterable[Run] = map(_simulated, *tasks)
+        else:
+            # Spawned: a fork would share what the runs on sockets have left behind.
+            context = multiprocessing.get_context("spawn")
+            runs = stack.enter_context(ProcessPoolExecutor(processes, context)).map(_simulated, *tasks)
+        for step, done in zip(steps, runs, strict=True):
             view.begin(step.scenario, step.arm.name, step.seed)
             view.finish(done, session.add(done))
 
@@ -155,7 +157,10 @@ def _report(session: Session, arguments: argparse.Namespace) -> int:
 
     out: Path = arguments.out
     save(session, out / "storm.json.gz")
-    page.write(session, out / "storm.html")
+    try:
+        page.write(session, out / "storm.html")
+    except ModuleNotFoundError as error:
+        print(f"\nno page without {error.name}: pip install 'motorlite[bench]', then --page {out / 'storm.json.gz'}")
     print(f"\n{tables.conclusions(session)}")
     if arguments.compare is not None:
         try:

@@ -36,9 +36,11 @@ def cell(column: Column, group: Group) -> tuple[str, str]:
 
 
 def markdown(session: Session) -> str:
-    """A table for each scenario and backend, under its question, and the lines that say how it was made."""
+    """A table for each scenario and backend, under its question, and a line that says how it was made. No sweeps."""
     parts = []
     for scenario in session.scenarios:
+        if scenario.point:
+            continue
         for backend in session.backends(scenario.name):
             title = f"### {scenario.name}, {place(backend)}\n\n{scenario.question}\n"
             parts.append(title + "\n" + _markdown_table(session.groups(scenario.name, backend)))
