@@ -13,7 +13,6 @@ from benchmarks.overload import abandoned, concurrency, oversubscribed, pile_up,
 from benchmarks.speed import command as speed
 from benchmarks.speed import import_time, overhead, smoke, stalls, waiting_memory
 from benchmarks.storm import command as storm
-from benchmarks.storm import command as storm
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -244,6 +244,6 @@ def targets(group: Group) -> list[str]:
 def _invalid(found: Findings) -> list[str]:
     return [
         f"Left out as not valid: {group.left_out} {'run' if group.left_out == 1 else 'runs'} of "
-        f"{wording.arm(group.arm)} ({'; '.join(group.invalid)})."
+        f"{wording.arm(group.arm)} ({group.invalid[0]}{', for example' if len(group.invalid) > 1 else ''})."
         for group in found.invalid
     ]

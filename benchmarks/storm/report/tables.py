@@ -56,7 +56,7 @@ def _markdown_table(groups: list[Group]) -> str:
     ]
     for group in groups:
         if not group.records:
-            lines.append(f"| {group.arm} | not valid: {'; '.join(group.invalid)} |{' |' * (len(SHORT) - 1)}")
+            lines.append(f"| {group.arm} | not valid: {group.invalid[0]} |{' |' * (len(SHORT) - 1)}")
             continue
         cells = [f"{text} ({spread})" if spread else text for text, spread in (cell(c, group) for c in SHORT)]
         lines.append(f"| {group.arm} | {' | '.join(cells)} |")
