@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default: {OUT})")
     add("--processes", type=int, default=os.cpu_count(), help="processes of the simulation (default: one per CPU)")
     add("--compare", type=Path, metavar="OLD.json", help="also print how the figures differ from an earlier session")
+    add("--ceiling", action="store_true", help="measure what the ingress can pass at most on this machine, and end")
     add("--agreement", action="store_true", help="run one scenario on both backends; exits 1 if they differ too much")
     reading.add_arguments(parser)
 
@@ -62,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if arguments.list:
             return _list()
+        if arguments.ceiling:
+            return _ceiling()
         if arguments.agreement:
             from benchmarks.storm import agreement
 
@@ -72,6 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     session = execute(steps, arguments.processes)
     return _report(session, arguments)
+
+
+def _ceiling() -> int:
+    from benchmarks.storm.sockets import Bench
+
+    with Bench() as bench:
+        print(bench.ceiling())
+    return 0
 
 
 def _list() -> int:

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from benchmarks.storm.ingress import messages
@@ -158,7 +159,7 @@ async def test_requests_that_are_held_back_need_a_connection_each(ingress: Ingre
         for _ in range(5):
             group.start_soon(client.test.parts.find_one)
         while ingress.order("held") < 5:
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
         ingress.order("release")
         await client.test.parts.find_one({})
         (server,) = client.stats().servers.values()
