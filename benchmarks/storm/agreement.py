@@ -57,6 +57,7 @@ BANDS: Final = (
     Band("amplification", "attempts per request", 0.10, is_relative=True),
     Band("errors", "failed requests", 0.05, is_relative=False),
 )
+HEAD: Final = ("arm", "figure", "sockets", "simulation", "difference", "allowed", "verdict")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,14 @@ class Row:
         """Whether the difference is within the band."""
         return self.band.distance(self.sockets.mean, self.twin.mean) <= self.band.width
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The texts of the row, as `HEAD` names them."""
+        distance = self.band.distance(self.sockets.mean, self.twin.mean)
+        difference = f"{100 * distance:.1f} {'%' if self.band.is_relative else 'points'}"
+        verdict = "agrees" if self.agrees else "DIFFERS"
+        return (self.arm, self.band.title, _cell(self.sockets), _cell(self.twin), difference, self.band.text, verdict)
+
 
 def rows(sockets: Sequence[Group], twin: Sequence[Group]) -> Iterator[Row]:
     """Yield the figures of all arms that have valid runs on both backends."""
@@ -86,14 +95,10 @@ def rows(sockets: Sequence[Group], twin: Sequence[Group]) -> Iterator[Row]:
 
 def table(found: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of a table."""
-    yield "| arm | figure | sockets | simulation | difference | allowed | |"
-    yield "|---|---|---|---|---|---|---|"
+    yield f"| {' | '.join(HEAD)} |"
+    yield f"|{'---|' * len(HEAD)}"
     for row in found:
-        distance = row.band.distance(row.sockets.mean, row.twin.mean)
-        difference = f"{100 * distance:.1f} {'%' if row.band.is_relative else 'points'}"
-        verdict = "agrees" if row.agrees else "DIFFERS"
-        cells = (row.arm, row.band.title, _cell(row.sockets), _cell(row.twin), difference, row.band.text, verdict)
-        yield f"| {' | '.join(cells)} |"
+        yield f"| {' | '.join(row.cells)} |"
 
 
 def _cell(estimate: Estimate) -> str:

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.storm import agreement
 from benchmarks.storm.published import PUBLISHED
 from benchmarks.storm.report import families, tables, wording
 from benchmarks.storm.report.conclusions import DEFAULT, conclusion
@@ -132,6 +133,7 @@ class _Parts:
             if len(backends) > 1:
                 lines.append(f"<h3>On {tables.place(backend)}</h3>")
             lines += self._backend(scenario, backend)
+        lines += _agreement(self._session, scenario.name)
         lines += _conditions(scenario, backends)
         return "\n".join([*lines, "</section>"])
 
@@ -224,6 +226,22 @@ def _conditions(scenario: Scenario, backends: list[str]) -> Iterable[str]:
     for name, text in [*describe(scenario), ("where", where)]:
         yield f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
     yield "</dl></details>"
+
+
+def _agreement(session: Session, scenario: str) -> Iterable[str]:
+    """How far the simulation is from the sockets, where a session has both."""
+    found = list(agreement.rows(session.groups(scenario, "sockets"), session.groups(scenario, "twin")))
+    if not found:
+        return
+    apart = sum(not row.agrees for row in found)
+    verdict = "All figures agree" if not apart else f"{apart} of {len(found)} figures do not agree"
+    yield f"<h3>Simulation and sockets</h3><p>{verdict} within the allowed differences.</p>"
+    heads = "".join(f'<th scope="col">{head}</th>' for head in agreement.HEAD)
+    yield f'<div class="table"><table><thead><tr>{heads}</tr></thead><tbody>'
+    for row in found:
+        arm, *cells = row.cells
+        yield f'<tr><th scope="row">{escape(arm)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
+    yield "</tbody></table></div>"
 
 
 def _left_out(session: Session, scenario: str, backend: str) -> Iterable[str]:
