@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ from benchmarks.storm.shapes import reshaped, shortened
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from benchmarks.storm.arms import Arm
     from benchmarks.storm.report.live import View
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default: {OUT})")
     add("--processes", type=int, default=os.cpu_count(), help="processes of the simulation (default: one per CPU)")
     add("--compare", type=Path, metavar="OLD.json", help="also print how the figures differ from an earlier session")
+    add("--ceiling", action="store_true", help="measure what the ingress can pass at most on this machine, and end")
     add("--agreement", action="store_true", help="run one scenario on both backends; exits 1 if they differ too much")
     reading.add_arguments(parser)
 
@@ -61,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if arguments.list:
             return _list()
+        if arguments.ceiling:
+            return _ceiling()
         if arguments.agreement:
             from benchmarks.storm import agreement
 
@@ -71,6 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     session = execute(steps, arguments.processes)
     return _report(session, arguments)
+
+
+def _ceiling() -> int:
+    from benchmarks.storm.sockets import Bench
+
+    with Bench() as bench:
+        print(bench.ceiling())
+    return 0
 
 
 def _list() -> int:
@@ -128,14 +140,15 @@ def _run_on_sockets(steps: Sequence[Step], session: Session, view: View) -> dict
 def _simulate(steps: Sequence[Step], session: Session, view: View, processes: int | None) -> None:
     if not steps:
         return
-    # Spawned: a fork would share what the runs on sockets have left behind.
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        tasks = (
-            [step.scenario for step in steps],
-            [step.arm for step in steps],
-            [step.seed for step in steps],
-        )
-        for step, done in zip(steps, pool.map(_simulated, *tasks), strict=True):
+    tasks = ([step.scenario for step in steps], [step.arm for step in steps], [step.seed for step in steps])
+    with ExitStack() as stack:
+        if processes == 1:
+            runs: Iterable[Run] = map(_simulated, *tasks)
+        else:
+            # Spawned: a fork would share what the runs on sockets have left behind.
+            context = multiprocessing.get_context("spawn")
+            runs = stack.enter_context(ProcessPoolExecutor(processes, context)).map(_simulated, *tasks)
+        for step, done in zip(steps, runs, strict=True):
             view.begin(step.scenario, step.arm.name, step.seed)
             view.finish(done, session.add(done))
 
@@ -155,7 +168,10 @@ def _report(session: Session, arguments: argparse.Namespace) -> int:
 
     out: Path = arguments.out
     save(session, out / "storm.json.gz")
-    page.write(session, out / "storm.html")
+    try:
+        page.write(session, out / "storm.html")
+    except ModuleNotFoundError as error:
+        print(f"\nno page without {error.name}: pip install 'motorlite[bench]', then --page {out / 'storm.json.gz'}")
     print(f"\n{tables.conclusions(session)}")
     if arguments.compare is not None:
         try:

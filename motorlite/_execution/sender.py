@@ -82,7 +82,9 @@ class Sender:
         operation, deadline, facts = run.operation, run.call.deadline, connection.facts
         now = attempt.sent_at = self._now()
         request_id = next_request_id()
-        command, message = self._builder.build(run, attempt, facts, request_id, now, topology)
+        # Decided here, since a level may change while a large message is compressed.
+        is_shown = bool(self._reports.publish_command)
+        command, message = self._builder.build(run, attempt, facts, request_id, now, topology, is_shown=is_shown)
         if len(message) >= LARGE:
             # The socket's limit and the command's events start when the message is sent.
             message, now = await connection.prepare(message, deadline), self._now()
@@ -90,7 +92,7 @@ class Sender:
         if run.part is not None:
             attempt.is_pinned = run.part.begin(server, connection)
         events = None
-        if self._reports.publish_command:
+        if is_shown:
             events = self._reports.command(run, command, connection, request_id, now)
         try:
             if not operation.is_acknowledged:

@@ -8,9 +8,9 @@ SCENARIO = Scenario(
     name="burst",
     question="How many requests does a burst of one second cost, and how long does it linger?",
     load=Load(rate=350, clients=2, patience=1.0),
-    seconds=2.5,
+    seconds=3.0,
     changes=(Change(0.3, 1.3, load=3 / 0.7),),
     arms=("no-retry", "immediate", "revision", "seed", "small-budget", "pymongo", "motor", "mongojet"),
-    quick_seconds=2.5,
+    quick_seconds=3.0,
     tags=frozenset({"standard"}),
 )

@@ -9,7 +9,7 @@ SCENARIOS = tuple(
         name=f"failure-rates-{rate:g}",
         question="What do retries add to the load, and to the share of successes, when a share of requests fails?",
         load=Load(rate=1000.0, clients=100, warm=4),
-        seconds=5.0,
+        seconds=10.0,
         servers=(Server(work=1e5, mode="queue", failure_rate=rate),),
         arms=("no-retry", "three", "published-bucket", "bucket", "retry-breaker"),
         quick_seconds=3.0,

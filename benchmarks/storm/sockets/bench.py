@@ -97,7 +97,7 @@ class Bench:
             requests=done.record.requests,
             cpu={"client": done.cpu_seconds, "ingress": ingress_cpu, "mongod": after - before},
             versions={**done.versions, "mongod": deployment.version},
-            invalid=series.invalid(done.record, reports, done.surprises),
+            invalid=series.invalid(done.record, reports, done.surprises, done.cpu_seconds / scenario.seconds),
         )
 
     def ceiling(self) -> Ceiling:

@@ -21,7 +21,7 @@ from motorlite._execution.call import Call
 from motorlite._operations.reads.aggregate import CountDocuments, count_pipeline
 from motorlite._operations.reads.count import Count
 from motorlite._operations.reads.distinct import Distinct
-from motorlite._operations.reads.find import FindOne
+from motorlite._operations.reads.find import FindFirstFacts, FindOne
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import Filter, Projection
     from motorlite._base.arguments import Hint, Pipeline
+    from motorlite._operations.reads.find import FindFirst
 
 
 class CollectionReads(CollectionBase[DocumentT]):
@@ -125,18 +126,21 @@ class CollectionReads(CollectionBase[DocumentT]):
         core = self._core
         core.enter()
         settings = self._settings
-        preference = settings.read_preference
-        operation: FindOne[DocumentT] = FindOne(
-            self._database_name,
-            self._name,
-            filter if type(filter) is dict else _filter(filter),
-            selector=preference,
-            read_preference=preference,
-            codec_options=settings.codec_options,
-            read_concern=settings.read_concern,
+        operation: FindFirst[DocumentT] = (self._first or self._make_first()).where(
+            filter if type(filter) is dict else _filter(filter)
         )
         call = Call(None, deadline(core, settings.timeout), None, effective(settings.call_options))
         return await core.executor.execute(operation, call)
+
+    def _make_first(self) -> FindFirstFacts:
+        settings = self._settings
+        self._first = FindFirstFacts(
+            *self._names,
+            read_preference=settings.read_preference,
+            codec_options=settings.codec_options,
+            read_concern=settings.read_concern,
+        )
+        return self._first
 
     async def _find_one(self, filter: Any, projection: Projection | None, options: dict[str, Any]) -> DocumentT | None:
         query = arguments.checked("find_one", options, FIND_ONE_CHECKS)

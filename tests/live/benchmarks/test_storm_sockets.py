@@ -32,7 +32,7 @@ def outcomes(run: Run) -> Counter[str]:
 
 
 def test_what_the_limiter_does_not_admit_is_rejected(bench: Bench) -> None:
-    scenario = Scenario("test", "What?", Load(rate=60, clients=2), 2.0, (SERVER,))
+    scenario = Scenario("test", "What?", Load(rate=60, clients=2, warm=2), 2.0, (SERVER,))
     steps: list[dict[str, float]] = []
     run = bench.run(scenario, ARMS["no-retry"], 3, lambda _, values: steps.append(values))
     due = [round(arrival.due, 6) for arrival in arrivals(scenario, 3)]
@@ -52,16 +52,27 @@ def test_what_the_limiter_does_not_admit_is_rejected(bench: Bench) -> None:
 
 
 def test_the_next_run_begins_with_nothing_of_the_last_one(bench: Bench) -> None:
-    scenario = Scenario("test", "What?", Load(rate=10, clients=1, patience=0.5), 1.0, (Server(mode="queue", work=1),))
+    load = Load(rate=10, clients=1, patience=0.5, warm=2)
+    scenario = Scenario("test", "What?", load, 1.0, (Server(mode="queue", work=1),))
     stuck = bench.run(scenario, ARMS["seed"])
     assert set(outcomes(stuck)) == {"timed_out"}
-    free = bench.run(Scenario("test", "What?", Load(rate=10, clients=1), 1.0), ARMS["seed"])
+    free = bench.run(Scenario("test", "What?", Load(rate=10, clients=1, warm=2), 1.0), ARMS["seed"])
     assert set(outcomes(free)) == {"ok"}
     assert free.series["tokens"] == [1000.0] * 10
 
 
+def test_clients_begin_with_their_connections(bench: Bench) -> None:
+    scenario = Scenario("test", "What?", Load(rate=40, clients=2, warm=15), 0.5, (Server(mode="queue", work=40),))
+    run = bench.run(scenario, ARMS["seed"])
+    assert len(run.requests) > 10
+    # They wait for the server, all at the same time, and none for a connection.
+    assert max(run.series["server_queue"]) > 2
+    assert sum(run.series["connections"]) == 0
+    assert max(run.series["client_queue"]) == 0
+
+
 def test_pymongo_meets_the_same_server(bench: Bench) -> None:
-    scenario = Scenario("test", "What?", Load(rate=60, clients=2, patience=2.0), 1.5, (SERVER,))
+    scenario = Scenario("test", "What?", Load(rate=60, clients=2, patience=2.0, warm=2), 1.5, (SERVER,))
     run = bench.run(scenario, ARMS["pymongo"])
     assert outcomes(run)["rejected"] > 0
     assert outcomes(run)["ok"] > 20
@@ -74,7 +85,7 @@ def test_a_server_that_goes_down_fails_over(bench: Bench) -> None:
     scenario = Scenario(
         "test",
         "What?",
-        Load(rate=20, clients=1, patience=5.0),
+        Load(rate=20, clients=1, patience=5.0, warm=2),
         6.0,
         (Server(),) * 3,
         changes=(Change(1.0, 3.0, servers=(0,), down=True),),
