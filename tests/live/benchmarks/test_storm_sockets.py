@@ -76,7 +76,8 @@ def test_clients_begin_with_their_connections(bench: Bench) -> None:
 
 
 def test_pymongo_meets_the_same_server(bench: Bench) -> None:
-    scenario = Scenario("test", "What?", Load(rate=10, clients=1, patience=5.0, warm=2), 2.5, (Server(admission_rate=0.5),))
+    load = Load(rate=10, clients=1, patience=5.0, warm=2)
+    scenario = Scenario("test", "What?", load, 2.5, (Server(admission_rate=0.5),))
     run = bench.run(scenario, ARMS["pymongo"])
     assert outcomes(run)["rejected"] > 0
     assert outcomes(run)["ok"] > 0
