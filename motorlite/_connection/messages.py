@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
@@ -12,22 +12,19 @@ from motorlite._wire.documents import encode
 from motorlite.errors import DocumentTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bson.codec_options import CodecOptions
 
     from motorlite._base.values import Document, ServerFacts
 
-_request_ids = count(1)
 # Bytes by which a command may exceed the document limit, for the fields around the document.
 _COMMAND_OVERHEAD: Final = 16 * 1024
+
+next_request_id: Final[Callable[[], int]] = chain.from_iterable(repeat(range(1, 2**31))).__next__
+"""Returns a request id that no message in flight uses (31 bits, shared by all clients). It runs no Python code."""
 # Bytes from which a view of a document costs less than a copy.
 _WORTH_A_VIEW: Final = 8 * 1024
-
-
-def next_request_id() -> int:
-    """Return a request id that no message in flight uses (31 bits, shared by all clients)."""
-    return next(_request_ids) & 0x7FFFFFFF
 
 
 def encode_command(
@@ -85,14 +82,15 @@ def encode_parts(
     """
     before, behind = around
     own = encode(document, codec_options)
-    fields = own[4:-1] if len(own) < _WORTH_A_VIEW else memoryview(own)[4:-1]
-    size = 4 + len(before) + len(fields) + len(behind)
-    flags = op_msg.EXHAUST_ALLOWED if is_exhaust else 0
-    if sequences:
+    size = len(before) + len(own) + len(behind) - 1
+    fields = own[4:-1] if size < _WORTH_A_VIEW else memoryview(own)[4:-1]
+    if sequences or is_exhaust:
         body = b"".join((size.to_bytes(4, "little"), before, fields, behind))
-        message = op_msg.encode(request_id, body, sequences, flags)
+        message = op_msg.encode(request_id, body, sequences, op_msg.EXHAUST_ALLOWED if is_exhaust else 0)
     else:
-        message = b"".join((op_msg.start(request_id, size, flags), before, fields, behind))
+        message = b"".join(
+            (op_msg.start(op_msg.START_SIZE + size, request_id, op_msg.FIXED, size), before, fields, behind)
+        )
     if len(message) > facts.max_bson_object_size:
         _check_size("command", size, facts.max_bson_object_size + _COMMAND_OVERHEAD)
         _check_size("message", len(message), facts.max_message_size)

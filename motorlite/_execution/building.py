@@ -107,9 +107,8 @@ class CommandBuilder:
             )
             template = operation.template
             if template is not None and is_usual:
-                tail = self._tail(run, facts, now, topology)
+                parts = template.before, template.after + self._tail(run, facts, now, topology)
                 fields = {template.varying: operation.varying}
-                parts = template.before, template.after + tail
                 return template.command, encode_parts(fields, operation.codec_options, parts, request_id, facts)
             command = operation.command(facts)
             if is_usual and _APPENDED.isdisjoint(command.document):
@@ -138,7 +137,7 @@ class CommandBuilder:
             tail += _NUMBER.pack(b"\x12txnNumber\0", run.transaction_number)
         if self.cluster_time is not None:
             tail += self._encoded_time or self._encode_time()
-        if operation.read_preference is not None:
+        if operation.read_preference is not None and not facts.is_standalone:
             is_direct = topology.topology_type is _SINGLE
             preference = decorate.sent_preference(operation.read_preference, facts, is_direct=is_direct)
             if preference is not None:

@@ -100,8 +100,11 @@ class Sender:
                 if events is not None:
                     events.succeeded({"ok": 1}, self._now())
                 return None
-            exchange = connection.next_reply if operation.is_exhaust else connection.round_trip
-            reply = await exchange(message, request_id, until, operation.codec_options, operation.document_fields)
+            codec_options, fields = operation.codec_options, operation.document_fields
+            if operation.is_exhaust:
+                reply = await connection.next_reply(message, request_id, until, codec_options, fields)
+            else:
+                reply = await connection.round_trip(message, request_id, until, codec_options, fields)
             if reply.get("ok") != 1:
                 attempt.progress = ANSWERED
                 self._learn_times(run, reply)
@@ -125,7 +128,8 @@ class Sender:
             raise
         if events is not None:
             events.succeeded(reply, self._now())
-        self._learn_times(run, reply)
+        if run.call.session is not None or "$clusterTime" in reply:
+            self._learn_times(run, reply)
         if operation.kind is not READ and ("writeConcernError" in reply or "writeErrors" in reply):
             run.limits = self._time_limits(deadline, command.document, facts)
             if "writeConcernError" in reply:

@@ -26,7 +26,13 @@ _REQUIRED_BITS: Final = 0xFFFF
 # Header, flags and the kind byte of a first section of kind 0: the start of nearly every message.
 _PREFIX: Final = Struct("<iiiiIB")
 _PREFIX_SIZE: Final = _PREFIX.size
-_PREFIX_AND_SIZE: Final = Struct("<iiiiIBi")
+
+# What comes before the fields of a document that is the only section of a request without flags:
+# ``start(START_SIZE + size, request_id, FIXED, size)`` for a document of `size` bytes.
+start: Final = Struct("<ii13si").pack
+START_SIZE: Final = _PREFIX_SIZE
+FIXED: Final = _PREFIX.pack(0, 0, 0, OP_MSG, 0, 0)[8:]
+
 _FLAGS: Final = Struct("<I")
 _INT32: Final = Struct("<i")
 _SMALLEST_DOCUMENT: Final = 5
@@ -75,11 +81,6 @@ def encode(
         length += 1 + size
     parts[0] = _PREFIX.pack(length, request_id, 0, OP_MSG, flags, 0)
     return b"".join(parts)
-
-
-def start(request_id: int, size: int, flags: int = 0) -> bytes:
-    """Return the bytes before the fields of a document of `size` bytes, which is the only section of its message."""
-    return _PREFIX_AND_SIZE.pack(_PREFIX_SIZE + size, request_id, 0, OP_MSG, flags, 0, size)
 
 
 def sole_body(frame: bytes | bytearray, request_id: int) -> bytes | bytearray | memoryview | None:

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from benchmarks.storm.results import STEP, Run
+from benchmarks.storm.results import SERIES, STEP, Run
 from benchmarks.storm.sockets import ceiling, series
 from benchmarks.storm.sockets.client import Done, Task
 from benchmarks.storm.sockets.deployment import Deployment
 from benchmarks.storm.sockets.load import GRACE
-from benchmarks.storm.sockets.processes import Clients
+from benchmarks.storm.sockets.processes import Clients, ClientsFailedError
 from benchmarks.storm.timeline import capacity_at, condition, times_of
 from motorlite.testing.server.local_commands import wait_until
 
@@ -32,6 +32,7 @@ SETTLED: Final = 0.5
 """Seconds without another connection, after which the clients have as many as their drivers open."""
 READY_SECONDS: Final = 120.0
 """How long making and warming up the clients may take."""
+CLOSE_SECONDS: Final = 10.0
 
 
 class Bench:
@@ -61,11 +62,34 @@ class Bench:
             seed: Of all random numbers. The requests of an open loop are the same for all arms.
             on_progress: Called after each step with its end in seconds and the values of its series.
 
+        Returns:
+            The run. It is not valid, and empty, if the clients' process failed, for example because the driver is not
+            installed.
+
         Raises:
-            ProcessFailedError: A process failed, for example because a driver is not installed.
+            ProcessFailedError: The ingress failed.
         """
         deployment = self._deployment_for(len(scenario.servers))
         deployment.restore()
+        try:
+            return self._run(deployment, scenario, arm, seed, on_progress)
+        except ClientsFailedError as error:
+            self._drop(arm)
+            return Run(
+                scenario=scenario.name,
+                arm=arm.name,
+                seed=seed,
+                backend="sockets",
+                seconds=scenario.seconds,
+                overload=scenario.overload,
+                capacity=capacity_at(scenario, 0.0),
+                series={name: [] for name in SERIES},
+                invalid=[str(error)],
+            )
+
+    def _run(
+        self, deployment: Deployment, scenario: Scenario, arm: Arm, seed: int, on_progress: Progress | None
+    ) -> Run:
         clients = self._clients.get(arm.name) or self._clients.setdefault(arm.name, Clients(arm.name))
         deployment.ingress.order("hold")
         clients.send(Task(scenario, arm, seed, deployment.uri))
@@ -83,7 +107,11 @@ class Bench:
         deployment.ingress.on_step = None
         # Without limits, so that nothing delays the clients, which end their sessions.
         deployment.ingress.order("reset")
-        clients.receive(READY_SECONDS)  # "closed"
+        try:
+            clients.receive(CLOSE_SECONDS)  # "closed"
+        except ClientsFailedError:
+            # A driver whose operations were cancelled may never end. The next run gets a process of its own.
+            self._drop(arm)
         ingress_cpu = reports[-1]["cpu"] - reports[0]["cpu"]
         return Run(
             scenario=scenario.name,
@@ -114,6 +142,11 @@ class Bench:
             "python": platform.python_version(),
             "machine": f"{platform.system()} {platform.release()}, {platform.machine()}",
         }
+
+    def _drop(self, arm: Arm) -> None:
+        clients = self._clients.pop(arm.name, None)
+        if clients is not None:
+            clients.kill()
 
     def close(self) -> None:
         """End all processes."""

@@ -28,8 +28,14 @@ class ProcessFailedError(Exception):
     """A process ended, reported an error, or did not answer in time."""
 
 
+class ClientsFailedError(ProcessFailedError):
+    """The same of a process with clients: the driver is missing, hangs, or raised an error outside of a request."""
+
+
 class _Child:
     """A process that reads from standard input, and whose output a thread reads into a queue."""
+
+    error: type[ProcessFailedError] = ProcessFailedError
 
     def __init__(self, name: str, arguments: Sequence[str]) -> None:
         self.name = name
@@ -51,7 +57,7 @@ class _Child:
             self._input.write(data)
             self._input.flush()
         except BrokenPipeError:
-            raise ProcessFailedError(f"{self.name} has ended") from None
+            raise self.error(f"{self.name} has ended") from None
 
     def _next(self, seconds: float = ANSWER_SECONDS) -> Any:
         """Return the next message; None: the process has ended.
@@ -62,7 +68,12 @@ class _Child:
         try:
             return self._messages.get(timeout=seconds)
         except Empty:
-            raise ProcessFailedError(f"{self.name} did not answer within {seconds:.0f} s") from None
+            raise self.error(f"{self.name} did not answer within {seconds:.0f} s") from None
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        self.close()
 
     def close(self) -> None:
         """End the process and wait for it; a second call does nothing."""
@@ -132,6 +143,8 @@ class Clients(_Child):
         arm: The name of the arm.
     """
 
+    error = ClientsFailedError
+
     def __init__(self, arm: str) -> None:
         super().__init__(f"the process of {arm}", ["benchmarks.storm.sockets"])
 
@@ -139,7 +152,7 @@ class Clients(_Child):
         """Send a message.
 
         Raises:
-            ProcessFailedError: The process has ended.
+            ClientsFailedError: The process has ended.
         """
         self._send(pickle.dumps(message))
 
@@ -154,13 +167,13 @@ class Clients(_Child):
         """Return the next message.
 
         Raises:
-            ProcessFailedError: The process failed, ended, or sent nothing in time.
+            ClientsFailedError: The process failed, ended, or sent nothing in time.
         """
         message = self._next(seconds)
         if message is None:
-            raise ProcessFailedError(f"{self.name} has ended")
+            raise self.error(f"{self.name} has ended")
         if isinstance(message, Exception):
-            raise ProcessFailedError(f"{self.name}: {message}") from message
+            raise self.error(f"{self.name}: {message}") from message
         return message
 
     def _read(self, pipe: Any) -> None:

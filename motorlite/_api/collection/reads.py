@@ -17,6 +17,7 @@ from motorlite._api.transactions.context import BOUND
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import fields_document, hint_value
+from motorlite._base.deadline import NO_DEADLINE
 from motorlite._execution.call import Call
 from motorlite._operations.reads.aggregate import CountDocuments, count_pipeline
 from motorlite._operations.reads.count import Count
@@ -129,7 +130,11 @@ class CollectionReads(CollectionBase[DocumentT]):
         operation: FindFirst[DocumentT] = (self._first or self._make_first()).where(
             filter if type(filter) is dict else _filter(filter)
         )
-        call = Call(None, deadline(core, settings.timeout), None, effective(settings.call_options))
+        limit, call_options = deadline(core, settings.timeout), effective(settings.call_options)
+        if limit is NO_DEADLINE and call_options is settings.call_options:
+            call = settings.usual_call
+        else:
+            call = Call(None, limit, None, call_options)
         return await core.executor.execute(operation, call)
 
     def _make_first(self) -> FindFirstFacts:
