@@ -8,6 +8,7 @@ from benchmarks.storm.report import wording
 from benchmarks.storm.report.conclusions import OURS, findings, named
 from benchmarks.storm.report.differences import difference
 from benchmarks.storm.report.wording import listed
+from benchmarks.storm.results import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,8 @@ NAMES: Final = {
     "outcome_p99": "the time until an outcome (p99)",
     "recovery": "recovery",
 }
+LONGER: Final = 1.5
+"""How many times as long a queue must be to explain something."""
 # Why the default does worse, if it sends more attempts than all who do better.
 RETRIES_MORE: Final = {
     "share": ", because its retries cost the servers work",
@@ -86,11 +89,26 @@ def _loss(column: Column, default: Group, winners: Sequence[Group]) -> str:
 
 
 def _reason(column: Column, default: Group, winners: Sequence[Group]) -> str:
-    """The cause, where the attempts of all winners bear it out."""
+    """The cause, where the figures of all winners bear it out."""
     own = default.estimates["amplification"].mean
     others = [group.estimates["amplification"].mean for group in winners]
-    if all(own > other + wording.AMPLIFICATION.noise for other in others):
+    noise = wording.AMPLIFICATION.noise
+    # Where there is hardly a retry, retries explain nothing.
+    if own > 1 + noise and all(own > other + noise for other in others):
         return RETRIES_MORE.get(column.figure, "")
-    if column is wording.ERRORS and all(own < other - wording.AMPLIFICATION.noise for other in others):
+    if column is wording.ERRORS and all(max(own, 1.0) < other - noise for other in others):
         return ", because they retry more"
+    is_about_queues = column in (wording.SHARE, wording.AFTER, wording.ERRORS, wording.P50, wording.RECOVERY)
+    if is_about_queues and _queue(default) > 0 and all(_queue(default) > LONGER * _queue(group) for group in winners):
+        return ", because more requests wait at the servers"
     return ""
+
+
+def _queue(group: Group) -> float:
+    """Work that waits at the servers since the overload began, the mean over all runs."""
+    values = [
+        value
+        for record in group.records
+        for value in record.run.series.get("server_queue", ())[round(record.run.overload[0] / STEP) :]
+    ]
+    return sum(values) / len(values) if values else 0.0

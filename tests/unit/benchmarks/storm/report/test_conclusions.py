@@ -149,6 +149,19 @@ def test_without_a_difference_in_attempts_no_reason_is_known() -> None:
     assert "because" not in text
 
 
+def test_a_storm_without_retries_is_not_explained_by_retries() -> None:
+    session = make_session({})
+    for seed in (1, 2, 3):
+        for arm, shape, queue in (("seed", Shape(0.5, 0.98), 90.0), ("adaptive", Shape(1.0, 0.9), 2.0)):
+            run = make_run(arm, shape, seed)
+            run.series["server_queue"] = [queue] * len(run.series["offered"])
+            session.add(run)
+    text = " ".join(losses(session, SUSTAINED, "twin"))
+    assert "loses to `adaptive` (" in text
+    assert ", because more requests wait at the servers." in text
+    assert "retries" not in text
+
+
 def test_peers_that_are_level() -> None:
     text = words({"seed": GOOD, "pymongo": GOOD, "motor": Shape(0.5, 3.0), "mongojet": Shape(0.99, 1.0)})
     assert re.search(
