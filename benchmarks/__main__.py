@@ -12,6 +12,7 @@ from benchmarks.instructions import command as instructions
 from benchmarks.overload import abandoned, concurrency, oversubscribed, pile_up, standing_queue
 from benchmarks.speed import command as speed
 from benchmarks.speed import import_time, overhead, smoke, stalls, waiting_memory
+from benchmarks.storm import command as storm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,11 @@ BENCHMARKS: dict[str, Benchmark] = {
         instructions.add_arguments,
         instructions.run,
         "instructions per operation, by callgrind: free of noise, for any commit",
+    ),
+    "storm": (
+        storm.add_arguments,
+        storm.run,
+        "retry storms: what policies do to the goodput of an overloaded server, on sockets and simulated; a report",
     ),
     "abandoned": (
         abandoned.add_arguments,

@@ -131,7 +131,11 @@ class Executor:
         try:
             try:
                 reply = await self._obtain(run)
-                result = operation.unacknowledged() if reply is None else self._parse(run, operation, reply)
+                try:
+                    result = operation.unacknowledged() if reply is None else operation.parse(reply)
+                except Exception as error:
+                    self._reject(run, reply, error)
+                    raise
             except AdmissionError as error:
                 block = degrading.fallback_of(operation, call) if self._degrades else None
                 if block is None:
@@ -160,7 +164,11 @@ class Executor:
                 reply = await self._obtain(run)
                 assert reply is not None, "operations with cursors are acknowledged"
                 assert run.source is not None
-                batch = self._parse(run, operation, reply)
+                try:
+                    batch = operation.parse(reply)
+                except Exception as error:
+                    self._reject(run, reply, error)
+                    raise
                 implicit = None
                 if call.session is None and batch.cursor_id and run.server_session is not None:
                     implicit = Session(is_implicit=True)
@@ -237,25 +245,24 @@ class Executor:
                 self.bucket.first_attempt_succeeded(run.source)
             return reply
 
-    def _parse(self, run: Run, operation: Operation[R], reply: Document) -> R:
-        try:
-            return operation.parse(reply)
-        except PyMongoError as error:
+    def _reject(self, run: Run, reply: Document | None, error: Exception) -> None:
+        """End the operation with `error`, which its `parse` raised."""
+        if isinstance(error, PyMongoError):
             self._refuse(run, reply, error)
-            raise
-        except Exception as error:  # a reply of unexpected shape
-            unusable = ProtocolError(f"the reply to {operation.name} cannot be used: {error!r}")
-            self._refuse(run, reply, unusable)
-            try:
-                raise unusable from error
-            finally:
-                del unusable  # its traceback references this frame
+            return
+        # A reply of unexpected shape.
+        unusable = ProtocolError(f"the reply to {run.operation.name} cannot be used: {error!r}")
+        self._refuse(run, reply, unusable)
+        try:
+            raise unusable from error
+        finally:
+            del unusable  # its traceback references this frame
 
-    def _refuse(self, run: Run, reply: Document, error: PyMongoError) -> None:
+    def _refuse(self, run: Run, reply: Document | None, error: PyMongoError) -> None:
         """End the operation with an error from a successful reply. A cursor in that reply is lost."""
         if run.pin is not None:
             run.pin.connection.close()
-        elif run.operation.creates_cursor and run.source is not None:
+        elif run.operation.creates_cursor and run.source is not None and reply is not None:
             self._on_lost_cursor(run.source, reply)
         if run.part is not None:
             run.part.refused(error)

@@ -82,7 +82,9 @@ class Sender:
         operation, deadline, facts = run.operation, run.call.deadline, connection.facts
         now = attempt.sent_at = self._now()
         request_id = next_request_id()
-        command, message = self._builder.build(run, attempt, facts, request_id, now, topology)
+        # Decided here, since a level may change while a large message is compressed.
+        is_shown = bool(self._reports.publish_command)
+        command, message = self._builder.build(run, attempt, facts, request_id, now, topology, is_shown=is_shown)
         if len(message) >= LARGE:
             # The socket's limit and the command's events start when the message is sent.
             message, now = await connection.prepare(message, deadline), self._now()
@@ -90,7 +92,7 @@ class Sender:
         if run.part is not None:
             attempt.is_pinned = run.part.begin(server, connection)
         events = None
-        if self._reports.publish_command:
+        if is_shown:
             events = self._reports.command(run, command, connection, request_id, now)
         try:
             if not operation.is_acknowledged:
@@ -98,8 +100,11 @@ class Sender:
                 if events is not None:
                     events.succeeded({"ok": 1}, self._now())
                 return None
-            exchange = connection.next_reply if operation.is_exhaust else connection.round_trip
-            reply = await exchange(message, request_id, until, operation.codec_options, operation.document_fields)
+            codec_options, fields = operation.codec_options, operation.document_fields
+            if operation.is_exhaust:
+                reply = await connection.next_reply(message, request_id, until, codec_options, fields)
+            else:
+                reply = await connection.round_trip(message, request_id, until, codec_options, fields)
             if reply.get("ok") != 1:
                 attempt.progress = ANSWERED
                 self._learn_times(run, reply)
@@ -123,7 +128,8 @@ class Sender:
             raise
         if events is not None:
             events.succeeded(reply, self._now())
-        self._learn_times(run, reply)
+        if run.call.session is not None or "$clusterTime" in reply:
+            self._learn_times(run, reply)
         if operation.kind is not READ and ("writeConcernError" in reply or "writeErrors" in reply):
             run.limits = self._time_limits(deadline, command.document, facts)
             if "writeConcernError" in reply:

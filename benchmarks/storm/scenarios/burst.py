@@ -7,9 +7,9 @@ from benchmarks.storm.scenario import Change, Load, Scenario
 SCENARIO = Scenario(
     name="burst",
     question="How many requests does a burst of one second cost, and how long does it linger?",
-    load=Load(rate=350, clients=10, patience=1.0),
+    load=Load(rate=350, clients=2, patience=1.0),
     seconds=3.0,
-    changes=(Change(0.5, 1.5, load=3 / 0.7),),
+    changes=(Change(0.3, 1.3, load=3 / 0.7),),
     arms=("no-retry", "immediate", "revision", "seed", "small-budget", "pymongo", "motor", "mongojet"),
     quick_seconds=3.0,
     tags=frozenset({"standard"}),
