@@ -9,8 +9,8 @@ from bson.raw_bson import RawBSONDocument
 
 from motorlite._api.arguments.identifiers import identify, new_ids
 from motorlite._base.arguments import check_document
+from motorlite._operations.writes.arrays import encode_together, suits_arrays
 from motorlite._operations.writes.slices import ITEMS, MAX_SIZE, slice_length
-from motorlite._wire.document_arrays import encode_together, suits_arrays
 
 if TYPE_CHECKING:
     from bson.codec_options import CodecOptions

@@ -13,9 +13,9 @@ from motorlite._base.sizes import estimated_size
 from motorlite._base.wire_versions import V4_4, V8_0
 from motorlite._execution.operation import Command, DocumentSequence, Kind, Operation
 from motorlite._operations.common import UPSERTED, add_write_concern, check_needs, is_acknowledged
+from motorlite._operations.writes.arrays import encode_together, suits_arrays
 from motorlite._operations.writes.slices import MAX_SIZE, MAX_STATEMENTS, all_at_once, is_slice, slice_length
 from motorlite._operations.writes.statements import is_multi, statement_needs, unacknowledged_needs
-from motorlite._wire.document_arrays import encode_together, suits_arrays
 from motorlite._wire.replies import check_batch
 from motorlite.errors import DocumentTooLarge
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import bson
 from bson.raw_bson import RawBSONDocument
 
+from motorlite._operations.writes.arrays import MOST
 from motorlite._operations.writes.slices import ITEMS, MAX_SIZE, all_at_once, is_slice, release, slice_length
-from motorlite._wire.document_arrays import MOST
 
 if TYPE_CHECKING:
     from motorlite._operations.writes.slices import Slices

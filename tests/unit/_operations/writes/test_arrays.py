@@ -17,7 +17,7 @@ from bson.son import SON
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._wire.document_arrays import MOST, encode_together, suits_arrays
+from motorlite._operations.writes.arrays import MOST, encode_together, suits_arrays
 
 OPTIONS: CodecOptions[Any] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
 
