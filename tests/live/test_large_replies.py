@@ -88,6 +88,19 @@ async def test_every_reader_gets_all(coll: Any) -> None:
         assert gc.isenabled()
 
 
+@pytest.mark.parametrize("compressor", ["zlib", "snappy", "zstd"])
+async def test_compressed(coll: Any, deployment: LocalServer, compressor: str) -> None:
+    chance = random.Random(0)
+    async with make_client(deployment, compressors=[compressor], maxPoolSize=1) as client:
+        compressed = client[coll.database.name].c
+        assert await compressed.find(batch_size=COUNT).to_list() == DOCUMENTS
+        for _ in range(10):
+            with anyio.move_on_after(chance.random() * 0.2):
+                await compressed.find(batch_size=COUNT).to_list()
+            assert await compressed.find_one({"_id": 5}) == DOCUMENTS[5]
+        await until(lambda: is_at_rest(client))
+
+
 async def test_codec_options(coll: Any) -> None:
     for options in CLASSES.values():
         found = await coll.with_options(codec_options=options).find().to_list()
