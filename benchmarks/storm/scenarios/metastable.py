@@ -8,10 +8,10 @@ SCENARIO = Scenario(
     name="metastable",
     question="Does a server without load shedding recover after its capacity was halved, and when?",
     load=Load(rate=450, clients=2, patience=0.3),
-    seconds=3.8,
+    seconds=3.4,
     servers=(Server(work=500, mode="queue"),),
     changes=(Change(0.4, 1.6, capacity=0.5),),
     arms=("no-retry", "seed", "small-pool", "queue", "adaptive", "pymongo", "motor", "mongojet"),
-    quick_seconds=3.8,
+    quick_seconds=3.4,
     tags=frozenset({"standard"}),
 )
