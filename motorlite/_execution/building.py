@@ -100,8 +100,6 @@ class CommandBuilder:
                 and (session is None or session.is_implicit)
                 and not is_shown
                 and facts.supports_sessions
-                and operation.supports_sessions
-                and operation.is_acknowledged
                 and self._api_declaration is None
                 and not self._limits.are_used
             )
@@ -111,7 +109,12 @@ class CommandBuilder:
                 fields = {template.varying: operation.varying}
                 return template.command, encode_parts(fields, operation.codec_options, parts, request_id, facts)
             command = operation.command(facts)
-            if is_usual and _APPENDED.isdisjoint(command.document):
+            if (
+                is_usual
+                and operation.supports_sessions
+                and operation.is_acknowledged
+                and _APPENDED.isdisjoint(command.document)
+            ):
                 parts = b"", self._tail(run, facts, now, topology)
                 codec_options, sequences = operation.codec_options, command.sequences
                 return command, encode_parts(
@@ -235,11 +238,11 @@ class CommandBuilder:
                     session.server_session = server_session
             run.server_session = server_session
             if (
-                operation.kind is _WRITE
-                and run.part is None
-                and operation.is_retryable
-                and self._retry_writes
+                self._retry_writes
                 and facts.supports_retryable_writes
+                and run.part is None
+                and operation.kind is _WRITE
+                and operation.is_retryable
             ):
                 server_session.transaction_number += 1
                 run.transaction_number = server_session.transaction_number

@@ -117,7 +117,8 @@ class Command:
 class Template:
     """A command of which all fields but one are the same for many operations. They are encoded once.
 
-    The template has none of the fields that the executor adds, and neither a time limit nor a comment.
+    It has none of the fields that the executor adds, and neither a time limit nor a comment. Its operations support
+    sessions and are acknowledged.
     """
 
     __slots__ = ("after", "before", "command", "varying")

@@ -116,7 +116,7 @@ class PoolState(PoolContents):
         if connection not in self.in_use:
             raise InvalidOperation(f"connection {connection.id} was not checked out of this pool")
         self.in_use.discard(connection)
-        is_waited_for = self.queue.count > 0
+        is_waited_for = self.queue.count
         if (is_waited_for or self.pending) and connection.owed is None and connection.purpose is _OTHER:
             self.pace.worked(now - connection.in_use_since, now, connection.haste)
         if self.bounded is not None:

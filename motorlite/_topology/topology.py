@@ -121,9 +121,9 @@ class Topology:
                 # An application's own selector may return something else the next time.
                 if found and self._settings.server_selector is None:
                     self._suitable[selector] = found
-                    if len(found) == 1:
-                        self._latest, self._only = selector, found[0]
             candidates = found
+            if len(found) == 1 and self._settings.server_selector is None:
+                self._latest, self._only = selector, found[0]
         count = len(candidates)
         if count == 1:
             return candidates[0]
