@@ -153,9 +153,12 @@ async def test_cancelled_at_random_moments(coll: Any) -> None:
 
 
 async def open_cursors(coll: Any) -> int:
-    status = await coll.database.client.admin.command("serverStatus")
-    found: int = status["metrics"]["cursor"]["open"]["total"]
-    return found
+    """How many cursors of this collection the server keeps."""
+    pipeline = [
+        {"$currentOp": {"allUsers": True, "idleCursors": True}},
+        {"$match": {"ns": f"{coll.database.name}.{coll.name}", "cursor": {"$exists": True}}},
+    ]
+    return len(await (await coll.database.client.admin.aggregate(pipeline)).to_list())
 
 
 async def test_grid_fs(coll: Any) -> None:
