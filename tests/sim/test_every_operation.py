@@ -39,6 +39,7 @@ READS: Final = {
     "count_documents",
     "estimated_document_count",
     "distinct",
+    "find_one_sorted",
     "watch",
     "list_indexes",
     "index_information",
