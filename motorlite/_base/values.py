@@ -64,6 +64,8 @@ class ServerFacts:
         "max_write_batch_size",
         "min_wire_version",
         "session_timeout_minutes",
+        "supports_retryable_writes",
+        "supports_sessions",
     )
 
     def __init__(
@@ -92,12 +94,6 @@ class ServerFacts:
         self.is_load_balanced: bool = is_load_balanced
         # None: the server does not support sessions (driver sessions specification).
         self.session_timeout_minutes: int | None = session_timeout_minutes
-
-    @property
-    def supports_sessions(self) -> bool:
-        return self.session_timeout_minutes is not None or self.is_load_balanced
-
-    @property
-    def supports_retryable_writes(self) -> bool:
-        """Whether the server supports retryable writes (specification, "Supported Server Versions")."""
-        return self.supports_sessions and not self.is_standalone
+        self.supports_sessions: bool = session_timeout_minutes is not None or is_load_balanced
+        # Retryable writes specification, "Supported Server Versions".
+        self.supports_retryable_writes: bool = self.supports_sessions and not is_standalone

@@ -186,7 +186,11 @@ class Connection:
             raise
         if len(body) > LARGE:
             return await self._decode_large(body, codec_options, document_fields)
-        return self._decode(body, codec_options, document_fields)
+        try:
+            return decode_reply(body, codec_options, document_fields)
+        except Exception as error:
+            self._learn_rejected(body, error)
+            raise
 
     async def next_reply(
         self,
@@ -224,14 +228,6 @@ class Connection:
         body = reply.body
         if len(body) > LARGE:
             return await self._decode_large(body, codec_options, document_fields)
-        return self._decode(body, codec_options, document_fields)
-
-    def _decode(
-        self,
-        body: bytes | bytearray | memoryview,
-        codec_options: CodecOptions[Any],
-        document_fields: Mapping[str, Any] | None,
-    ) -> Document:
         try:
             return decode_reply(body, codec_options, document_fields)
         except Exception as error:

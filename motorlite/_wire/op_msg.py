@@ -26,6 +26,13 @@ _REQUIRED_BITS: Final = 0xFFFF
 # Header, flags and the kind byte of a first section of kind 0: the start of nearly every message.
 _PREFIX: Final = Struct("<iiiiIB")
 _PREFIX_SIZE: Final = _PREFIX.size
+
+# What comes before the fields of a document that is the only section of a request without flags:
+# ``start(START_SIZE + size, request_id, FIXED, size)`` for a document of `size` bytes.
+start: Final = Struct("<ii13si").pack
+START_SIZE: Final = _PREFIX_SIZE
+FIXED: Final = _PREFIX.pack(0, 0, 0, OP_MSG, 0, 0)[8:]
+
 _FLAGS: Final = Struct("<I")
 _INT32: Final = Struct("<i")
 _SMALLEST_DOCUMENT: Final = 5
