@@ -67,13 +67,13 @@ class CompressedStream:
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         frame = await self._stream.exchange(self._pack_now(data), until)
-        return self._unpack(frame) if announced_size(frame) < LARGE_REPLY else await self._unpack_large(frame)
+        return await self._unpack_large(frame) if self._is_large(frame) else self._unpack(frame)
 
     async def receive(self, until: float) -> bytes | bytearray:
         frame, self._kept = self._kept, None
         if frame is None:
             frame = await self._stream.receive(until)
-        return self._unpack(frame) if announced_size(frame) < LARGE_REPLY else await self._unpack_large(frame)
+        return await self._unpack_large(frame) if self._is_large(frame) else self._unpack(frame)
 
     def expect_more(self, is_expected: bool) -> None:
         self._stream.expect_more(is_expected)
@@ -110,7 +110,16 @@ class CompressedStream:
         return packed
 
     def _unpack(self, frame: bytes | bytearray) -> bytes | bytearray:
-        return decompress(frame, self._by_id, self._framer.max_message_size + REPLY_HEADROOM)
+        return decompress(frame, self._by_id, self._most)
+
+    @property
+    def _most(self) -> int:
+        """The maximum size of a message that the server sends, in bytes."""
+        return self._framer.max_message_size + REPLY_HEADROOM
+
+    def _is_large(self, frame: bytes | bytearray) -> bool:
+        """Whether `frame` is worth a thread. One that is too large is refused without any work."""
+        return LARGE_REPLY <= announced_size(frame) <= self._most
 
     async def _unpack_large(self, frame: bytes | bytearray) -> bytes | bytearray:
         """Decompress in a thread. The time limit of the exchange is for the server, which has answered."""
