@@ -39,7 +39,6 @@ READS: Final = {
     "count_documents",
     "estimated_document_count",
     "distinct",
-    "find_one_sorted",
     "watch",
     "list_indexes",
     "index_information",

@@ -12,7 +12,7 @@ from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.reads.aggregate import Aggregate, AggregateWrite, CountDocuments
 from motorlite._operations.reads.count import Count
 from motorlite._operations.reads.distinct import Distinct
-from motorlite._operations.reads.find import ExhaustFind, Find, FindOne
+from motorlite._operations.reads.find import ExhaustFind, Find, FindFirst, FindOne
 from motorlite._operations.run_command import RunCommand
 from motorlite._operations.writes.bulk_batch import InsertBatch
 from motorlite._operations.writes.bulk_runs import insert_run
@@ -32,7 +32,7 @@ DOCUMENT = {"_id": 1, "text": "x" * 5000, "numbers": list(range(100))}
 
 def test_a_fallback_answers_what_reads_documents() -> None:
     found = {type(row.operation) for row in TABLE if row.operation.is_degradable}
-    assert found == {Aggregate, Count, CountDocuments, Distinct, ExhaustFind, Find, FindOne}
+    assert found == {Aggregate, Count, CountDocuments, Distinct, ExhaustFind, Find, FindFirst, FindOne}
     assert not AggregateWrite.is_degradable
 
 
