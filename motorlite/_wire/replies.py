@@ -42,6 +42,8 @@ def whole(value: object) -> int | None:
 def number(parent: Mapping[str, Any], field: str, default: int | None = None) -> int:
     """Return a non-negative integer field, or `default` if the field is missing."""
     value = parent.get(field, default)
+    if type(value) is int and value >= 0:  # nearly always
+        return value
     found = whole(value)
     if found is None:
         raise _wrong(field, value, "a whole number")

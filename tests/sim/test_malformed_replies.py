@@ -206,11 +206,16 @@ CASES: Final[dict[str, Case]] = {
         [{"databases": [{"name": "db", "sizeOnDisk": 1, "empty": False}], "totalSize": 1}],
     ),
     "insert_one": Case("insert", lambda c: c.db.coll.insert_one({}), written()),
+    "insert_one_with_comment": Case("insert", lambda c: c.db.coll.insert_one({}, comment=1), written()),
     "insert_many": Case("insert", lambda c: c.db.coll.insert_many([{}, {}], ordered=False), LIKEWISE),
     "update_one": Case("update", lambda c: c.db.coll.update_one({}, {"$set": {"a": 1}}, upsert=True), UPDATED),
     "replace_one": Case("update", lambda c: c.db.coll.replace_one({}, {"a": 1}), LIKEWISE[:1]),
+    "update_one_with_comment": Case(
+        "update", lambda c: c.db.coll.update_one({}, {"$set": {"a": 1}}, comment=1), LIKEWISE[:1]
+    ),
     "update_many": Case("update", lambda c: c.db.coll.update_many({}, {"$set": {"a": 1}}), LIKEWISE[:1]),
     "delete_one": Case("delete", lambda c: c.db.coll.delete_one({}), LIKEWISE),
+    "delete_one_with_comment": Case("delete", lambda c: c.db.coll.delete_one({}, comment=1), LIKEWISE),
     "delete_many": Case("delete", lambda c: c.db.coll.delete_many({}), LIKEWISE[:1]),
     "bulk insert": Case("insert", lambda c: c.db.coll.bulk_write([InsertOne({}), InsertOne({})]), LIKEWISE),
     "bulk update": Case(

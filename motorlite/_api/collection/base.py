@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from motorlite._api.settings import Settings
     from motorlite._client.core import Core
     from motorlite._operations.reads.find import FindFirstFacts
+    from motorlite._operations.writes.usual import UsualWrites
 
 
 class CollectionBase(Watching[DocumentT]):
     """The names of a collection."""
 
-    __slots__ = ("_database_name", "_first", "_name")
+    __slots__ = ("_database_name", "_first", "_name", "_usual_writes")
 
     def __init__(self, core: Core, settings: Settings, database_name: str, name: str) -> None:
         super().__init__(core, settings)
@@ -24,6 +25,8 @@ class CollectionBase(Watching[DocumentT]):
         self._name = name
         # Made by the first `find_one`.
         self._first: FindFirstFacts | None = None
+        # Made by the first write.
+        self._usual_writes: UsualWrites | None = None
 
     @property
     def name(self) -> str:

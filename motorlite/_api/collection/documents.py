@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
-from motorlite._api.arguments.identifiers import identify, new_ids
+from motorlite._api.arguments.identifiers import id_first, identify, new_ids
 from motorlite._base.arguments import check_document
 from motorlite._operations.writes.arrays import encode_together, suits_arrays
 from motorlite._operations.writes.slices import ITEMS, MAX_SIZE, slice_length
@@ -17,6 +17,23 @@ if TYPE_CHECKING:
 
     from motorlite._operations.writes.bulk_runs import Run
     from motorlite._operations.writes.slices import Slices
+
+
+def identified(document: Any) -> tuple[Any, Any]:
+    """Check a document and add a missing `_id`. Return the `_id`, and the document with its `_id` first.
+
+    A RawBSONDocument is not looked into; its `_id` counts as None.
+
+    Raises:
+        TypeError: It is not a document.
+    """
+    if type(document) is not dict:
+        check_document("document", document)
+        return identify(document), id_first(document)
+    if "_id" not in document:
+        document["_id"] = ObjectId()
+    identifier = document["_id"]
+    return identifier, document if next(iter(document)) == "_id" else {"_id": identifier, **document}
 
 
 def take_documents(run: Run, codec_options: CodecOptions[Any], *, encodes: bool = True) -> Slices[list[Any]]:

@@ -6,23 +6,20 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from motorlite._api.arguments.identifiers import id_first, identify
-from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
-from motorlite._api.collection.documents import take_documents
-from motorlite._api.limits import deadline
+from motorlite._api.collection.documents import identified, take_documents
 from motorlite._api.transactions.context import BOUND
 from motorlite._api.turns import Turns
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import boolean, check_document, collation_document, converted, hint_value, mapping, wrong
-from motorlite._execution.call import Call
+from motorlite._base.arguments import boolean, collation_document, converted, hint_value, mapping, wrong
 from motorlite._operations.writes.bulk_runs import insert_run, ordered_runs, unordered_runs
 from motorlite._operations.writes.delete import Delete
 from motorlite._operations.writes.insert import Insert
 from motorlite._operations.writes.slices import ITEMS, release
 from motorlite._operations.writes.statements import delete_statement, replace_statement, update_statement
 from motorlite._operations.writes.update import Update
+from motorlite._operations.writes.usual import UsualWrites
 from motorlite.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
 if TYPE_CHECKING:
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import Filter
     from motorlite._base.arguments import Hint, Pipeline
+    from motorlite._execution.call import Call
     from motorlite._operations.writes.bulk_runs import Run
     from motorlite._operations.writes.slices import Slices
     from motorlite.collation import CollationLike
@@ -70,29 +68,31 @@ class CollectionWrites(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        if type(document) is not dict:
-            check_document("document", document)
-        inserted_id = identify(document)
-        core = self._core
-        core.enter()
-        settings = self._settings
-        if session is None and not BOUND:
-            write_concern = settings.write_concern
-            call = Call(None, deadline(core, settings.timeout, timeoutMS), None, effective(settings.call_options))
-        else:
-            write_concern = self._write_concern(session)
-            call = self._begin(session, timeoutMS, write_concern.acknowledged)
+        inserted_id, document = identified(document)
+        if bypass_document_validation is None and session is None and comment is None and not BOUND:
+            usual = self._usual_writes or self._make_usual_writes()
+            if usual.are_possible:
+                await self._core.executor.execute(usual.insert(document), self._begin(None, timeoutMS))
+                return InsertOneResult(inserted_id, True)
+        write_concern = self._write_concern(session)
+        call = self._begin(session, timeoutMS, write_concern.acknowledged)
         operation = Insert(
-            self._database_name,
-            self._name,
-            id_first(document),
-            codec_options=settings.codec_options,
+            *self._names,
+            document,
+            codec_options=self._settings.codec_options,
             write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
             comment=comment,
         )
-        await core.executor.execute(operation, call)
+        await self._core.executor.execute(operation, call)
         return InsertOneResult(inserted_id, write_concern.acknowledged)
+
+    def _make_usual_writes(self) -> UsualWrites:
+        settings = self._settings
+        self._usual_writes = UsualWrites(
+            *self._names, codec_options=settings.codec_options, write_concern=settings.write_concern
+        )
+        return self._usual_writes
 
     async def insert_many(
         self,
@@ -252,10 +252,10 @@ class CollectionWrites(CollectionBase[DocumentT]):
         statement = update_statement(
             filter,
             update,
-            upsert=converted("upsert", upsert, boolean),
-            collation=collation_document(collation),
+            upsert=upsert if type(upsert) is bool else converted("upsert", upsert, boolean),
+            collation=None if collation is None else collation_document(collation),
             array_filters=array_filters,
-            hint=hint_value(hint),
+            hint=None if hint is None else hint_value(hint),
             sort=sort,
         )
         return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
@@ -302,10 +302,10 @@ class CollectionWrites(CollectionBase[DocumentT]):
             filter,
             update,
             multi=True,
-            upsert=converted("upsert", upsert, boolean),
-            collation=collation_document(collation),
+            upsert=upsert if type(upsert) is bool else converted("upsert", upsert, boolean),
+            collation=None if collation is None else collation_document(collation),
             array_filters=array_filters,
-            hint=hint_value(hint),
+            hint=None if hint is None else hint_value(hint),
         )
         return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
 
@@ -349,9 +349,9 @@ class CollectionWrites(CollectionBase[DocumentT]):
         statement = replace_statement(
             filter,
             replacement,
-            upsert=converted("upsert", upsert, boolean),
-            collation=collation_document(collation),
-            hint=hint_value(hint),
+            upsert=upsert if type(upsert) is bool else converted("upsert", upsert, boolean),
+            collation=None if collation is None else collation_document(collation),
+            hint=None if hint is None else hint_value(hint),
             sort=sort,
         )
         return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
@@ -365,16 +365,19 @@ class CollectionWrites(CollectionBase[DocumentT]):
         comment: Any,
         timeout_ms: float | None,
     ) -> UpdateResult:
+        if bypass_document_validation is None and session is None and let is None and comment is None and not BOUND:
+            usual = self._usual_writes or self._make_usual_writes()
+            if usual.are_possible:
+                call = self._begin(None, timeout_ms)
+                return UpdateResult(await self._core.executor.execute(usual.update(statement), call), True)
         if let is not None:
             converted("let", let, mapping)
-        settings = self._settings
         write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged)
         operation = Update(
-            self._database_name,
-            self._name,
+            *self._names,
             statement,
-            codec_options=settings.codec_options,
+            codec_options=self._settings.codec_options,
             write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
             let=let,
@@ -411,7 +414,11 @@ class CollectionWrites(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        statement = delete_statement(filter, collation=collation_document(collation), hint=hint_value(hint))
+        statement = delete_statement(
+            filter,
+            collation=None if collation is None else collation_document(collation),
+            hint=None if hint is None else hint_value(hint),
+        )
         return await self._delete(statement, session, let, comment, timeoutMS)
 
     async def delete_many(
@@ -444,7 +451,12 @@ class CollectionWrites(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        statement = delete_statement(filter, multi=True, collation=collation_document(collation), hint=hint_value(hint))
+        statement = delete_statement(
+            filter,
+            multi=True,
+            collation=None if collation is None else collation_document(collation),
+            hint=None if hint is None else hint_value(hint),
+        )
         return await self._delete(statement, session, let, comment, timeoutMS)
 
     async def _delete(
@@ -455,16 +467,19 @@ class CollectionWrites(CollectionBase[DocumentT]):
         comment: Any,
         timeout_ms: float | None,
     ) -> DeleteResult:
+        if session is None and let is None and comment is None and not BOUND and "hint" not in statement:
+            usual = self._usual_writes or self._make_usual_writes()
+            if usual.are_possible:
+                call = self._begin(None, timeout_ms)
+                return DeleteResult(await self._core.executor.execute(usual.delete(statement), call), True)
         if let is not None:
             converted("let", let, mapping)
-        settings = self._settings
         write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged)
         operation = Delete(
-            self._database_name,
-            self._name,
+            *self._names,
             statement,
-            codec_options=settings.codec_options,
+            codec_options=self._settings.codec_options,
             write_concern=write_concern,
             let=let,
             comment=comment,

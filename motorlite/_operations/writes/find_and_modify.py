@@ -75,20 +75,28 @@ class FindAndModify(Operation["_Document | None"], Generic[_Document]):
         self.is_acknowledged = self.is_retryable = is_acknowledged(write_concern)
         document: Document = {"findAndModify": collection, "query": filter}
         document.update(_change(update, replacement, array_filters))
-        optional = (
-            ("new", return_new or None),
-            ("upsert", upsert or None),
-            ("fields", projection),
-            ("sort", sort),
-            ("hint", hint),
-            ("collation", collation),
-            ("let", let),
-            ("comment", comment),
-            ("maxTimeMS", max_time_ms),
-            ("bypassDocumentValidation", bypass_document_validation),
-        )
-        document.update({name: value for name, value in optional if value is not None})
-        document.update(options or {})
+        if return_new:
+            document["new"] = return_new
+        if upsert:
+            document["upsert"] = upsert
+        if projection is not None:
+            document["fields"] = projection
+        if sort is not None:
+            document["sort"] = sort
+        if hint is not None:
+            document["hint"] = hint
+        if collation is not None:
+            document["collation"] = collation
+        if let is not None:
+            document["let"] = let
+        if comment is not None:
+            document["comment"] = comment
+        if max_time_ms is not None:
+            document["maxTimeMS"] = max_time_ms
+        if bypass_document_validation is not None:
+            document["bypassDocumentValidation"] = bypass_document_validation
+        if options:
+            document.update(options)
         self._document = document
         self._needs: Needs = (("hint of findAndModify", V4_4),) if hint is not None else ()
         if not self.is_acknowledged:
@@ -99,13 +107,15 @@ class FindAndModify(Operation["_Document | None"], Generic[_Document]):
         return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
-        check_needs(self._needs, facts)
+        if self._needs:
+            check_needs(self._needs, facts)
         document = self._document.copy()
         add_write_concern(document, self._write_concern)
         return Command(self.name, document)
 
     def parse(self, reply: Document) -> _Document | None:
-        check_write(reply)
+        if "writeErrors" in reply or "writeConcernError" in reply:
+            check_write(reply)
         value: _Document | None = reply.get("value")
         if value is not None:
             document(reply, "value")

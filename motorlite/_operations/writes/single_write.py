@@ -70,7 +70,8 @@ class SingleWrite(Operation["Document | None"]):
         return Command(self.name, document)
 
     def parse(self, reply: Document) -> Document | None:
-        check_write(reply)
+        if "writeErrors" in reply or "writeConcernError" in reply:
+            check_write(reply)
         number(reply, "n", 0)
         return reply
 

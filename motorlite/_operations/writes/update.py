@@ -60,9 +60,10 @@ class Update(SingleWrite):
 
     def parse(self, reply: Document) -> Document | None:
         super().parse(reply)
-        result = dict(reply)
         number(reply, "nModified", 0)
-        upserted = upserts(reply)
+        # Listeners receive the reply itself.
+        result = dict(reply)
+        upserted = upserts(reply) if "upserted" in reply else []
         if upserted:
             result["upserted"] = upserted[0]["_id"]
         else:

@@ -1,0 +1,156 @@
+"""Pure: writes of one document without options, whose commands differ in one field only."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
+
+from motorlite._base.sizes import estimated_size
+from motorlite._execution.operation import WRITABLE, Command, Template, named_collection
+from motorlite._operations.common import add_write_concern
+from motorlite._operations.writes.delete import Delete
+from motorlite._operations.writes.insert import Insert
+from motorlite._operations.writes.statements import is_multi
+from motorlite._operations.writes.update import Update
+from motorlite.write_concern import DEFAULT_WRITE_CONCERN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bson.codec_options import CodecOptions
+
+    from motorlite._execution.operation import Document, ServerFacts
+    from motorlite.write_concern import WriteConcern
+
+_new = object.__new__
+
+
+class _Usual:
+    """What operations with a template have in common."""
+
+    __slots__ = ()
+
+    name: str
+    template: Template
+    varying: list[Any]
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self.template.command.document)
+
+    def size_hint(self) -> int:
+        return estimated_size(self.varying)
+
+    def command(self, facts: ServerFacts) -> Command:
+        template = self.template
+        document = template.command.document.copy()
+        document[template.varying] = self.varying
+        if "writeConcern" in document:
+            # Time limits change it.
+            document["writeConcern"] = dict(document["writeConcern"])
+        return Command(self.name, document)
+
+
+class UsualInsert(_Usual, Insert):
+    """`Insert` without options. Made by `UsualWrites`, so it has no constructor of its own.
+
+    Retry: retryable write.
+    """
+
+    __slots__ = ("template", "varying")
+
+    is_acknowledged = is_retryable = True
+
+
+class UsualUpdate(_Usual, Update):
+    """`Update` without options but those of its statement. Made by `UsualWrites`.
+
+    Retry: retryable write; not with `multi`.
+    """
+
+    __slots__ = ("template", "varying")
+
+    is_acknowledged = True
+
+
+class UsualDelete(_Usual, Delete):
+    """`Delete` without options but those of its statement. Made by `UsualWrites`.
+
+    Retry: retryable write; not with a limit of 0 (deleteMany).
+    """
+
+    __slots__ = ("template", "varying")
+
+    is_acknowledged = True
+
+
+class UsualWrites:
+    """Makes the writes of a collection that have no options but those of their statements.
+
+    Attributes:
+        are_possible: Whether its writes are acknowledged; otherwise the methods must not be called.
+    """
+
+    __slots__ = ("_codec_options", "_database", "_delete", "_insert", "_update", "are_possible")
+
+    def __init__(
+        self,
+        database: str,
+        collection: str,
+        *,
+        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        write_concern: WriteConcern = DEFAULT_WRITE_CONCERN,
+    ) -> None:
+        self.are_possible: bool = write_concern.acknowledged
+        self._database = database
+        self._codec_options = codec_options
+        self._insert = _template("insert", collection, "documents", write_concern)
+        self._update = _template("update", collection, "updates", write_concern)
+        self._delete = _template("delete", collection, "deletes", write_concern)
+
+    # Calling the classes would take twice as long as these methods.
+
+    def insert(self, document: Mapping[str, Any]) -> UsualInsert:
+        """Return the operation that inserts a document, which has its `_id` first."""
+        operation: UsualInsert = _new(UsualInsert)
+        operation.database = self._database
+        operation.selector = WRITABLE
+        operation.read_preference = None
+        operation.codec_options = self._codec_options
+        operation.template = self._insert
+        operation.varying = [document]
+        return operation
+
+    def update(self, statement: Document) -> UsualUpdate:
+        """Return the operation for one statement of `update_statement` or `replace_statement`."""
+        operation: UsualUpdate = _new(UsualUpdate)
+        operation.database = self._database
+        operation.selector = WRITABLE
+        operation.read_preference = None
+        operation.codec_options = self._codec_options
+        operation.is_retryable = not is_multi(statement)
+        operation.template = self._update
+        operation.varying = [statement]
+        return operation
+
+    def delete(self, statement: Document) -> UsualDelete:
+        """Return the operation for one statement of `delete_statement` without a hint."""
+        operation: UsualDelete = _new(UsualDelete)
+        operation.database = self._database
+        operation.selector = WRITABLE
+        operation.read_preference = None
+        operation.codec_options = self._codec_options
+        operation.is_retryable = not is_multi(statement)
+        operation.template = self._delete
+        operation.varying = [statement]
+        return operation
+
+
+@lru_cache(1000)
+def _template(name: str, collection: str, varying: str, write_concern: WriteConcern) -> Template:
+    """Return the template of a command, which many handles may share."""
+    document: Document = {name: collection, "ordered": True, varying: []}
+    add_write_concern(document, write_concern)
+    return Template(Command(name, document), varying)
