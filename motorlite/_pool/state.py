@@ -116,9 +116,27 @@ class PoolState(PoolContents):
             self.pace.worked(now - connection.in_use_since, now, connection.haste)
         if self.bounded is not None:
             self.bounded.worked(connection, now)
+        if is_waited_for and self._may_hand_over(connection):
+            connection.idle_since = now
+            self._hand_out(connection, now)
+            self._establish_for_waiting()
+            return
         self._keep(connection, now)
         if is_waited_for:
             self.serve(now)
+
+    def _may_hand_over(self, connection: Connection) -> bool:
+        """Whether `connection`, which was just returned, may go straight to the request whose turn it is."""
+        return (
+            not self.idle
+            and self.limit is None
+            and self.bounded is None
+            and connection.owed is None
+            and self.phase is _READY
+            and not connection.stream.is_closed
+            and connection.service_id is None
+            and connection.generation == self.generation
+        )
 
     def put_back(self, connection: Connection, now: float) -> None:
         """Return the unused `connection` of a caller that was cancelled at the moment it received it."""
@@ -196,18 +214,17 @@ class PoolState(PoolContents):
     def serve(self, now: float) -> None:
         """Give connections to waiting requests in the queue's order; start establishing the missing ones."""
         queue = self.queue
-        while queue and self.may_use():
+        while queue.count and self.idle and self.may_use():
             connection = self._next_idle(now)
             if connection is None:
                 break
             self._hand_out(connection, now)
         if self.bounded is not None:
             self.bounded.drop_overdue(now)
-        if queue:
-            self._establish_for_waiting()
+        self._establish_for_waiting()
 
     def _hand_out(self, connection: Connection, now: float) -> None:
-        while self.queue:
+        while self.queue.count:
             request = self.queue.pop(now)
             if request.has_expired(now):  # never without a configured queue
                 request.waiter.offer(self.expire(request, now))
@@ -223,7 +240,11 @@ class PoolState(PoolContents):
         self.idle.append(connection)
 
     def _establish_for_waiting(self) -> None:
-        orphans = deque(item for item in self.connecting if item.request is None)
+        if not self.queue.count or self._is_full:
+            return
+        orphans = deque([item for item in self.connecting if item.request is None])
+        if not orphans and len(self.connecting) >= self._options.max_connecting:
+            return
         for request in self.queue:
             if request.establishment is not None:
                 continue
