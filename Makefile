@@ -5,11 +5,11 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check cov spec-tests bench failover mutation format clean
+.PHONY: help demo test quick check cov spec-tests bench bench-smoke storm failover mutation format clean
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-demo  ## a real MongoDB server under overload, live in the terminal
 	@$(RUN) -m benchmarks.demo
@@ -29,8 +29,14 @@ cov: $(VENV)/.installed-dev  ## unit and simulation tests, and the lines and bra
 spec-tests: $(VENV)/.installed-dev  ## the specification suites alone, with a table (spec-tests/README.md)
 	@$(RUN) -m tests.spec $(ARGS)
 
-bench: $(VENV)/.installed-bench  ## point reads against the other drivers (exits 1 below the target)
-	@$(RUN) -m benchmarks point-reads
+bench: $(VENV)/.installed-bench  ## reads, writes and cursors against the other drivers (report in reports/; exits 1 below a target)
+	@$(RUN) -m benchmarks bench $(ARGS)
+
+bench-smoke: $(VENV)/.installed-dev  ## a minute or less: is find_one still cheap? (a part of make test)
+	@$(RUN) -m benchmarks smoke
+
+storm: $(VENV)/.installed-bench  ## retry storms: what policies do to goodput (report in reports/storm; QUICK=yes, ALL=yes)
+	@$(RUN) -m benchmarks storm $(if $(ALL),all,standard) $(if $(QUICK),--quick) $(ARGS)
 
 failover: $(VENV)/.installed-dev  ## kill the primary twenty times under load (exits 1 when a write is lost or it takes long)
 	@$(RUN) -m benchmarks failover

@@ -7,7 +7,10 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -17,16 +20,25 @@ class ArmFailedError(Exception):
 
 
 class Worker:
-    """One arm in a separate process; `root` is the checkout whose benchmarks and motorlite it runs."""
+    """One arm in a separate process; `root` is the checkout whose motorlite it runs; `more` are further arguments."""
 
-    def __init__(self, arm: str, uri: str, root: Path = ROOT) -> None:
+    def __init__(
+        self,
+        arm: str,
+        uri: str,
+        root: Path = ROOT,
+        *,
+        module: str = "benchmarks.speed.worker",
+        more: Sequence[str] = (),
+    ) -> None:
         self.arm = arm
+        checkout = [] if root == ROOT else [str(root)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", arm, uri],
+            [sys.executable, "-m", module, arm, uri, *more, *checkout],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=root,
+            cwd=ROOT,
         )
 
     def run(self, *, limit: float, **request: Any) -> dict[str, Any]:

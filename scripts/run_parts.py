@@ -1,5 +1,7 @@
 """Runs the parts of `make test`, two at a time, and prints their durations and one summary of all tests.
 
+Parts that measure run alone, after all others.
+
 With coverage (the default), unit and simulation tests together must reach the gate. The other tests repeat what those
 cover, against real servers, and measuring them would take minutes.
 """
@@ -39,7 +41,10 @@ CHECKS: Final[dict[str, list[list[str]]]] = {
     "mypy": [["mypy"]],
     "pyright": [["pyright", "--verifytypes", "motorlite", "--ignoreexternal"]],
     "ruff": [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
+    "bench-smoke": [["benchmarks", "smoke"]],
 }
+# Run one after the other when all others have ended: they measure.
+ALONE: Final = ("bench-smoke",)
 # Paths for pytest; the house tests inspect the code instead of running it.
 TESTS: Final = {
     "live": "tests/live",
@@ -52,7 +57,7 @@ TESTS: Final = {
 WORKERS: Final = {"spec": 3, "live": 2, "unit": 2, "sim": 2}
 MEASURED: Final = ("unit", "sim")
 # Longest first, so that no long part starts last.
-PARTS: Final = ("spec", "live", "unit", "sim", "mypy", "pyright", "house", "ruff")
+PARTS: Final = ("spec", "live", "unit", "sim", "mypy", "pyright", "house", "ruff", *ALONE)
 # What most processes import. pytest compiles tests itself.
 COMPILED: Final = ("motorlite", "tests/support", "tests/spec")
 # Where data of the test servers is kept in memory, if the machine has such a place.
@@ -133,7 +138,9 @@ def measure() -> bool:
 
 def summary(results: list[Result], seconds: float) -> str:
     """The duration of each part, and one line like pytest's for all tests together."""
-    lines = [f"{result.part:8} {result.seconds:7.1f} s  {'ok' if result.succeeded else 'FAILED'}" for result in results]
+    lines = [
+        f"{result.part:11} {result.seconds:7.1f} s  {'ok' if result.succeeded else 'FAILED'}" for result in results
+    ]
     outcomes: Counter[str] = Counter()
     for result in results:
         if result.part in TESTS:
@@ -164,7 +171,9 @@ def main() -> int:
     if any(part in TESTS for part in chosen):
         compile_all()
     with ThreadPoolExecutor(LANES) as lanes:
-        results = list(lanes.map(lambda part: run(part, with_coverage), chosen))
+        together = [part for part in chosen if part not in ALONE]
+        results = list(lanes.map(lambda part: run(part, with_coverage), together))
+    results += [run(part, with_coverage) for part in chosen if part in ALONE]
     succeeded = all(result.succeeded for result in results)
     if with_coverage:
         succeeded = measure() and succeeded

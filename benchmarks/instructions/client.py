@@ -11,6 +11,7 @@ import json
 import os
 import select
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def main() -> None:
     recorder = Recorder()
     missing = recorder.install(TARGETS) if arguments.parts else []
     run = Run(arguments, recorder)
-    arm.run(lambda: run.perform(arm))
+    arm.loop.run(partial(run.perform, arm))
     if arguments.parts:
         recorder.probe()
     print(json.dumps({"marks": recorder.marks[run.before :], "missing": missing}), flush=True)
@@ -71,7 +72,7 @@ class Run:
         async with arm.open(given.port, given.tasks) as driver:
             operation = driver(given.operation, given.documents)
             await operation()
-            await arm.at_once(given.tasks, lambda: self._repeat(operation))
+            await arm.loop.all_of([partial(self._repeat, operation)] * given.tasks)
 
     async def _repeat(self, operation: Any) -> None:
         while self._done < self._last:

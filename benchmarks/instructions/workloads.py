@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.bare import BareClient
 from benchmarks.documents import COLLECTION, DATABASE, document
+from benchmarks.loops import ANYIO, ASYNCIO, TRIO, UVLOOP, Loop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
     Operation = Callable[[], Awaitable[Any]]
@@ -28,54 +28,7 @@ class Arm:
     """A driver on an event loop."""
 
     open: Callable[[int, int], AbstractAsyncContextManager[Callable[[str, int], Operation]]]
-    # Run a main program, and a function in so many tasks. Not by anyio, whose presence costs the driver something.
-    run: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
-    at_once: Callable[[int, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
-
-
-def _run_asyncio(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(main())
-
-
-async def _asyncio_tasks(tasks: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for _ in range(tasks):
-            group.create_task(work())
-
-
-def _run_uvloop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main())
-
-
-def _run_trio(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    import trio
-
-    trio.run(main)
-
-
-async def _trio_tasks(tasks: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    import trio
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(tasks):
-            nursery.start_soon(work)
-
-
-def _run_anyio(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    import anyio
-
-    anyio.run(main)
-
-
-async def _anyio_tasks(tasks: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    import anyio
-
-    async with anyio.create_task_group() as group:
-        for _ in range(tasks):
-            group.start_soon(work)
+    loop: Loop = ASYNCIO
 
 
 def operations(collection: Any, count: int) -> dict[str, Operation]:
@@ -144,11 +97,11 @@ async def _pymongo(port: int, tasks: int) -> AsyncIterator[Callable[[str, int], 
 
 
 ARMS = {
-    "bare": Arm(_bare, _run_asyncio, _asyncio_tasks),
-    "bare-uvloop": Arm(_bare, _run_uvloop, _asyncio_tasks),
-    "motorlite": Arm(_motorlite, _run_asyncio, _asyncio_tasks),
-    "motorlite-anyio": Arm(_motorlite, _run_anyio, _anyio_tasks),
-    "motorlite-uvloop": Arm(_motorlite, _run_uvloop, _asyncio_tasks),
-    "motorlite-trio": Arm(_motorlite, _run_trio, _trio_tasks),
-    "pymongo": Arm(_pymongo, _run_asyncio, _asyncio_tasks),
+    "bare": Arm(_bare),
+    "bare-uvloop": Arm(_bare, UVLOOP),
+    "motorlite": Arm(_motorlite),
+    "motorlite-anyio": Arm(_motorlite, ANYIO),
+    "motorlite-uvloop": Arm(_motorlite, UVLOOP),
+    "motorlite-trio": Arm(_motorlite, TRIO),
+    "pymongo": Arm(_pymongo),
 }

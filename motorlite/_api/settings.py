@@ -12,6 +12,8 @@ from motorlite._api.session import begin, is_in_transaction
 from motorlite._api.transactions.context import BOUND
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, instance
+from motorlite._base.deadline import NO_DEADLINE
+from motorlite._base.values import recognized
 from motorlite._execution.call import DEFAULT_OPTIONS, Call, CallOptions
 from motorlite.read_concern import as_read_concern
 from motorlite.read_preferences import as_read_preference
@@ -30,7 +32,15 @@ if TYPE_CHECKING:
 class Settings:
     """Codec options, preference, concerns and timeout of a client, database or collection. Immutable."""
 
-    __slots__ = ("call_options", "codec_options", "read_concern", "read_preference", "timeout", "write_concern")
+    __slots__ = (
+        "call_options",
+        "codec_options",
+        "read_concern",
+        "read_preference",
+        "timeout",
+        "usual_call",
+        "write_concern",
+    )
 
     def __init__(
         self,
@@ -41,7 +51,7 @@ class Settings:
         timeout: float | None,
         call_options: CallOptions = DEFAULT_OPTIONS,
     ) -> None:
-        self.codec_options: CodecOptions[Any] = codec_options
+        self.codec_options: CodecOptions[Any] = recognized(codec_options)
         self.read_preference: ServerMode = read_preference
         self.write_concern: WriteConcern = write_concern
         self.read_concern: ReadConcern = read_concern
@@ -49,6 +59,8 @@ class Settings:
         self.timeout: float | None = timeout
         # The defaults of what `motorlite.call_options` sets.
         self.call_options: CallOptions = call_options
+        # Shared by all calls without a session, a deadline and options of their own.
+        self.usual_call: Call = Call(None, NO_DEADLINE, None, call_options)
 
     def derive(
         self,
@@ -143,7 +155,10 @@ class Configured(Generic[DocumentT]):
         settings = self._settings
         options = effective(settings.call_options)
         if session is None and not BOUND:
-            return Call(None, deadline(core, settings.timeout, timeout_ms), options=options)
+            limit = deadline(core, settings.timeout, timeout_ms)
+            if limit is NO_DEADLINE and options is settings.call_options:
+                return settings.usual_call
+            return Call(None, limit, options=options)
         state, limit = begin(session, core, settings.timeout, timeout_ms, is_acknowledged)
         return Call(state, limit, options=options)
 

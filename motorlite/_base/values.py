@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
+
+if TYPE_CHECKING:
+    from bson.codec_options import CodecOptions
 
 Address: TypeAlias = tuple[str, int | None]
 """A server: lower-case host and port, or the path of a Unix domain socket and None."""
@@ -36,6 +41,11 @@ def is_encodable(text: str) -> bool:
     return True
 
 
+def recognized(codec_options: CodecOptions[Any]) -> CodecOptions[Any]:
+    """Return the default options themselves for equal ones, which saves a comparison for every command and reply."""
+    return DEFAULT_CODEC_OPTIONS if codec_options == DEFAULT_CODEC_OPTIONS else codec_options
+
+
 class ServerFacts:
     """The facts about a connection's server that operations may use, from the connection's handshake.
 
@@ -54,6 +64,8 @@ class ServerFacts:
         "max_write_batch_size",
         "min_wire_version",
         "session_timeout_minutes",
+        "supports_retryable_writes",
+        "supports_sessions",
     )
 
     def __init__(
@@ -82,12 +94,6 @@ class ServerFacts:
         self.is_load_balanced: bool = is_load_balanced
         # None: the server does not support sessions (driver sessions specification).
         self.session_timeout_minutes: int | None = session_timeout_minutes
-
-    @property
-    def supports_sessions(self) -> bool:
-        return self.session_timeout_minutes is not None or self.is_load_balanced
-
-    @property
-    def supports_retryable_writes(self) -> bool:
-        """Whether the server supports retryable writes (specification, "Supported Server Versions")."""
-        return self.supports_sessions and not self.is_standalone
+        self.supports_sessions: bool = session_timeout_minutes is not None or is_load_balanced
+        # Retryable writes specification, "Supported Server Versions".
+        self.supports_retryable_writes: bool = self.supports_sessions and not is_standalone

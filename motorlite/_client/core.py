@@ -248,7 +248,8 @@ class Core:
             server_api=options.server_api,
         )
         authenticator = optional.authenticator(options, world, runtime, host)
-        establisher = Establisher(runtime, connector, settings, authenticator)
+        pauses = options.pause_garbage_collector
+        establisher = Establisher(runtime, connector, settings, authenticator, pauses_collector=pauses)
         limits, gates = pool_options(options), None if self._limits is None else self._limits.gates
 
         def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:

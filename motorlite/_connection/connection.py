@@ -10,12 +10,14 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._base.progress import Progress
 from motorlite._connection.compressed_stream import CompressedStream
+from motorlite._connection.decoding import LARGE
 from motorlite._connection.messages import next_request_id
 from motorlite._connection.purpose import Purpose
 from motorlite._net.runtime import WaitTimeout
 from motorlite._wire import op_msg
-from motorlite._wire.documents import LENIENT, decode_reply, encode
+from motorlite._wire.documents import decode_reply, encode
 from motorlite._wire.header import MAX_MESSAGE_SIZE
+from motorlite._wire.slices import decode_unread
 from motorlite.errors import NetworkTimeout, ProtocolError, PyMongoError, detached, no_time_left
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address, Document, ServerFacts
+    from motorlite._connection.decoding import Decoder
     from motorlite._connection.handshake import Handshake
     from motorlite._net.runtime import FrameStream
     from motorlite._wire.frames import FrameReader
@@ -63,6 +66,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_decoder",
         "_refused",
         "address",
         "asked_for_at",
@@ -90,8 +94,15 @@ class Connection:
     handshake: Handshake
 
     def __init__(
-        self, address: Address, connection_id: int, generation: int, stream: FrameStream, framer: FrameReader
+        self,
+        address: Address,
+        connection_id: int,
+        generation: int,
+        stream: FrameStream,
+        framer: FrameReader,
+        decoder: Decoder,
     ) -> None:
+        self._decoder = decoder
         self.address: Address = address
         # Unique within its pool, starting at 1 (pooling specification).
         self.id: int = connection_id
@@ -121,7 +132,8 @@ class Connection:
         self.streaming: int | None = None
         # How far the last failed request got.
         self.progress: Progress = Progress.NOT_SENT
-        # The last reply of `round_trip`, if it was valid but the caller's codec options rejected a value in it.
+        # The last reply of `round_trip`, if it was valid but the caller's codec options rejected a value in it, or
+        # decoding it was cancelled. A large batch may be missing.
         self._refused: Document | None = None
         # Reauthenticates; called with the connection, the loop time at which the attempt ends, and the loop time at
         # which the operation's timeoutMS expires.
@@ -154,12 +166,16 @@ class Connection:
             Exception: Python or the user's decoder rejected a value; `take_refused` returns the reply.
         """
         try:
-            reply = op_msg.parse(await self.stream.exchange(message, until))
-            if reply.response_to != request_id:
-                raise _not_the_reply(request_id, reply)
-            if reply.more_to_come:
-                # This reply is valid, but the next caller must not receive the ones that follow it.
-                self.close()
+            frame = await self.stream.exchange(message, until)
+            body = op_msg.sole_body(frame, request_id)
+            if body is None:
+                reply = op_msg.parse(frame)
+                if reply.response_to != request_id:
+                    raise _not_the_reply(request_id, reply)
+                if reply.more_to_come:
+                    # This reply is valid, but the next caller must not receive the ones that follow it.
+                    self.close()
+                body = reply.body
         except BaseException as error:
             stream = self.stream
             self._learn_progress(stream)
@@ -168,7 +184,13 @@ class Connection:
             elif not stream.sent_nothing:
                 self.owed = request_id
             raise
-        return self._decode(reply.body, codec_options, document_fields)
+        if len(body) > LARGE:
+            return await self._decode_large(body, codec_options, document_fields)
+        try:
+            return decode_reply(body, codec_options, document_fields)
+        except Exception as error:
+            self._learn_rejected(body, error)
+            raise
 
     async def next_reply(
         self,
@@ -203,26 +225,49 @@ class Connection:
             self.streaming = None
             self._spoil(error)
             raise
-        return self._decode(reply.body, codec_options, document_fields)
-
-    def _decode(
-        self, body: memoryview, codec_options: CodecOptions[Any], document_fields: Mapping[str, Any] | None
-    ) -> Document:
+        body = reply.body
+        if len(body) > LARGE:
+            return await self._decode_large(body, codec_options, document_fields)
         try:
             return decode_reply(body, codec_options, document_fields)
-        except ProtocolError as error:
-            self.progress = Progress.ANSWERED
-            self._spoil(error)
-            raise
-        except Exception:
-            self.progress = Progress.ANSWERED
-            # Python or the user's own decoder rejected a value; the reply itself was valid.
-            with suppress(ProtocolError):
-                self._refused = decode_reply(body, LENIENT, {})
+        except Exception as error:
+            self._learn_rejected(body, error)
             raise
 
+    async def _decode_large(
+        self,
+        body: bytes | bytearray | memoryview,
+        codec_options: CodecOptions[Any],
+        document_fields: Mapping[str, Any] | None,
+    ) -> Document:
+        try:
+            return await self._decoder.decode(body, codec_options, document_fields, self._keep_refused)
+        except Exception as error:
+            self._learn_rejected(body, error)
+            raise
+        except BaseException:
+            # Cancelled, with a complete reply.
+            self.progress = Progress.ANSWERED
+            if self.streaming is not None:
+                self.streaming = None
+                self.close()
+            raise
+
+    def _learn_rejected(self, body: bytes | bytearray | memoryview, error: Exception) -> None:
+        """Keep or close the connection after a reply that could not be decoded."""
+        self.progress = Progress.ANSWERED
+        if isinstance(error, ProtocolError):
+            self._spoil(error)
+            return
+        # Python or the user's own decoder rejected a value; the reply itself was valid.
+        with suppress(ProtocolError):
+            self._keep_refused(decode_unread(body))
+
+    def _keep_refused(self, reply: Document) -> None:
+        self._refused = reply
+
     def take_refused(self) -> Document | None:
-        """Return the last reply if it was valid but the codec options rejected a value in it; returns it only once."""
+        """Return the last reply if it was valid but did not reach the caller; returns it only once."""
         refused, self._refused = self._refused, None
         return refused
 
@@ -295,7 +340,7 @@ class Connection:
             reply = op_msg.parse(await self.stream.receive(min(until, self.owed_until)))
             if reply.response_to != self.owed or reply.more_to_come:
                 raise _not_the_reply(self.owed, reply)
-            document = decode_reply(reply.body, LENIENT, {})
+            document = decode_unread(reply.body)
         except BaseException as error:
             if until < self.owed_until and isinstance(error, NetworkTimeout) and not self.stream.is_closed:
                 return None

@@ -13,6 +13,7 @@ from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._base.values import format_address
 from motorlite._connection.compressed_stream import CompressedStream
 from motorlite._connection.connection import Connection
+from motorlite._connection.decoding import Decoder
 from motorlite._connection.handshake import MAX_HELLO_SIZE, hello_document, parse_hello
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import (
@@ -99,10 +100,13 @@ class Establisher:
         connect: Connector,
         settings: HandshakeSettings,
         authenticator: Authenticator | None = None,
+        *,
+        pauses_collector: bool = True,
     ) -> None:
         self._runtime = runtime
         self._connect = connect
         self._settings = settings
+        self._decoder = Decoder(runtime.sleep, pauses_collector=pauses_collector)
         # None if the client has no credentials.
         self._authenticator = authenticator
 
@@ -136,7 +140,7 @@ class Establisher:
             if authenticator is not None:
                 authentication = authenticator.begin(address)
             stream = await self._connect(address, framer, until)
-            connection = Connection(address, connection_id, generation, stream, framer)
+            connection = Connection(address, connection_id, generation, stream, framer, self._decoder)
             await self._hello(connection, authentication, until, is_monitor=not authenticate)
         except PyMongoError as error:
             _close(connection)

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
+
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._wire import op_msg
 from motorlite._wire.documents import encode
 from motorlite.errors import DocumentTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bson.codec_options import CodecOptions
 
     from motorlite._base.values import Document, ServerFacts
 
-_request_ids = count(1)
 # Bytes by which a command may exceed the document limit, for the fields around the document.
 _COMMAND_OVERHEAD: Final = 16 * 1024
 
-
-def next_request_id() -> int:
-    """Return a request id that no message in flight uses (31 bits, shared by all clients)."""
-    return next(_request_ids) & 0x7FFFFFFF
+next_request_id: Final[Callable[[], int]] = chain.from_iterable(repeat(range(1, 2**31))).__next__
+"""Returns a request id that no message in flight uses (31 bits, shared by all clients). It runs no Python code."""
+# Bytes from which a view of a document costs less than a copy.
+_WORTH_A_VIEW: Final = 8 * 1024
 
 
 def encode_command(
@@ -49,6 +50,49 @@ def encode_command(
     message = op_msg.encode(request_id, body, sequences, flags)
     if len(message) > facts.max_bson_object_size:
         _check_size("command", len(body), facts.max_bson_object_size + _COMMAND_OVERHEAD)
+        _check_size("message", len(message), facts.max_message_size)
+    return message
+
+
+def encoded_fields(document: Document) -> bytes:
+    """Return the fields of `document` as bytes, without the length before and the zero behind them."""
+    return encode(document, DEFAULT_CODEC_OPTIONS)[4:-1]
+
+
+def encode_parts(
+    document: Document,
+    codec_options: CodecOptions[Any],
+    around: tuple[bytes, bytes],
+    request_id: int,
+    facts: ServerFacts,
+    sequences: Sequence[tuple[str, Sequence[bytes]]] = (),
+    *,
+    is_exhaust: bool = False,
+) -> bytes:
+    """Like `encode_command`, for a command whose first and last fields are encoded already.
+
+    Args:
+        document: The fields in between.
+        codec_options: The options for encoding them.
+        around: The fields before and behind them, the latter with the zero that ends the command.
+        request_id: The id of the message.
+        facts: The limits of the server.
+        sequences: The sections of kind 1.
+        is_exhaust: Whether the server may send further replies.
+    """
+    before, behind = around
+    own = encode(document, codec_options)
+    size = len(before) + len(own) + len(behind) - 1
+    fields = own[4:-1] if size < _WORTH_A_VIEW else memoryview(own)[4:-1]
+    if sequences or is_exhaust:
+        body = b"".join((size.to_bytes(4, "little"), before, fields, behind))
+        message = op_msg.encode(request_id, body, sequences, op_msg.EXHAUST_ALLOWED if is_exhaust else 0)
+    else:
+        message = b"".join(
+            (op_msg.start(op_msg.START_SIZE + size, request_id, op_msg.FIXED, size), before, fields, behind)
+        )
+    if len(message) > facts.max_bson_object_size:
+        _check_size("command", size, facts.max_bson_object_size + _COMMAND_OVERHEAD)
         _check_size("message", len(message), facts.max_message_size)
     return message
 

@@ -23,43 +23,32 @@ _NOT_SENT = Progress.NOT_SENT
 
 
 class Attempt:
-    """The state of one attempt."""
+    """The state of one attempt.
 
-    __slots__ = (
-        "connection",
-        "description",
-        "is_pinned",
-        "is_reauthenticated",
-        "phase",
-        "progress",
-        "reply",
-        "selection_until",
-        "sent_at",
-        "server",
-        "waited_from",
-    )
+    Every operation has one, and most of them set four attributes. So the others are only defaults of the class, and
+    there is no constructor: it would take longer than all else that is done with the attempt.
+    """
 
-    def __init__(self) -> None:
-        self.server: Server | None = None
-        # The server's description at selection time. The server may be reset while the operation waits to check out.
-        self.description: ServerDescription | None = None
-        self.connection: Connection | None = None
-        # Whether a transaction keeps the connection.
-        self.is_pinned: bool = False
-        # Loop time by which selection and checkout must finish; set when either has to wait.
-        self.selection_until: float = inf
-        # Loop times: when it began to wait for its turn, a server or a connection, and when it was about to send; if it
-        # did.
-        self.waited_from: float | None = None
-        self.sent_at: float | None = None
-        # How far the attempt got; set when it fails.
-        self.progress: Progress = _NOT_SENT
-        # The phase to report if time ran out on the connection.
-        self.phase: str | None = None
-        # The reply with ok: 1 whose write concern error ended the attempt.
-        self.reply: Document | None = None
-        # The server required authentication, and the connection was authenticated again.
-        self.is_reauthenticated: bool = False
+    server: Server | None = None
+    # The server's description at selection time. The server may be reset while the operation waits to check out.
+    description: ServerDescription | None = None
+    connection: Connection | None = None
+    # Whether a transaction keeps the connection.
+    is_pinned: bool = False
+    # Loop time by which selection and checkout must finish; set when either has to wait.
+    selection_until: float = inf
+    # Loop times: when it began to wait for its turn, a server or a connection, and when it was about to send; if it
+    # did.
+    waited_from: float | None = None
+    sent_at: float | None = None
+    # How far the attempt got; set when it fails.
+    progress: Progress = _NOT_SENT
+    # The phase to report if time ran out on the connection.
+    phase: str | None = None
+    # The reply with ok: 1 whose write concern error ended the attempt.
+    reply: Document | None = None
+    # The server required authentication, and the connection was authenticated again.
+    is_reauthenticated: bool = False
 
     def waits(self, now: float) -> None:
         """Note that the attempt begins to wait, unless it has waited before."""

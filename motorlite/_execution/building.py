@@ -1,11 +1,17 @@
-"""Pure: builds the command for each attempt, for the selected server."""
+"""Pure: builds the command for each attempt, for the selected server.
+
+Most commands get nothing but their session, the cluster time, a read preference and the database. These fields are the
+same for many commands, so they are encoded once and appended as bytes (`_tail`). Any other field makes the command take
+the general way, on which all fields are put into its document. Both ways send the same bytes.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._connection.messages import encode_command
+from motorlite._connection.messages import encode_command, encode_parts, encoded_fields
 from motorlite._execution import decorate
 from motorlite._execution.operation import Kind
 from motorlite._sessions.session import newest_cluster_time
@@ -20,11 +26,16 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import Command
     from motorlite._execution.run import Run
     from motorlite._overload.server_limits import ServerLimits
-    from motorlite._sessions.session import SessionPool
+    from motorlite._sessions.session import ServerSession, SessionPool
     from motorlite._topology.topology_description import TopologyDescription
 
 # Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11.
 _SINGLE, _WRITE = TopologyType.Single, Kind.WRITE
+# The fields of `_tail`. Some commands have fields of the application, which may be among them.
+_APPENDED: Final = frozenset({"lsid", "txnNumber", "$clusterTime", "$readPreference", "$db"})
+_NUMBER: Final = Struct("<11sq")
+# Encoded databases and read preferences that a builder keeps.
+_MOST: Final = 1000
 
 
 class CommandBuilder:
@@ -43,54 +54,155 @@ class CommandBuilder:
         self._retry_writes = retry_writes
         # apiVersion and its companions, or None.
         self._api_declaration = api_declaration
-        # The newest cluster time that any server reported ("gossiping the cluster time").
+        # The newest cluster time that any server reported ("gossiping the cluster time"), and its field as bytes: empty
+        # until a command needs it.
         self.cluster_time: Mapping[str, Any] | None = None
+        self._encoded_time = b""
+        # Fields as bytes: $db, which ends the command, by database; $readPreference by its document's identity.
+        self._databases: dict[str, bytes] = {}
+        self._preferences: dict[int, tuple[Document, bytes]] = {}
 
     def gossip(self, reply: Mapping[str, Any]) -> None:
         """Learn the cluster time from a reply."""
-        self.cluster_time = newest_cluster_time(self.cluster_time, reply.get("$clusterTime"))
+        newest = newest_cluster_time(self.cluster_time, reply.get("$clusterTime"))
+        if newest is not self.cluster_time:
+            self.cluster_time, self._encoded_time = newest, b""
 
     def build(
-        self, run: Run, attempt: Attempt, facts: ServerFacts, request_id: int, now: float, topology: TopologyDescription
+        self,
+        run: Run,
+        attempt: Attempt,
+        facts: ServerFacts,
+        request_id: int,
+        now: float,
+        topology: TopologyDescription,
+        *,
+        is_shown: bool,
     ) -> tuple[Command, bytes]:
         """Build the command and its message for a server with these facts. The first attempt acquires the session.
+
+        Args:
+            run: The operation.
+            attempt: The attempt to send it.
+            facts: The facts of the connection's server.
+            request_id: The id of the message.
+            now: Loop time.
+            topology: The deployment.
+            is_shown: Whether listeners get the command. If not, its document may lack what is appended as bytes.
 
         Raises:
             CommandNotRebuilt: This server cannot run an equivalent command for a retry; the earlier error is raised.
         """
-        operation = run.operation
+        operation, session = run.operation, run.call.session
         try:
-            command = operation.command(facts)
-            document = command.document
-            if operation.supports_sessions:
-                self._add_session(run, document, facts, now)
-            if operation.read_preference is not None:
-                is_direct = topology.topology_type is _SINGLE
-                decorate.add_read_preference(document, operation, facts, is_direct=is_direct)
-            deadline = run.call.deadline
-            if self._limits.are_used:
-                decorate.add_server_limits(document, operation, deadline, facts, self._limits, request_id)
-            if deadline is not NO_DEADLINE:
-                assert attempt.description is not None
-                round_trip_time = attempt.description.min_round_trip_time
-                decorate.add_time_limit(document, operation, deadline, now, round_trip_time)
-            if self._api_declaration is not None:
-                decorate.add_api_version(document, self._api_declaration)
-            document["$db"] = operation.database
-            message = encode_command(
-                document,
-                operation.codec_options,
-                command.sequences,
-                request_id,
-                facts,
-                is_acknowledged=operation.is_acknowledged,
-                is_exhaust=operation.is_exhaust,
+            is_usual = (
+                run.call.deadline is NO_DEADLINE
+                and (session is None or session.is_implicit)
+                and not is_shown
+                and facts.supports_sessions
+                and self._api_declaration is None
+                and not self._limits.are_used
             )
+            template = operation.template
+            if template is not None and is_usual:
+                parts = template.before, template.after + self._tail(run, facts, now, topology)
+                fields = {template.varying: operation.varying}
+                return template.command, encode_parts(fields, operation.codec_options, parts, request_id, facts)
+            command = operation.command(facts)
+            if (
+                is_usual
+                and operation.supports_sessions
+                and operation.is_acknowledged
+                and _APPENDED.isdisjoint(command.document)
+            ):
+                parts = b"", self._tail(run, facts, now, topology)
+                codec_options, sequences = operation.codec_options, command.sequences
+                return command, encode_parts(
+                    command.document,
+                    codec_options,
+                    parts,
+                    request_id,
+                    facts,
+                    sequences,
+                    is_exhaust=operation.is_exhaust,
+                )
+            return command, self._decorated(command, run, attempt, facts, request_id, now, topology)
         except Exception as error:
             if run.is_retry and not getattr(error, "timeout", False):
                 raise CommandNotRebuilt(f"no equivalent command for this server: {error}") from error
             raise
-        return command, message
+
+    def _tail(self, run: Run, facts: ServerFacts, now: float, topology: TopologyDescription) -> bytes:
+        """Return what follows the operation's own fields, as bytes."""
+        operation = run.operation
+        tail = self._server_session(run, facts, now).encoded
+        if run.transaction_number is not None:
+            tail += _NUMBER.pack(b"\x12txnNumber\0", run.transaction_number)
+        if self.cluster_time is not None:
+            tail += self._encoded_time or self._encode_time()
+        if operation.read_preference is not None and not facts.is_standalone:
+            is_direct = topology.topology_type is _SINGLE
+            preference = decorate.sent_preference(operation.read_preference, facts, is_direct=is_direct)
+            if preference is not None:
+                tail += self._encoded_preference(preference)
+        return tail + (self._databases.get(operation.database) or self._encode_database(operation.database))
+
+    def _encode_time(self) -> bytes:
+        self._encoded_time = encoded_fields({"$clusterTime": self.cluster_time})
+        return self._encoded_time
+
+    def _encode_database(self, database: str) -> bytes:
+        if len(self._databases) >= _MOST:
+            self._databases.clear()
+        encoded = self._databases[database] = encoded_fields({"$db": database}) + b"\0"
+        return encoded
+
+    def _encoded_preference(self, document: Document) -> bytes:
+        # Documents of preferences never change. Keeping them keeps their identity from being reused.
+        known = self._preferences.get(id(document))
+        if known is None:
+            if len(self._preferences) >= _MOST:
+                self._preferences.clear()
+            known = self._preferences[id(document)] = document, encoded_fields({"$readPreference": document})
+        return known[1]
+
+    def _decorated(
+        self,
+        command: Command,
+        run: Run,
+        attempt: Attempt,
+        facts: ServerFacts,
+        request_id: int,
+        now: float,
+        topology: TopologyDescription,
+    ) -> bytes:
+        """Put everything into the document of `command`. Return its message."""
+        operation, document, deadline = run.operation, command.document, run.call.deadline
+        if operation.supports_sessions:
+            self._add_session(run, document, facts, now)
+        if operation.read_preference is not None:
+            is_direct = topology.topology_type is _SINGLE
+            preference = decorate.sent_preference(operation.read_preference, facts, is_direct=is_direct)
+            if preference is not None:
+                document["$readPreference"] = preference
+        if self._limits.are_used:
+            decorate.add_server_limits(document, operation, deadline, facts, self._limits, request_id)
+        if deadline is not NO_DEADLINE:
+            assert attempt.description is not None
+            round_trip_time = attempt.description.min_round_trip_time
+            decorate.add_time_limit(document, operation, deadline, now, round_trip_time)
+        if self._api_declaration is not None:
+            decorate.add_api_version(document, self._api_declaration)
+        document["$db"] = operation.database
+        return encode_command(
+            document,
+            operation.codec_options,
+            command.sequences,
+            request_id,
+            facts,
+            is_acknowledged=operation.is_acknowledged,
+            is_exhaust=operation.is_exhaust,
+        )
 
     def _add_session(self, run: Run, document: Document, facts: ServerFacts, now: float) -> None:
         operation, session = run.operation, run.call.session
@@ -102,26 +214,7 @@ class CommandBuilder:
             if run.transaction_number is not None:
                 raise ConfigurationError("the server does not support sessions")
             return
-        server_session = run.server_session
-        if server_session is None:
-            server_session = session.server_session if session is not None else None
-            if server_session is None:
-                server_session = self._sessions.acquire(now, facts.session_timeout_minutes)
-                if session is not None:
-                    session.server_session = server_session
-            run.server_session = server_session
-            if (
-                operation.kind is _WRITE
-                and run.part is None
-                and operation.is_retryable
-                and self._retry_writes
-                and facts.supports_retryable_writes
-            ):
-                server_session.transaction_number += 1
-                run.transaction_number = server_session.transaction_number
-        server_session.last_use = now
-        if run.transaction_number is not None and not facts.supports_retryable_writes:
-            raise ConfigurationError("the server does not support retryable writes")
+        server_session = self._server_session(run, facts, now)
         decorate.add_session(document, server_session, run.transaction_number)
         cluster_time = self.cluster_time
         if session is not None:
@@ -132,6 +225,31 @@ class CommandBuilder:
             cluster_time = newest_cluster_time(cluster_time, session.cluster_time)
         if cluster_time is not None:
             document["$clusterTime"] = cluster_time
+
+    def _server_session(self, run: Run, facts: ServerFacts, now: float) -> ServerSession:
+        """Return the server session of the operation. The first attempt acquires it, and numbers a retryable write."""
+        server_session = run.server_session
+        if server_session is None:
+            operation, session = run.operation, run.call.session
+            server_session = session.server_session if session is not None else None
+            if server_session is None:
+                server_session = self._sessions.acquire(now, facts.session_timeout_minutes)
+                if session is not None:
+                    session.server_session = server_session
+            run.server_session = server_session
+            if (
+                self._retry_writes
+                and facts.supports_retryable_writes
+                and run.part is None
+                and operation.kind is _WRITE
+                and operation.is_retryable
+            ):
+                server_session.transaction_number += 1
+                run.transaction_number = server_session.transaction_number
+        server_session.last_use = now
+        if run.transaction_number is not None and not facts.supports_retryable_writes:
+            raise ConfigurationError("the server does not support retryable writes")
+        return server_session
 
 
 class CommandNotRebuilt(InvalidOperation):

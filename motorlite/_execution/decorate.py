@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
     from motorlite._overload.server_limits import ServerLimits
     from motorlite._sessions.session import ServerSession, Session
+    from motorlite.read_preferences import ServerMode
 
 _PRIMARY = 0
 _SCOPE_MARGIN_MS = 5
@@ -149,18 +150,16 @@ def add_session_times(document: Document, operation: Operation[Any], session: Se
         document["readConcern"] = {**concern, "afterClusterTime": session.operation_time}
 
 
-def add_read_preference(document: Document, operation: Operation[Any], facts: ServerFacts, *, is_direct: bool) -> None:
-    """Append $readPreference (server selection specification, "Passing read preference to mongos...").
+def sent_preference(preference: ServerMode, facts: ServerFacts, *, is_direct: bool) -> Document | None:
+    """Return $readPreference, or None (server selection specification, "Passing read preference to mongos...").
 
     `is_direct`: the topology is a single server. A replica set member then needs an explicit read preference.
     """
-    preference = operation.read_preference
-    if preference is None or facts.is_standalone:
-        return
+    if facts.is_standalone:
+        return None
     if preference.mode != _PRIMARY:
-        document["$readPreference"] = preference.document
-    elif is_direct and not facts.is_mongos:
-        document["$readPreference"] = _PRIMARY_PREFERRED
+        return preference.document
+    return _PRIMARY_PREFERRED if is_direct and not facts.is_mongos else None
 
 
 def add_api_version(document: Document, declaration: Mapping[str, Any]) -> None:

@@ -131,7 +131,11 @@ class Executor:
         try:
             try:
                 reply = await self._obtain(run)
-                result = operation.unacknowledged() if reply is None else self._parse(run, operation, reply)
+                try:
+                    result = operation.unacknowledged() if reply is None else operation.parse(reply)
+                except Exception as error:
+                    self._reject(run, reply, error)
+                    raise
             except AdmissionError as error:
                 block = degrading.fallback_of(operation, call) if self._degrades else None
                 if block is None:
@@ -160,7 +164,11 @@ class Executor:
                 reply = await self._obtain(run)
                 assert reply is not None, "operations with cursors are acknowledged"
                 assert run.source is not None
-                batch = self._parse(run, operation, reply)
+                try:
+                    batch = operation.parse(reply)
+                except Exception as error:
+                    self._reject(run, reply, error)
+                    raise
                 implicit = None
                 if call.session is None and batch.cursor_id and run.server_session is not None:
                     implicit = Session(is_implicit=True)
@@ -237,25 +245,24 @@ class Executor:
                 self.bucket.first_attempt_succeeded(run.source)
             return reply
 
-    def _parse(self, run: Run, operation: Operation[R], reply: Document) -> R:
-        try:
-            return operation.parse(reply)
-        except PyMongoError as error:
+    def _reject(self, run: Run, reply: Document | None, error: Exception) -> None:
+        """End the operation with `error`, which its `parse` raised."""
+        if isinstance(error, PyMongoError):
             self._refuse(run, reply, error)
-            raise
-        except Exception as error:  # a reply of unexpected shape
-            unusable = ProtocolError(f"the reply to {operation.name} cannot be used: {error!r}")
-            self._refuse(run, reply, unusable)
-            try:
-                raise unusable from error
-            finally:
-                del unusable  # its traceback references this frame
+            return
+        # A reply of unexpected shape.
+        unusable = ProtocolError(f"the reply to {run.operation.name} cannot be used: {error!r}")
+        self._refuse(run, reply, unusable)
+        try:
+            raise unusable from error
+        finally:
+            del unusable  # its traceback references this frame
 
-    def _refuse(self, run: Run, reply: Document, error: PyMongoError) -> None:
+    def _refuse(self, run: Run, reply: Document | None, error: PyMongoError) -> None:
         """End the operation with an error from a successful reply. A cursor in that reply is lost."""
         if run.pin is not None:
             run.pin.connection.close()
-        elif run.operation.creates_cursor and run.source is not None:
+        elif run.operation.creates_cursor and run.source is not None and reply is not None:
             self._on_lost_cursor(run.source, reply)
         if run.part is not None:
             run.part.refused(error)
@@ -272,7 +279,8 @@ class Executor:
         run.retry = run.standing = None
         if run.call.session is None:
             if run.server_session is not None:
-                self._release(run.server_session)
+                minutes = self._deployment.description.logical_session_timeout_minutes
+                self._sessions.release(run.server_session, run.ended_at or self._now(), minutes)
         elif run.part is not None:
             run.part.leave()
         if run.pin is not None:
@@ -292,15 +300,11 @@ class Executor:
         if pin is not None:
             assert isinstance(pin, PinnedConnection)
             server = pin.server
-        elif not self.reports.publish_selection:
-            server = self._deployment.select_now(selector, run.deprioritized)
-            if server is None:
-                server = await acquiring.select(self._deployment, run, attempt, self._now(), self._selection_timeout)
         else:
-            publish, timeout = self.reports.publish_selection, self._selection_timeout
-            server = await acquiring.select_and_publish(
-                lambda: self._deployment, run, attempt, self._now(), timeout, publish
-            )
+            is_shown = self.reports.publish_selection
+            server = None if is_shown else self._deployment.select_now(selector, run.deprioritized)
+            if server is None:
+                server = await self._select(run, attempt)
         attempt.server = server
         attempt.description = server.description
         server.attempts += 1
@@ -311,8 +315,9 @@ class Executor:
                 connection = server.pool.check_out_now()
                 if connection is None:
                     connection = await acquiring.check_out(server, run, attempt, self._now(), self._selection_timeout)
+                attempt.sent_at = connection.in_use_since  # this moment, without another look at the clock
             else:
-                connection = pin.check_out()
+                connection, attempt.sent_at = pin.check_out(), self._now()
             attempt.connection = connection
             sender, deployment = self._sender, self._deployment
             try:
@@ -336,9 +341,17 @@ class Executor:
                 admission.failed(visit, run, attempt, error)
             raise
         finally:
-            if pin is None and run.pin is None and attempt.connection is not None and not attempt.is_pinned:
-                server.pool.check_in(attempt.connection)
+            used = attempt.connection
+            if used is not None and pin is None and run.pin is None and (run.part is None or not attempt.is_pinned):
+                server.pool.check_in(used)
+                run.ended_at = used.idle_since
             server.attempts_ended += 1
+
+    async def _select(self, run: Run, attempt: Attempt) -> Server:
+        publish, now, timeout = self.reports.publish_selection, self._now(), self._selection_timeout
+        if publish:
+            return await acquiring.select_and_publish(lambda: self._deployment, run, attempt, now, timeout, publish)
+        return await acquiring.select(self._deployment, run, attempt, now, timeout)
 
     def _may_reauthenticate(self, run: Run, connection: Connection) -> bool:
         """Whether the server's request is followed. The connection's second request within an operation is an error."""

@@ -13,6 +13,7 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._base.sizes import estimated_size
 from motorlite._base.values import Address, Document, ServerFacts
+from motorlite._connection.messages import encoded_fields
 from motorlite._topology.selection import WRITABLE, Selector, WritesByPreference
 from motorlite._wire.replies import cursor
 
@@ -113,6 +114,26 @@ class Command:
         self.sequences: tuple[DocumentSequence, ...] = sequences
 
 
+class Template:
+    """A command of which all fields but one are the same for many operations. They are encoded once.
+
+    It has none of the fields that the executor adds, and neither a time limit nor a comment. Its operations support
+    sessions and are acknowledged.
+    """
+
+    __slots__ = ("after", "before", "command", "varying")
+
+    def __init__(self, command: Command, varying: str) -> None:
+        # With any value of the varying field. Shared: do not change it.
+        self.command: Command = command
+        self.varying: str = varying
+        fields = list(command.document.items())
+        at = list(command.document).index(varying)
+        # The fields before and behind the varying one, as bytes.
+        self.before: bytes = encoded_fields(dict(fields[:at]))
+        self.after: bytes = encoded_fields(dict(fields[at + 1 :]))
+
+
 class Operation(Generic[R_co]):
     """The facts that an operation declares. Subclasses set them as class attributes and may override them per instance.
 
@@ -169,6 +190,10 @@ class Operation(Generic[R_co]):
     # Reply fields with user documents, decoded with the user's codec options. Given as the nested mapping
     # {"cursor": {"firstBatch": 1}}. None: the whole reply is decoded with default options.
     document_fields: ClassVar[Mapping[str, Any] | None] = None
+    # The encoded part of the command that `command` builds, and the value of the field that is not in it. None: the
+    # command has to be built and encoded as a whole.
+    template: Template | None = None
+    varying: Any = None
 
     def __init__(
         self,

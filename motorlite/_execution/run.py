@@ -24,15 +24,27 @@ def new_operation_id() -> int:
     return next(_operation_ids)
 
 
-class Run:
+class _Defaults:
+    """What few operations set: defaults of the class, which cost an operation nothing."""
+
+    __slots__ = ()
+
+    is_retry: bool = False
+    # The time limits of the newest command, for its error.
+    limits: TimeLimits | None = None
+    # Loop time at which it first asked for a connection, as far as a wait queue needs it: set when it has to wait
+    # or when an attempt fails.
+    entered: float = inf
+
+
+class Run(_Defaults):
     """State shared by the attempts of one operation."""
 
     __slots__ = (
+        "__dict__",  # for what is in `_Defaults`; made when it is needed
         "call",
         "deprioritized",
-        "entered",
-        "is_retry",
-        "limits",
+        "ended_at",
         "operation",
         "operation_id",
         "part",
@@ -55,12 +67,6 @@ class Run:
         self.transaction_number: int | None = None
         # Servers that the next attempt avoids.
         self.deprioritized: tuple[Address, ...] = ()
-        self.is_retry: bool = False
-        # The time limits of the newest command, for its error.
-        self.limits: TimeLimits | None = None
-        # Loop time at which it first asked for a connection, as far as a wait queue needs it: set when it has to wait
-        # or when an attempt fails.
-        self.entered: float = inf
         # Its part in the session's transaction, or None.
         self.part: Part | None = None
         # None until an attempt fails.
@@ -71,6 +77,8 @@ class Run:
         self.source: Address | None = None
         # The failed attempt whose reply stands because no retry did better.
         self.standing: Failure | None = None
+        # Loop time at which the newest attempt returned its connection to the pool.
+        self.ended_at: float | None = None
 
     @property
     def selector(self) -> Selector:

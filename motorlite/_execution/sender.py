@@ -80,27 +80,31 @@ class Sender:
             PyMongoError: The attempt failed.
         """
         operation, deadline, facts = run.operation, run.call.deadline, connection.facts
-        now = attempt.sent_at = self._now()
+        assert attempt.sent_at is not None
+        now = attempt.sent_at
         request_id = next_request_id()
-        command, message = self._builder.build(run, attempt, facts, request_id, now, topology)
+        # Decided here, since a level may change while a large message is compressed.
+        is_shown = bool(self._reports.publish_command)
+        command, message = self._builder.build(run, attempt, facts, request_id, now, topology, is_shown=is_shown)
         if len(message) >= LARGE:
             # The socket's limit and the command's events start when the message is sent.
             message, now = await connection.prepare(message, deadline), self._now()
         until = now + self._socket_timeout if not deadline.is_set else deadline.expires_at
         if run.part is not None:
             attempt.is_pinned = run.part.begin(server, connection)
-        events = None
-        if self._reports.publish_command:
-            events = self._reports.command(run, command, connection, request_id, now)
+        events = self._reports.command(run, command, connection, request_id, now) if is_shown else None
         try:
             if not operation.is_acknowledged:
                 await connection.send_only(message, until)
                 if events is not None:
                     events.succeeded({"ok": 1}, self._now())
                 return None
-            exchange = connection.next_reply if operation.is_exhaust else connection.round_trip
-            reply = await exchange(message, request_id, until, operation.codec_options, operation.document_fields)
-            if reply.get("ok") != 1:
+            codec_options, fields = operation.codec_options, operation.document_fields
+            if operation.is_exhaust:
+                reply = await connection.next_reply(message, request_id, until, codec_options, fields)
+            else:
+                reply = await connection.round_trip(message, request_id, until, codec_options, fields)
+            if reply.get("ok") != 1.0:  # servers send a double
                 attempt.progress = ANSWERED
                 self._learn_times(run, reply)
                 raise error_from_reply(reply, facts.max_wire_version)
@@ -123,8 +127,9 @@ class Sender:
             raise
         if events is not None:
             events.succeeded(reply, self._now())
-        self._learn_times(run, reply)
-        if operation.kind is not READ and ("writeConcernError" in reply or "writeErrors" in reply):
+        if run.call.session is not None or "$clusterTime" in reply:
+            self._learn_times(run, reply)
+        if ("writeConcernError" in reply or "writeErrors" in reply) and operation.kind is not READ:
             run.limits = self._time_limits(deadline, command.document, facts)
             if "writeConcernError" in reply:
                 self._look_at_concern_error(attempt, server, connection, reply)

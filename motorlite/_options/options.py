@@ -206,6 +206,7 @@ class ClientOptions:
     write_concern: WriteConcern
     read_preference: ServerMode
     codec_options: CodecOptions[Any]
+    pause_garbage_collector: bool
     server_api: ServerApi | None
     event_listeners: tuple[Any, ...]
     tracing: TracingOptions | None

@@ -400,6 +400,15 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             Values(instance_of(TypeRegistry), "a bson.codec_options.TypeRegistry"),
             "Encoders and decoders of custom types.",
         ),
+        Option(
+            "pauseGarbageCollector",
+            _BOOLEAN,
+            "Whether decoding a large reply pauses the cyclic garbage collector; see "
+            "[performance.md](performance.md#the-garbage-collector).",
+            True,
+            "pause_garbage_collector",
+            aliases=("pause_garbage_collector",),
+        ),
     ),
     "The client": (
         Option("connect", _BOOLEAN, "Without effect: see aconnect().", None, "connect", if_none="default"),

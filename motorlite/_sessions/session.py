@@ -36,10 +36,12 @@ _KEYS = 2**63
 class ServerSession:
     """One server session: its id, its transaction number, and when it was last used."""
 
-    __slots__ = ("is_dirty", "last_use", "lsid", "transaction_number")
+    __slots__ = ("encoded", "is_dirty", "last_use", "lsid", "transaction_number")
 
     def __init__(self, identifier: Binary, now: float) -> None:
         self.lsid: dict[str, Any] = {"id": identifier}
+        # The field "lsid" of its commands, as bytes: without the length of a document before and the zero behind it.
+        self.encoded: bytes = bson.encode({"lsid": self.lsid})[4:-1]
         # Incremented for each retryable write; kept when the session returns to the pool.
         self.transaction_number: int = 0
         # Loop time of the last command, or of the session's creation.

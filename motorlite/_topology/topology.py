@@ -80,6 +80,10 @@ class Topology:
         self._servers: dict[Address, Server] = {}
         # Suitable servers by selector, so that selection is a single dictionary look-up. Every change clears it.
         self._suitable: dict[Any, tuple[Server, ...]] = {}
+        # The latest selector for which it has a single server, and that server. Most operations of a client have the
+        # same one, and hashing a read preference would cost more than the rest of the selection.
+        self._latest: Selector | None = None
+        self._only: Server | None = None
         self._waiters: set[Waiter] = set()
         # The client is being closed, so waiting has ended.
         self._is_stopped = False
@@ -108,6 +112,8 @@ class Topology:
         """
         if deprioritized:
             candidates = self._find(selector, deprioritized)
+        elif selector is self._latest:
+            return self._only
         else:
             found = self._suitable.get(selector)
             if found is None:
@@ -116,12 +122,18 @@ class Topology:
                 if found and self._settings.server_selector is None:
                     self._suitable[selector] = found
             candidates = found
+            if len(found) == 1 and self._settings.server_selector is None:
+                self._latest, self._only = selector, found[0]
         count = len(candidates)
         if count == 1:
             return candidates[0]
         if not count:
             return None
         return choose(candidates, self._below(count), self._below(count - 1))
+
+    def _forget_selections(self) -> None:
+        self._suitable.clear()
+        self._latest = self._only = None
 
     def _find(self, selector: Selector, deprioritized: Collection[Address]) -> tuple[Server, ...]:
         descriptions = suitable_servers(
@@ -301,7 +313,7 @@ class Topology:
         if new is old:
             return
         self.description = new
-        self._suitable.clear()
+        self._forget_selections()
         subject = news.address if news is not None else None
         change = TopologyChange.between(old, new, subject)
         is_first = not self._servers
@@ -397,7 +409,7 @@ class Topology:
         if self._is_closed:
             return
         self._is_closed = self._is_stopped = True
-        self._suitable.clear()
+        self._forget_selections()
         if now:
             for server in self._left:
                 server.pool.close_now()

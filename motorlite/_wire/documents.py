@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 
 _NO_TYPES = TypeRegistry()
+# The class only matters for decoding. `bson` looks for a mark on it, and a class that has one saves a failing look-up:
+# 1900 of 7700 instructions for a small document.
+_DEFAULT_FOR_ENCODING = DEFAULT_CODEC_OPTIONS.with_options(document_class=RawBSONDocument)
 # Decodes anything well-formed.
 LENIENT = CodecOptions[dict[str, Any]](
     datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
@@ -28,11 +31,13 @@ LENIENT = CodecOptions[dict[str, Any]](
 
 def encode(document: Mapping[str, Any], codec_options: CodecOptions[Any]) -> bytes:
     """Encode `document` as BSON. Raises bson's own errors for values that BSON cannot hold."""
-    return bson.encode(document, codec_options=codec_options)
+    if codec_options is DEFAULT_CODEC_OPTIONS:
+        return bson.encode(document, False, _DEFAULT_FOR_ENCODING)
+    return bson.encode(document, False, codec_options)
 
 
 def decode_reply(
-    body: memoryview | bytes,
+    body: bytes | bytearray | memoryview,
     codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
     fields: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -61,7 +66,7 @@ def decode_reply(
             if isinstance(reply, RawBSONDocument):
                 reply.get("ok")  # RawBSONDocument decodes lazily: decode now, while errors can be classified.
             return reply
-        plain = codec_options.with_options(document_class=dict, type_registry=_NO_TYPES)
+        plain = plain_options(codec_options)
         raw = RawBSONDocument(bytes(body), plain.with_options(document_class=RawBSONDocument))
         return _decode_fields(raw, codec_options, plain, fields)
     except (BSONError, UnicodeDecodeError) as error:
@@ -70,7 +75,14 @@ def decode_reply(
         raise ProtocolError(f"the server sent a reply that is not valid BSON: {error}") from error
 
 
-def _is_well_formed(body: memoryview | bytes) -> bool:
+def plain_options(codec_options: CodecOptions[Any]) -> CodecOptions[Any]:
+    """Return the options for the reply around the user's documents."""
+    if codec_options is DEFAULT_CODEC_OPTIONS:
+        return codec_options
+    return codec_options.with_options(document_class=dict, type_registry=_NO_TYPES)
+
+
+def _is_well_formed(body: bytes | bytearray | memoryview) -> bool:
     """Whether the BSON is valid and only a value was rejected: a date out of Python's range, or text not in UTF-8."""
     try:
         bson.decode(body, LENIENT)

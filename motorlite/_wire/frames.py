@@ -7,12 +7,14 @@ length alone never makes the driver allocate.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 
-from motorlite._wire.header import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE
+from motorlite._wire.header import HEADER_SIZE, MAX_MESSAGE_SIZE
 from motorlite.errors import ProtocolError
 
 _BUFFER_SIZE: Final = 64 * 1024
+_LENGTH: Final = Struct("<i")
 # Servers announce size limits for requests; their replies may exceed these by some overhead.
 REPLY_HEADROOM: Final = 16 * 1024
 
@@ -35,10 +37,14 @@ class FrameReader:
         self._large_length = 0
 
     def buffer(self) -> memoryview:
-        """The space for the next bytes; never empty."""
+        """The space for the next bytes; never empty. It may be the same view each time, so do not release it.
+
+        A large message needs more space later, so keep no view of it either.
+        """
         large = self._large
         if large is None:
-            return self._view[self._filled :]
+            filled = self._filled
+            return self._view[filled:] if filled else self._view
         if self._large_filled == len(large):
             # Doubling copies each byte at most twice and never allocates ahead of the received bytes.
             large.extend(bytes(min(len(large), self._large_length - len(large))))
@@ -60,10 +66,9 @@ class FrameReader:
         frames: list[bytes | bytearray] = []
         rest = memoryview(data)
         while rest:
-            target = self.buffer()
-            count = min(len(target), len(rest))
-            target[:count] = rest[:count]
-            target.release()
+            with memoryview(self.buffer()) as target:
+                count = min(len(target), len(rest))
+                target[:count] = rest[:count]
             self.received(count)
             rest = rest[count:]
             try:
@@ -74,6 +79,20 @@ class FrameReader:
                     raise
                 break  # the rest of the buffer makes the next call fail
         return frames
+
+    def received_one(self, count: int) -> bytearray | None:
+        """Like `received`. Return the message if the buffer now holds exactly one, as it nearly always does.
+
+        Else None: call `next_frame`.
+        """
+        if self._large is not None:
+            self._large_filled += count
+            return None
+        self._filled = filled = self._filled + count
+        if filled < HEADER_SIZE or _LENGTH.unpack_from(self._buffer)[0] != filled:
+            return None
+        self._filled = 0
+        return self._buffer[:filled]
 
     def next_frame(self) -> bytes | bytearray | None:
         """Return the next whole message, or None if more bytes are needed.
@@ -90,16 +109,16 @@ class FrameReader:
         filled = self._filled
         if filled < HEADER_SIZE:
             return None
-        length: int = HEADER.unpack_from(self._buffer)[0]
-        if length == filled:  # exactly one message, the common case
+        length: int = _LENGTH.unpack_from(self._buffer)[0]
+        if length == filled:
             self._filled = 0
-            return bytes(self._view[:length])
+            return self._buffer[:length]
         if length < HEADER_SIZE or length > self.max_message_size + REPLY_HEADROOM:
             raise ProtocolError(
                 f"a message announces {length} bytes; allowed are {HEADER_SIZE} to {self.max_message_size}",
             )
         if length < filled:
-            frame = bytes(self._view[:length])
+            frame = self._buffer[:length]
             self._buffer[: filled - length] = self._buffer[length:filled]
             self._filled = filled - length
             return frame

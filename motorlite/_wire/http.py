@@ -60,6 +60,10 @@ class ResponseReader:
         """Record that `count` bytes were written at the start of `buffer()`."""
         self._data += self._space[:count]
 
+    def received_one(self, count: int) -> None:
+        """Like `received`; `next_frame` returns the response."""
+        self.received(count)
+
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes | bytearray]:
         """Consume all of `data`; return the response once it is complete."""
         self._data += data

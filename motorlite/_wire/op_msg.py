@@ -26,9 +26,20 @@ _REQUIRED_BITS: Final = 0xFFFF
 # Header, flags and the kind byte of a first section of kind 0: the start of nearly every message.
 _PREFIX: Final = Struct("<iiiiIB")
 _PREFIX_SIZE: Final = _PREFIX.size
+
+# What comes before the fields of a document that is the only section of a request without flags:
+# ``start(START_SIZE + size, request_id, FIXED, size)`` for a document of `size` bytes.
+start: Final = Struct("<ii13si").pack
+START_SIZE: Final = _PREFIX_SIZE
+FIXED: Final = _PREFIX.pack(0, 0, 0, OP_MSG, 0, 0)[8:]
+
 _FLAGS: Final = Struct("<I")
 _INT32: Final = Struct("<i")
 _SMALLEST_DOCUMENT: Final = 5
+# Of a reply: responseTo, opCode, flags, the kind byte and the length of the document.
+_REPLY: Final = Struct("<8xiiIBi")
+# Bytes from which a view of a body costs less than a copy.
+_WORTH_A_VIEW: Final = 8 * 1024
 
 
 class Message:
@@ -70,6 +81,17 @@ def encode(
         length += 1 + size
     parts[0] = _PREFIX.pack(length, request_id, 0, OP_MSG, flags, 0)
     return b"".join(parts)
+
+
+def sole_body(frame: bytes | bytearray, request_id: int) -> bytes | bytearray | memoryview | None:
+    """Return the body of `frame` if it is what servers usually send: one section without flags that replies to us.
+
+    None means that only `parse` can tell. Making a `Message` of every reply would cost twice as much.
+    """
+    size = len(frame) - _PREFIX_SIZE
+    if size < _SMALLEST_DOCUMENT or _REPLY.unpack_from(frame) != (request_id, OP_MSG, 0, 0, size):
+        return None
+    return frame[_PREFIX_SIZE:] if size < _WORTH_A_VIEW else memoryview(frame)[_PREFIX_SIZE:]
 
 
 def parse(frame: bytes | bytearray) -> Message:

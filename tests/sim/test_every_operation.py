@@ -34,6 +34,7 @@ READS: Final = {
     "find, exhaust",
     "find_raw_batches",
     "find_one",
+    "find_one_sorted",
     "aggregate",
     "count_documents",
     "estimated_document_count",

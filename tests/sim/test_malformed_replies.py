@@ -158,6 +158,9 @@ CASES: Final[dict[str, Case]] = {
     "find_raw_batches": Case(
         "find", lambda c: iterate(c.db.coll.find_raw_batches()), [cursor("firstBatch", {"_id": 1})]
     ),
+    "find_one_sorted": Case(
+        "find", lambda c: c.db.coll.find_one({}, sort=[("a", 1)]), [cursor("firstBatch", {"_id": 1})]
+    ),
     "find_one": Case("find", lambda c: c.db.coll.find_one(), [cursor("firstBatch", {"_id": 1})]),
     "getMore": Case(
         "getMore",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import tracemalloc
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import pytest
+import trio
 
 from motorlite.testing.scripted import Hang
 from tests.support.clients import scripted_client
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 WAITERS: Final = 500
-# Bytes besides the task of the caller and the arguments. More than half of it are the coroutines from `find_one` to the
+# Bytes besides the task of the caller and the arguments. Most of them are the coroutines from `find_one` to the
 # check-out.
-MOST: Final = 2_900
+MOST: Final = 2_600
 FILTER: Final[dict[str, Any]] = {"_id": 1}
 
 
@@ -47,7 +49,12 @@ async def memory_of(work: Callable[[], Awaitable[object]]) -> float:
     return taken / WAITERS
 
 
-async def test_an_operation_in_the_queue_takes_little_memory() -> None:
+def shortest_wait(backend: str) -> Callable[[], Awaitable[object]]:
+    """Return a function that waits for ever, with the least that the event loop needs for it."""
+    return trio.sleep_forever if backend == "trio" else asyncio.get_running_loop().create_future
+
+
+async def test_an_operation_in_the_queue_takes_little_memory(anyio_backend_name: str) -> None:
     deployment = replica_set()
     deployment.servers[A].on("find", Hang())
     async with scripted_client(deployment, maxPoolSize=1) as client, anyio.create_task_group() as group:
@@ -55,8 +62,10 @@ async def test_an_operation_in_the_queue_takes_little_memory() -> None:
         await client.db.command("ping")
         group.start_soon(collection.find_one, FILTER)
         await settle()
-        bare = await memory_of(anyio.sleep_forever)
-        waiting = await memory_of(lambda: collection.find_one(FILTER))
+        bare, waiting = 0.0, 0.0
+        for _ in range(2):  # the first time includes what is made once
+            bare = await memory_of(shortest_wait(anyio_backend_name))
+            waiting = await memory_of(lambda: collection.find_one(FILTER))
         print(f"{waiting - bare:.0f} bytes for each waiting operation")
         assert bare < waiting
         assert waiting - bare < MOST

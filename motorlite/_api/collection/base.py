@@ -10,17 +10,20 @@ from motorlite._api.typings import DocumentT
 if TYPE_CHECKING:
     from motorlite._api.settings import Settings
     from motorlite._client.core import Core
+    from motorlite._operations.reads.find import FindFirstFacts
 
 
 class CollectionBase(Watching[DocumentT]):
     """The names of a collection."""
 
-    __slots__ = ("_database_name", "_name")
+    __slots__ = ("_database_name", "_first", "_name")
 
     def __init__(self, core: Core, settings: Settings, database_name: str, name: str) -> None:
         super().__init__(core, settings)
         self._database_name = database_name
         self._name = name
+        # Made by the first `find_one`.
+        self._first: FindFirstFacts | None = None
 
     @property
     def name(self) -> str:

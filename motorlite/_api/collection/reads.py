@@ -17,11 +17,12 @@ from motorlite._api.transactions.context import BOUND
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import fields_document, hint_value
+from motorlite._base.deadline import NO_DEADLINE
 from motorlite._execution.call import Call
 from motorlite._operations.reads.aggregate import CountDocuments, count_pipeline
 from motorlite._operations.reads.count import Count
 from motorlite._operations.reads.distinct import Distinct
-from motorlite._operations.reads.find import FindOne
+from motorlite._operations.reads.find import FindFirstFacts, FindOne
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import Filter, Projection
     from motorlite._base.arguments import Hint, Pipeline
+    from motorlite._operations.reads.find import FindFirst
 
 
 class CollectionReads(CollectionBase[DocumentT]):
@@ -125,18 +127,25 @@ class CollectionReads(CollectionBase[DocumentT]):
         core = self._core
         core.enter()
         settings = self._settings
-        preference = settings.read_preference
-        operation: FindOne[DocumentT] = FindOne(
-            self._database_name,
-            self._name,
-            filter if type(filter) is dict else _filter(filter),
-            selector=preference,
-            read_preference=preference,
+        operation: FindFirst[DocumentT] = (self._first or self._make_first()).where(
+            filter if type(filter) is dict else _filter(filter)
+        )
+        limit, call_options = deadline(core, settings.timeout), effective(settings.call_options)
+        if limit is NO_DEADLINE and call_options is settings.call_options:
+            call = settings.usual_call
+        else:
+            call = Call(None, limit, None, call_options)
+        return await core.executor.execute(operation, call)
+
+    def _make_first(self) -> FindFirstFacts:
+        settings = self._settings
+        self._first = FindFirstFacts(
+            *self._names,
+            read_preference=settings.read_preference,
             codec_options=settings.codec_options,
             read_concern=settings.read_concern,
         )
-        call = Call(None, deadline(core, settings.timeout), None, effective(settings.call_options))
-        return await core.executor.execute(operation, call)
+        return self._first
 
     async def _find_one(self, filter: Any, projection: Projection | None, options: dict[str, Any]) -> DocumentT | None:
         query = arguments.checked("find_one", options, FIND_ONE_CHECKS)
@@ -332,8 +341,10 @@ def _filter(filter: Any) -> Any:
     return filter if isinstance(filter, Mapping) else {"_id": filter}
 
 
-def _with_limits(options: Mapping[str, Any], skip: int, limit: int) -> dict[str, Any]:
+def _with_limits(options: Mapping[str, Any], skip: int, limit: int) -> Mapping[str, Any]:
     """Return the options of a query with those that are arguments of their own."""
+    if not skip and not limit:
+        return options
     given = {**options}
     if skip:
         given["skip"] = skip

@@ -111,25 +111,30 @@ class AsyncioStream(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         framer = self._framer
         try:
-            framer.received(nbytes)
+            frame = framer.received_one(nbytes)
+            is_all = frame is not None
             while self._is_owed:
-                frame = framer.next_frame()
                 if frame is None:
-                    if self._is_streaming and self._frames:
-                        # Enough for now: `receive` resumes reading once it has handed these out.
-                        self._transport.pause_reading()
-                    return
+                    frame = framer.next_frame()
+                    if frame is None:
+                        if self._is_streaming and self._frames:
+                            # Enough for now: `receive` resumes reading once it has handed these out.
+                            self._transport.pause_reading()
+                        return
                 self._is_owed = self._is_streaming
                 waiter = self._waiter
                 if waiter is not None and not waiter.done():
                     waiter.set_result(frame)
                 else:
                     self._frames.append(frame)
+                if is_all and not self._is_streaming:
+                    return
+                frame = None
         except PyMongoError as error:
             self._fail(error)
             self._transport.abort()
             return
-        if not framer.is_empty:
+        if is_all or not framer.is_empty:
             self._refuse_surplus()
 
     def _refuse_surplus(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 from collections import deque
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 from trio.lowlevel import checkpoint_if_cancelled, notify_closing, wait_readable, wait_writable
@@ -21,6 +21,7 @@ from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
 if TYPE_CHECKING:
     import socket
     import ssl
+    from collections.abc import Coroutine
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer
@@ -69,11 +70,15 @@ class TrioStream:
 
     # --- FrameStream ---
 
-    async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
-        if until != inf:
-            with trio.CancelScope(deadline=until):
-                return await self.exchange(data, inf)
-            raise self._too_late()
+    def exchange(self, data: bytes, until: float) -> Coroutine[Any, Any, bytes | bytearray]:
+        return self._exchange(data) if until == inf else self._exchange_until(data, until)
+
+    async def _exchange_until(self, data: bytes, until: float) -> bytes | bytearray:
+        with trio.CancelScope(deadline=until):
+            return await self._exchange(data)
+        raise self._too_late()
+
+    async def _exchange(self, data: bytes) -> bytes | bytearray:
         self._check_open()
         try:
             await self._write(data)
@@ -162,10 +167,7 @@ class TrioStream:
         while True:
             await wait_readable(self._socket)
             try:
-                # Release the buffer: stack frames of a cancellation may outlive it and stop the framer's buffer from
-                # growing.
-                with framer.buffer() as buffer:
-                    count = self._socket.recv_into(buffer)
+                count = self._socket.recv_into(framer.buffer())
             except BlockingIOError:
                 continue
             if not count:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._base.sizes import estimated_size
+from motorlite._base.values import ServerFacts
 from motorlite._base.wire_versions import V4_4, V7_1
 from motorlite._execution.operation import (
     WRITABLE,
@@ -14,12 +17,14 @@ from motorlite._execution.operation import (
     Kind,
     Operation,
     R_co,
+    Template,
     TimeLimit,
     named_collection,
 )
 from motorlite._operations.common import FIRST_BATCH, add_read_concern, check_needs
 from motorlite._wire.replies import first_document
 from motorlite.errors import InvalidOperation
+from motorlite.read_concern import ReadConcern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +32,12 @@ if TYPE_CHECKING:
 
     from bson.codec_options import CodecOptions
 
-    from motorlite._execution.operation import Document, Selector, ServerFacts
-    from motorlite.read_concern import ReadConcern
+    from motorlite._execution.operation import Document, Selector
     from motorlite.read_preferences import ServerMode
+
+# Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11.
+_SEND = TimeLimit.SEND
+_new = object.__new__
 
 _Document = TypeVar("_Document", bound="Mapping[str, Any]")
 
@@ -64,6 +72,7 @@ _NAMES: Final = {
     "await_data": "awaitData",
 }
 # Sent only if true: false is the server's default.
+_ANY_SERVER: Final = ServerFacts(("", None))
 _FLAGS: Final = frozenset({"no_cursor_timeout", "allow_partial_results", "oplog_replay", "tailable", "await_data"})
 
 
@@ -213,6 +222,74 @@ class FindOne(FindCommand["_Document | None"], Generic[_Document]):
             pass  # `first_document` raises the error
         found: _Document | None = first_document(reply)
         return found
+
+
+class FindFirst(FindOne[_Document]):
+    """`FindOne` without any options. Made by a `FindFirstFacts`, so it has no constructor of its own.
+
+    Retry: retryable read.
+    """
+
+    __slots__ = ("template", "varying")
+
+    template: Template
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self.template.command.document)
+
+    def size_hint(self) -> int:
+        return estimated_size(self._whole())
+
+    def command(self, facts: ServerFacts) -> Command:
+        return Command("find", self._whole())
+
+    def _whole(self) -> Document:
+        document = self.template.command.document.copy()
+        document["filter"] = self.varying
+        if "readConcern" in document:
+            # The executor adds afterClusterTime or atClusterTime to it.
+            document["readConcern"] = dict(document["readConcern"])
+        return document
+
+
+class FindFirstFacts:
+    """What the `FindFirst` operations of a collection have in common."""
+
+    __slots__ = ("_codec_options", "_database", "_read_preference", "_template")
+
+    def __init__(
+        self,
+        database: str,
+        collection: str,
+        *,
+        read_preference: ServerMode,
+        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        read_concern: ReadConcern | None = None,
+    ) -> None:
+        self._database = database
+        self._read_preference = read_preference
+        self._codec_options = codec_options
+        self._template = _first_template(collection, None if read_concern is None else read_concern.level)
+
+    def where(self, filter: Mapping[str, Any]) -> FindFirst[Any]:
+        """Return the operation that finds the first document that matches `filter`."""
+        # Calling the class would take twice as long as the rest of this method.
+        operation: FindFirst[Any] = _new(FindFirst)
+        operation.database = self._database
+        operation.selector = operation.read_preference = self._read_preference
+        operation.codec_options = self._codec_options
+        operation.time_limit = _SEND
+        operation.template = self._template
+        operation.varying = filter
+        return operation
+
+
+@lru_cache(1000)
+def _first_template(collection: str, level: str | None) -> Template:
+    """Return the template for a collection and a level of read concern, which many handles may share."""
+    concern = ReadConcern(level)
+    return Template(FindOne("", collection, read_concern=concern).command(_ANY_SERVER), "filter")
 
 
 def _add_limits(document: Document, limit: int, batch_size: int) -> None:

@@ -12,6 +12,7 @@ from bson.errors import InvalidDocument
 
 from motorlite._base.progress import Progress
 from motorlite._connection.connection import Connection
+from motorlite._connection.decoding import Decoder
 from motorlite._connection.handshake import parse_hello
 from motorlite._connection.messages import encode_command, next_request_id
 from motorlite._net.current import current_runtime
@@ -40,7 +41,8 @@ class Peer:
         runtime = current_runtime()
         self.framer = FrameReader()
         self.stream = MemoryStream(runtime, ADDRESS, self.framer, self)
-        self.connection = Connection(ADDRESS, 7, 3, self.stream, self.framer)
+        decoder = Decoder(runtime.sleep, pauses_collector=True)
+        self.connection = Connection(ADDRESS, 7, 3, self.stream, self.framer, decoder)
         self.now = runtime.now
         self.messages: list[op_msg.Message] = []
         self.raw: list[bytes] = []

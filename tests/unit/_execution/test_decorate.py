@@ -18,7 +18,7 @@ from motorlite._overload.server_limits import ServerLimits
 from motorlite._sessions.session import ServerSession, Session
 from motorlite.errors import ExecutionTimeout
 from motorlite.read_preferences import Nearest, ReadPreference
-from tests.unit._execution.operations import Read, read
+from tests.unit._execution.operations import Read
 
 NOW = 50.0
 
@@ -332,12 +332,10 @@ STANDALONE = ServerFacts(("a", 1), max_wire_version=17, is_standalone=True)
 @pytest.mark.parametrize(
     ("facts", "is_direct", "preference", "expected"),
     [
-        (REPLICA, False, None, None),
         (REPLICA, False, ReadPreference.PRIMARY, None),
         (REPLICA, False, ReadPreference.SECONDARY, {"mode": "secondary"}),
         (REPLICA, True, ReadPreference.PRIMARY, {"mode": "primaryPreferred"}),
         (REPLICA, True, ReadPreference.SECONDARY, {"mode": "secondary"}),
-        (REPLICA, True, None, None),
         (MONGOS, False, ReadPreference.PRIMARY, None),
         (MONGOS, True, ReadPreference.PRIMARY, None),
         (MONGOS, False, ReadPreference.SECONDARY_PREFERRED, {"mode": "secondaryPreferred"}),
@@ -352,11 +350,7 @@ STANDALONE = ServerFacts(("a", 1), max_wire_version=17, is_standalone=True)
     ],
 )
 def test_read_preference(facts: ServerFacts, is_direct: bool, preference: Any, expected: dict[str, Any] | None) -> None:
-    operation = read()
-    operation.read_preference = preference
-    document: dict[str, Any] = {}
-    decorate.add_read_preference(document, operation, facts, is_direct=is_direct)
-    assert document.get("$readPreference") == expected
+    assert decorate.sent_preference(preference, facts, is_direct=is_direct) == expected
 
 
 # --- API version ---

@@ -23,7 +23,7 @@ from motorlite._operations.reads.change_stream import Watch, WatchMore
 from motorlite._operations.reads.count import Count
 from motorlite._operations.reads.distinct import Distinct
 from motorlite._operations.reads.explain import Explain
-from motorlite._operations.reads.find import ExhaustFind, Find, FindOne
+from motorlite._operations.reads.find import ExhaustFind, Find, FindFirstFacts, FindOne
 from motorlite._operations.run_command import RunCommand, RunCursorCommand
 from motorlite._operations.schema.create import Create
 from motorlite._operations.schema.create_indexes import CreateIndexes
@@ -98,6 +98,8 @@ class Row(NamedTuple):
     fields: dict[str, Any] | None = None
 
 
+FIRST = FindFirstFacts("db", "coll", read_preference=ReadPreference.PRIMARY)
+
 TABLE: Final = [
     Row(Aggregate("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
     Row(Count("db", "coll"), "count", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}),
@@ -107,6 +109,7 @@ TABLE: Final = [
     Row(ExhaustFind("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL, KEEPS}, FIRST_BATCH),
     Row(Find("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
     Row(FindCollection("db", "coll"), "listCollections", READ, {RETRYABLE, IDEMPOTENT, PRIMARY}),
+    Row(FIRST.where({}), "find", READ, {RETRYABLE, IDEMPOTENT, CAUSAL, PRIMARY}, FIRST_BATCH),
     Row(FindOne("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}, FIRST_BATCH),
     Row(GetMore("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED, CONTINUES}, NEXT_BATCH),
     Row(KillCursors("db", "coll", [5], address=ADDRESS), "killCursors", READ, {NO_LIMIT, ADDRESSED, FREES}, ALL_OF_IT),

@@ -21,7 +21,7 @@ from bson.codec_options import (
 from bson.datetime_ms import DatetimeMS
 from bson.dbref import DBRef
 from bson.decimal128 import Decimal128
-from bson.errors import InvalidBSON, InvalidDocument
+from bson.errors import BSONError, InvalidBSON, InvalidDocument
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
@@ -306,3 +306,20 @@ def test_encoding_uses_the_users_options() -> None:
     assert bson.decode(data) == {"a": [1, 2], "b": Binary(UUID.bytes, 4)}
     with pytest.raises(InvalidDocument):
         encode({"a": object()}, options)
+
+
+@pytest.mark.parametrize("value", DOCUMENT.values())
+def test_default_options_encode_as_bson_does(value: Any) -> None:
+    document = {"_id": 1, "a": {"b": value, "_id": 2}, "c": [value]}
+    assert encode(document, DEFAULT_CODEC_OPTIONS) == bson.encode(document)
+    assert encode(RawBSONDocument(bson.encode(document)), DEFAULT_CODEC_OPTIONS) == bson.encode(document)
+    assert encode(SON(document), DEFAULT_CODEC_OPTIONS) == bson.encode(SON(document))
+
+
+def test_default_options_refuse_what_bson_refuses() -> None:
+    for value in (UUID, object(), {1: 2}, 2**64, "\ud800"):
+        with pytest.raises((BSONError, OverflowError, ValueError)) as ours:
+            encode({"a": value}, DEFAULT_CODEC_OPTIONS)
+        with pytest.raises(type(ours.value)) as theirs:
+            bson.encode({"a": value})
+        assert str(ours.value) == str(theirs.value)

@@ -30,7 +30,7 @@ def received(reader: FrameReader, data: bytes, reads: Iterable[int]) -> list[byt
     rest = memoryview(data)
     sizes = iter(reads)
     while rest:
-        target = reader.buffer()
+        target = memoryview(reader.buffer())
         assert target, "a reader without room would be read as the end of the stream"
         count = min(len(target), len(rest), next(sizes, len(rest)))
         target[:count] = rest[:count]
@@ -176,3 +176,50 @@ def test_arbitrary_bytes(data: bytes, reads: list[int]) -> None:
     assert whole[1] == split[1]
     if not whole[1]:
         assert whole == split
+
+
+def test_exactly_one_message() -> None:
+    reader = FrameReader()
+    one, other = frame(100), frame(300, seed=1)
+
+    def write(data: bytes) -> bytes | bytearray | None:
+        reader.buffer()[: len(data)] = data
+        return reader.received_one(len(data))
+
+    assert write(one) == one
+    assert reader.is_empty
+    # In two parts; the second completes it.
+    assert write(other[:2]) is None
+    assert write(other[2:17]) is None
+    assert write(other[17:]) == other
+    # More than one, or one and a half: `next_frame` returns them.
+    assert write(one + other) is None
+    assert [reader.next_frame(), reader.next_frame(), reader.next_frame()] == [one, other, None]
+    assert write(one + other[:20]) is None
+    assert [reader.next_frame(), reader.next_frame()] == [one, None]
+    assert write(other[20:]) == other
+    assert reader.is_empty
+
+
+def test_exactly_one_large_message() -> None:
+    reader = FrameReader()
+    data = frame(200 * KIB)
+    rest = memoryview(data)
+    while rest:
+        count = min(len(reader.buffer()), len(rest))
+        reader.buffer()[:count] = rest[:count]
+        rest = rest[count:]
+        assert reader.received_one(count) is None
+        assert reader.next_frame() == (None if rest else data)
+    assert reader.is_empty
+
+
+def test_an_invalid_length_is_not_a_message() -> None:
+    reader = FrameReader()
+    reader.buffer()[:8] = struct.pack("<ii", 8, 0)  # the length is right, but too short for a header
+    assert reader.received_one(8) is None
+    assert reader.next_frame() is None
+    reader.buffer()[:8] = bytes(8)
+    assert reader.received_one(8) is None
+    with pytest.raises(ProtocolError):
+        reader.next_frame()

@@ -197,3 +197,47 @@ def mutated(draw: st.DrawFn) -> bytes:
 @given(mutated())
 def test_mutated_messages(data: bytes) -> None:
     outcome(data)
+
+
+@pytest.mark.parametrize("size", [5, 100, 8 * 1024 - 1, 8 * 1024, 70_000])
+def test_the_body_of_a_usual_reply(size: int) -> None:
+    document = bson.encode({} if size == 5 else {"x": b"y" * (size - 13)})
+    assert len(document) == size
+    frame = message(body(document), to=3)
+    found = op_msg.sole_body(frame, 3)
+    assert found is not None
+    assert bytes(found) == document == bytes(op_msg.parse(frame).body)
+    assert op_msg.sole_body(bytearray(frame), 3) == found
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        message(body(), to=4),
+        message(body(), op_code=2012),
+        message(body(), flags=op_msg.MORE_TO_COME),
+        message(body(), flags=1 << 31),
+        message(sequence(b"a", BODY)),
+        message(body(), sequence(b"a", BODY)),
+        message(body(BODY + b"\0")),
+        message(body(BODY[:-1])),
+        message(body(b"\4\0\0\0")),
+        message(b""),
+        b"\x10\0\0\0" + bytes(12),
+        b"",
+    ],
+)
+def test_only_a_usual_reply_has_a_sole_body(frame: bytes) -> None:
+    assert op_msg.sole_body(frame, 3) is None
+    assert op_msg.sole_body(bytearray(frame), 3) is None
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60), st.integers(0, 5))
+def test_a_sole_body_is_what_parsing_finds(content: bytes, flags: int) -> None:
+    frame = message(content, flags=flags)
+    found = op_msg.sole_body(frame, 3)
+    if found is not None:
+        parsed = op_msg.parse(frame)
+        assert (bytes(parsed.body), parsed.response_to, parsed.more_to_come) == (bytes(found), 3, False)
+        assert not parsed.sequences

@@ -14,6 +14,7 @@ import trio.testing
 
 from motorlite._base.progress import Progress
 from motorlite._connection.connection import Connection
+from motorlite._connection.decoding import Decoder
 from motorlite._net.on_trio.stream import TrioStream
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
@@ -99,7 +100,7 @@ async def test_a_request_that_is_too_late_to_be_written_costs_no_connection(
     near, far = sockets
     framer = FrameReader()
     stream = TrioStream(("a", 1), framer, near)
-    connection = Connection(("a", 1), 1, 0, stream, framer)
+    connection = Connection(("a", 1), 1, 0, stream, framer, Decoder(trio.sleep, pauses_collector=True))
     if limit == "scope":
         with trio.move_on_after(0):
             await connection.round_trip(message(50), 7, inf)

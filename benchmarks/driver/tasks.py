@@ -1,0 +1,78 @@
+"""Pure: the tasks of the public benchmark: their names, sizes and composite scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+# How often a task repeats its operation, and the sizes of the source files in bytes.
+OPERATIONS: Final = 10_000
+LARGE_OPERATIONS: Final = 10
+HELLO, TWEET, SMALL, LARGE = 13, 1622, 275, 2_731_089
+LARGE_FILE, TEXT_FILE, BINARY_FILE = 52_428_800, 5_650_000, 5_242_880
+TEXT_FILES, BINARY_FILES = 100, 50
+DOCUMENTS_PER_FILE: Final = 5000
+# `Client::bulkWrite` needs MongoDB 8.0.
+CLIENT_BULK_WIRE_VERSION: Final = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much of each task is done: scores are per megabyte, so that they stay comparable."""
+
+    operations: int = OPERATIONS
+    large_operations: int = LARGE_OPERATIONS
+    text_files: int = TEXT_FILES
+    binary_files: int = BINARY_FILES
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One micro-benchmark."""
+
+    name: str
+    title: str
+    group: str  # "single", "multi" or "parallel"
+    kind: str  # "read", "write" or "" (in neither of the two composites)
+    unit: int  # bytes
+    count: str  # the field of `Scale` that says how many units, or "" for one
+    needs_client_bulk: bool = False
+
+    def megabytes(self, scale: Scale) -> float:
+        """The size of the task."""
+        return self.unit * (getattr(scale, self.count) if self.count else 1) / 1e6
+
+
+_MANY, _FEW = "operations", "large_operations"
+TASKS: Final = {
+    task.name: task
+    for task in (
+        Task("run_command", "Run command", "single", "", HELLO, _MANY),
+        Task("find_one", "Find one by ID", "single", "read", TWEET, _MANY),
+        Task("small_insert_one", "Small doc insertOne", "single", "write", SMALL, _MANY),
+        Task("large_insert_one", "Large doc insertOne", "single", "write", LARGE, _FEW),
+        Task("find_many", "Find many and empty the cursor", "multi", "read", TWEET, _MANY),
+        Task("small_insert_many", "Small doc bulk insert", "multi", "write", SMALL, _MANY),
+        Task("large_insert_many", "Large doc bulk insert", "multi", "write", LARGE, _FEW),
+        Task("small_bulk_write", "Small doc Collection BulkWrite insert", "multi", "write", SMALL, _MANY),
+        Task("large_bulk_write", "Large doc Collection BulkWrite insert", "multi", "write", LARGE, _FEW),
+        Task("small_client_bulk_write", "Small doc Client BulkWrite insert", "multi", "write", SMALL, _MANY, True),
+        Task("large_client_bulk_write", "Large doc Client BulkWrite insert", "multi", "write", LARGE, _FEW, True),
+        # A mixed task inserts and replaces each document; only these two count.
+        Task("mixed_client_bulk_write", "Client BulkWrite Mixed Operations", "multi", "write", 2 * SMALL, _MANY, True),
+        Task("mixed_bulk_write", "Collection BulkWrite Mixed Operations", "multi", "write", 2 * SMALL, _MANY),
+        Task("upload", "GridFS upload", "multi", "write", LARGE_FILE, ""),
+        Task("download", "GridFS download", "multi", "read", LARGE_FILE, ""),
+        Task("import", "LDJSON multi-file import", "parallel", "write", TEXT_FILE, "text_files"),
+        Task("export", "LDJSON multi-file export", "parallel", "read", TEXT_FILE, "text_files"),
+        Task("multi_upload", "GridFS multi-file upload", "parallel", "write", BINARY_FILE, "binary_files"),
+        Task("multi_download", "GridFS multi-file download", "parallel", "read", BINARY_FILE, "binary_files"),
+    )
+}
+COMPOSITES: Final = {
+    "SingleBench": [task.name for task in TASKS.values() if task.group == "single" and task.kind],
+    "MultiBench": [task.name for task in TASKS.values() if task.group == "multi"],
+    "ParallelBench": [task.name for task in TASKS.values() if task.group == "parallel"],
+    "ReadBench": [task.name for task in TASKS.values() if task.kind == "read"],
+    "WriteBench": [task.name for task in TASKS.values() if task.kind == "write"],
+}

@@ -1,0 +1,188 @@
+"""Shell: a pool with more callers than connections, where each caller has less time than waiting and working take.
+
+Every caller gives up after a while and tries again. The benchmark measures how much of the connections' capacity
+produces replies that a caller still waits for, and how many connections are opened for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from benchmarks.overload.abandoned import connections_created
+from benchmarks.report import align
+from motorlite.testing import LocalServer, failpoints
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Awaitable, Callable, Sequence
+
+ARMS = {"motorlite": "motorlite", "pymongo": "pymongo"}
+DATABASE, COLLECTION = "motorlite_oversubscribed", "c"
+CONNECTIONS = 10
+SERVER_TAKES, CALLER_WAITS = 0.03, 0.05  # seconds
+TASKS = (10, 13, 20, 40)
+LIMITS = ("asyncio.timeout", "anyio scope", "driver's timeout")
+LEAST_SHARE = 0.8  # of the connections' capacity
+MOST_CREATED = 10.0  # connections per 1000 operations
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of one driver with one kind of limit and one number of tasks."""
+
+    arm: str
+    limit: str
+    tasks: int
+    operations: int
+    succeeded: int
+    created: int
+    # Seconds: the run, and one server operation with as many tasks as connections.
+    elapsed: float
+    duration: float
+
+    @property
+    def share(self) -> float:
+        """Successes relative to the connections' capacity in that time, or to all operations if those are fewer."""
+        return self.succeeded / min(self.operations, CONNECTIONS * self.elapsed / self.duration)
+
+    @property
+    def per_thousand(self) -> float:
+        """New connections per 1000 operations."""
+        return self.created * 1000 / self.operations
+
+
+async def attempt(limit: str, module: Any, find_one: Callable[[], Awaitable[Any]]) -> bool:
+    """Run one operation under its limit; return whether its reply arrived in time."""
+    if limit == "asyncio.timeout":
+        try:
+            async with asyncio.timeout(CALLER_WAITS):
+                await find_one()
+        except TimeoutError:
+            return False
+        return True
+    if limit == "anyio scope":
+        with anyio.move_on_after(CALLER_WAITS) as scope:
+            await find_one()
+        return not scope.cancelled_caught
+    try:
+        with module.timeout(CALLER_WAITS):
+            await find_one()
+    except Exception as error:
+        if not getattr(error, "timeout", False):
+            raise
+        return False
+    return True
+
+
+async def drive(tasks: int, operations: int, one: Callable[[], Awaitable[bool]]) -> tuple[int, float]:
+    """Run `operations` operations in `tasks` tasks; return the number of successes and the seconds taken."""
+    left, succeeded = operations, 0
+
+    async def work() -> None:
+        nonlocal left, succeeded
+        while left > 0:
+            left -= 1
+            answered = await one()
+            succeeded += answered
+
+    started = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(tasks):
+            group.create_task(work())
+    return succeeded, time.perf_counter() - started
+
+
+async def measure(arm: str, limit: str, tasks: int, operations: int, server: LocalServer) -> Outcome:
+    """Run one driver on a warm pool."""
+    module: Any = importlib.import_module(ARMS[arm])
+    async with module.AsyncMongoClient(server.uri, maxPoolSize=CONNECTIONS) as client:
+        collection = client[DATABASE][COLLECTION]
+
+        async def find_one() -> Any:
+            return await collection.find_one()
+
+        async def unlimited() -> bool:
+            await find_one()
+            return True
+
+        await drive(CONNECTIONS, 10 * CONNECTIONS, unlimited)
+        server.command(failpoints.fail_command(["find"], block_ms=round(SERVER_TAKES * 1000)))
+        try:
+            _, elapsed = await drive(CONNECTIONS, 5 * CONNECTIONS, unlimited)
+            before = await asyncio.to_thread(connections_created, server)
+            succeeded, took = await drive(tasks, operations, lambda: attempt(limit, module, find_one))
+            created = await asyncio.to_thread(connections_created, server) - before
+        finally:
+            server.command(failpoints.off())
+    return Outcome(arm, limit, tasks, operations, succeeded, created, took, elapsed / 5)
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """One line per run."""
+    head = ("limit", "tasks", "driver", "succeeded", "of capacity", "new connections per 1000")
+    rows = [
+        (
+            one.limit,
+            str(one.tasks),
+            one.arm,
+            str(one.succeeded),
+            f"{one.share:.0%}",
+            f"{one.per_thousand:.0f}",
+        )
+        for one in outcomes
+    ]
+    return align([head, *rows])
+
+
+def misses(outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each condition that a run of motorlite misses."""
+    peers = {(one.limit, one.tasks): one for one in outcomes if one.arm != "motorlite"}
+    found = []
+    for one in outcomes:
+        if one.arm != "motorlite":
+            continue
+        where = f"{one.limit}, {one.tasks} tasks"
+        peer = peers[one.limit, one.tasks]
+        if one.succeeded < peer.succeeded:
+            found.append(f"{where}: {one.succeeded} succeeded, {peer.arm}: {peer.succeeded}")
+        if one.share < LEAST_SHARE:
+            found.append(f"{where}: {one.share:.0%} of the capacity of {CONNECTIONS} connections")
+        if one.per_thousand > MOST_CREATED:
+            found.append(f"{where}: {one.per_thousand:.0f} new connections per 1000 operations")
+    return found
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, print and judge; return the exit status."""
+    outcomes = []
+    with LocalServer.start("standalone", own=True) as server:
+        server.command({"insert": COLLECTION, "documents": [{"_id": 1}]}, DATABASE)
+        for limit in LIMITS:
+            for tasks in TASKS:
+                for arm in ARMS:
+                    print(f"{limit}, {tasks} tasks: {arm}", file=sys.stderr, flush=True)
+                    outcomes.append(asyncio.run(measure(arm, limit, tasks, arguments.operations, server)))
+    print(
+        f"{CONNECTIONS} connections, the server takes {SERVER_TAKES * 1000:.0f} ms, the caller waits "
+        f"{CALLER_WAITS * 1000:.0f} ms\n\n{render(outcomes)}\n"
+    )
+    found = misses(outcomes)
+    for line in found:
+        print(f"NOT MET: {line}")
+    if not found:
+        print(
+            f"met: at least as many successes as PyMongo Async, {LEAST_SHARE:.0%} of the capacity, at most "
+            f"{MOST_CREATED:.0f} new connections per 1000 operations"
+        )
+    return 1 if found else 0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--operations", type=int, default=1000, help="default: 1000 per run")

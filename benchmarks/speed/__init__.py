@@ -1,0 +1,1 @@
+"""How fast the drivers are: operations per second, client CPU, latencies, memory and start-up."""

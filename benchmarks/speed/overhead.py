@@ -1,0 +1,87 @@
+"""Shell: `python -m benchmarks overhead`: where the processor time of one find_one goes, next to the bare protocol."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.arms import ARMS, arm_uri
+from benchmarks.report import align
+from benchmarks.speed.rounds import Run, documents, server
+from benchmarks.speed.targets import FLOOR
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Where the time of one arm goes, in microseconds of processor time per operation."""
+
+    arm: str
+    total: float
+    samples: Mapping[str, int]
+
+    def of(self, layer: str) -> float:
+        """The share of a layer."""
+        return self.total * self.samples.get(layer, 0) / max(1, sum(self.samples.values()))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure and print."""
+    arms = list(dict.fromkeys((FLOOR, *arguments.arms)))
+    with server(arguments.uri) as uri, documents(uri, many=False) as (version, _):
+        measured = Run(arms, arm_uri(uri))
+        try:
+            measured.warm_up(arguments.tasks)
+            cpu: dict[str, list[float]] = {arm: [] for arm in arms}
+            samples: dict[str, Counter[str]] = {arm: Counter() for arm in arms}
+            for _round in range(ROUNDS):
+                for arm in arms:
+                    request = {"operation": "find_one", "tasks": arguments.tasks, "operations": arguments.operations}
+                    plain = measured.ask(arm, **request)
+                    sampled = measured.ask(arm, sample=True, **request)
+                    if plain and sampled:
+                        cpu[arm].append(plain["cpu_seconds"] / plain["operations"] * 1e6)
+                        samples[arm].update(sampled["layers"])
+        finally:
+            measured.close()
+    found = [Layers(arm, median(cpu[arm]), samples[arm]) for arm in arms if cpu[arm]]
+    print(
+        f"find_one by _id at {arguments.tasks} task(s), MongoDB {version}: microseconds of client CPU per operation,"
+        f" medians of {ROUNDS} interleaved rounds; by layer from samples\n\n{render(found)}"
+    )
+    return 1 if measured.failures else 0
+
+
+def render(found: Sequence[Layers]) -> str:
+    """One row for each layer, the most expensive of the last arm first; one column for each arm."""
+    layers = dict.fromkeys(layer for one in found for layer in one.samples)
+    ordered = sorted(layers, key=lambda layer: -found[-1].of(layer))
+    rows: list[tuple[Any, ...]] = [("", *(one.arm for one in found))]
+    rows += [(layer, *(f"{one.of(layer):.1f}" for one in found)) for layer in ordered]
+    rows.append(("total", *(f"{one.total:.1f}" for one in found)))
+    floor = next((one for one in found if one.arm == FLOOR), None)
+    if floor is not None:
+        rows.append((f"x {FLOOR}", *(f"{one.total / floor.total:.2f}" for one in found)))
+    return align(rows)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--tasks", type=int, default=50, help="default: 50")
+    parser.add_argument("--operations", type=int, default=20_000, help="for each round (default: 20000)")
+    parser.add_argument("--arms", type=_arms, default=["motorlite"], help=f"of {', '.join(ARMS)} (default: motorlite)")
+    parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
+
+
+def _arms(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in ARMS]:
+        raise argparse.ArgumentTypeError(f"unknown arms: {', '.join(unknown)}; choose from {', '.join(ARMS)}")
+    return names

@@ -1,0 +1,115 @@
+"""Net: what the drivers are measured with, each operation checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.documents import COLLECTION, DOCUMENTS, document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from benchmarks.arms import Driver
+
+    # Performs one operation; the number chooses the document.
+    Perform = Callable[[int], Coroutine[Any, Any, None]]
+
+# Beside `COLLECTION`: many documents to read, and a collection that is dropped before each round.
+MANY, WRITTEN = "many", "written"
+MANY_DOCUMENTS: Final = 100_000
+FOUND, BULK, INSERTED = 10, 1000, 20_000
+ALL_TASKS = (1, 8, 50, 500, 10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """An operation, and how many tasks it makes sense with."""
+
+    name: str
+    title: str
+    tasks: tuple[int, ...]
+    is_write: bool = False
+
+
+WORKLOADS: Final = {
+    workload.name: workload
+    for workload in (
+        Workload("find_one", "find_one by _id", ALL_TASKS),
+        Workload("find_10", f"find of {FOUND} documents", (1, 50, 500)),
+        Workload("find_100k", f"find of {MANY_DOCUMENTS:,} documents, as a list", (1,)),
+        Workload("aggregate_100k", f"aggregate of {MANY_DOCUMENTS:,} documents, as a list", (1,)),
+        Workload("insert_one", "insert_one", ALL_TASKS, is_write=True),
+        Workload("update_one", "update_one by _id", ALL_TASKS, is_write=True),
+        Workload("replace_one", "replace_one by _id", (1, 50), is_write=True),
+        Workload("bulk_write", f"bulk_write of {BULK} inserts", (1,), is_write=True),
+        Workload("insert_many", f"insert_many of {INSERTED:,} documents", (1,), is_write=True),
+    )
+}
+
+
+def performers(driver: Driver) -> dict[str, Perform]:
+    """The workloads that a driver can do, by name."""
+
+    async def find_one(number: int) -> None:
+        found = await driver.find_one({"_id": number})
+        if found is None or found["_id"] != number:
+            raise ValueError(f"asked for document {number}, got {found!r}")
+
+    if driver.database is None:
+        return {"find_one": find_one}
+    return {"find_one": find_one, **_reads(driver), **_writes(driver)}
+
+
+def _reads(driver: Driver) -> dict[str, Perform]:
+    read_all, chosen, many = driver.read_all, driver.database[COLLECTION], driver.database[MANY]
+    assert read_all is not None
+
+    async def find_10(number: int) -> None:
+        first = min(number, DOCUMENTS - FOUND)
+        _check(len(await read_all(chosen.find({"_id": {"$gte": first, "$lt": first + FOUND}}))), FOUND)
+
+    async def find_100k(_number: int) -> None:
+        _check(len(await read_all(many.find({}))), MANY_DOCUMENTS)
+
+    async def aggregate_100k(_number: int) -> None:
+        _check(len(await read_all(many.aggregate([{"$match": {}}]))), MANY_DOCUMENTS)
+
+    return {"find_10": find_10, "find_100k": find_100k, "aggregate_100k": aggregate_100k}
+
+
+def _writes(driver: Driver) -> dict[str, Perform]:
+    chosen, written, models = driver.database[COLLECTION], driver.database[WRITTEN], driver.models
+    samples = [{key: value for key, value in document(number).items() if key != "_id"} for number in range(INSERTED)]
+
+    async def insert_one(number: int) -> None:
+        await written.insert_one({**samples[number]})
+
+    async def update_one(number: int) -> None:
+        result = await chosen.update_one({"_id": number}, {"$inc": {"visits": 1}})
+        _check(result["matched_count"] if isinstance(result, dict) else result.matched_count, 1)
+
+    async def replace_one(number: int) -> None:
+        result = await chosen.replace_one({"_id": number}, samples[number])
+        _check(result["matched_count"] if isinstance(result, dict) else result.matched_count, 1)
+
+    async def insert_many(_number: int) -> None:
+        result: Any = await written.insert_many([{**sample} for sample in samples])
+        _check(len(result["inserted_ids"] if isinstance(result, dict) else result.inserted_ids), INSERTED)
+
+    async def bulk_write(_number: int) -> None:
+        result = await written.bulk_write([models.InsertOne({**sample}) for sample in samples[:BULK]])
+        _check(result.inserted_count, BULK)
+
+    found: dict[str, Perform] = {
+        "insert_one": insert_one,
+        "update_one": update_one,
+        "replace_one": replace_one,
+        "insert_many": insert_many,
+    }
+    return found if models is None else {**found, "bulk_write": bulk_write}
+
+
+def _check(found: int, expected: int) -> None:
+    if found != expected:
+        raise ValueError(f"expected {expected:,}, got {found:,}")

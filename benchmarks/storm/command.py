@@ -1,0 +1,183 @@
+"""Shell: `python -m benchmarks storm`: runs scenarios with all arms and seeds, and writes the report."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shlex
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.storm.catalogue import ALL, STANDARD, NoScenarioError, everything, find
+from benchmarks.storm.plan import QUICK_SEEDS, SEEDS, Step, WrongPolicyError, parse_arm, plan
+from benchmarks.storm.report import reading
+from benchmarks.storm.shapes import reshaped, shortened
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    from benchmarks.storm.arms import Arm
+    from benchmarks.storm.report.live import View
+    from benchmarks.storm.report.session import Session
+    from benchmarks.storm.results import Run
+    from benchmarks.storm.scenario import Scenario
+
+OUT: Final = Path("reports/storm")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add = parser.add_argument
+    add(
+        "scenarios",
+        nargs="*",
+        metavar="SCENARIO",
+        help=f"names, {STANDARD!r} (default), {ALL!r}, or paths to Python files with a SCENARIO",
+    )
+    add("--list", action="store_true", help="list the scenarios, and run nothing")
+    add("--backend", choices=("sockets", "twin"), help="default: sockets for the standard scenarios, else the twin")
+    add("--arms", help="comma-separated names of arms instead of the scenario's own")
+    add("--policy", action="append", metavar="ARM[:FIELD=VALUE,...]", help="an arm of your own, e.g. seed:tokens=50")
+    add("--seeds", type=int, help=f"runs of each arm (default: {SEEDS}; {QUICK_SEEDS} with --quick)")
+    add("--quick", action="store_true", help="shorter runs with fewer seeds")
+    add("--capacity", type=float, help="requests per second of each server; the load changes in proportion")
+    add("--clients", type=int, help="clients, each with its own pools and its own budget")
+    add("--rate", type=float, help="requests per second of all clients, outside of the overload")
+    add("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default: {OUT})")
+    add("--processes", type=int, default=os.cpu_count(), help="processes of the simulation (default: one per CPU)")
+    add("--compare", type=Path, metavar="OLD.json", help="also print how the figures differ from an earlier session")
+    add("--ceiling", action="store_true", help="measure what the ingress can pass at most on this machine, and end")
+    add("--agreement", action="store_true", help="run one scenario on both backends; exits 1 if they differ too much")
+    reading.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the scenarios, and write the report."""
+    code = reading.run(arguments)
+    if code is not None:
+        return code
+    try:
+        if arguments.list:
+            return _list()
+        if arguments.ceiling:
+            return _ceiling()
+        if arguments.agreement:
+            from benchmarks.storm import agreement
+
+            return agreement.run(arguments)
+        steps = list(_plan(arguments))
+    except (NoScenarioError, WrongPolicyError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    session = execute(steps, arguments.processes)
+    return _report(session, arguments)
+
+
+def _ceiling() -> int:
+    from benchmarks.storm.sockets import Bench
+
+    with Bench() as bench:
+        print(bench.ceiling())
+    return 0
+
+
+def _list() -> int:
+    for name, scenarios in everything().items():
+        print(f"{name}: {scenarios[0].question}")
+        for scenario in scenarios if len(scenarios) > 1 else ():
+            print(f"    {scenario.name}")
+    return 0
+
+
+def _plan(arguments: argparse.Namespace) -> list[Step]:
+    scenarios = []
+    for scenario in find(arguments.scenarios or [STANDARD]):
+        shaped = reshaped(scenario, capacity=arguments.capacity, clients=arguments.clients, rate=arguments.rate)
+        scenarios.append(shortened(shaped, shaped.quick_seconds) if arguments.quick else shaped)
+    arms = [parse_arm(name) for name in arguments.arms.split(",")] if arguments.arms else []
+    arms += [parse_arm(text) for text in arguments.policy or ()]
+    seeds = arguments.seeds or (QUICK_SEEDS if arguments.quick else SEEDS)
+    return list(plan(scenarios, arms or None, seeds, arguments.backend, is_quick=arguments.quick))
+
+
+# --- running ---
+
+
+def execute(steps: Sequence[Step], processes: int | None) -> Session:
+    """Make all runs, show their progress, and return them."""
+    from rich.console import Console
+
+    from benchmarks.storm.report.live import View
+    from benchmarks.storm.report.session import Session, machine
+
+    scenarios = {step.scenario.name: step.scenario for step in steps}
+    arms = {step.arm.name: step.arm for step in steps}
+    session = Session(list(scenarios.values()), list(arms.values()), machine(shlex.join(sys.argv[1:])))
+    shown = [(step.scenario, step.arm.name, step.seed, step.backend) for step in steps]
+    with View(Console(), shown) as view:
+        on_sockets = [step for step in steps if step.backend == "sockets"]
+        if on_sockets:
+            session.facts.update(_run_on_sockets(on_sockets, session, view))
+        _simulate([step for step in steps if step.backend == "twin"], session, view, processes)
+    return session
+
+
+def _run_on_sockets(steps: Sequence[Step], session: Session, view: View) -> dict[str, str]:
+    from benchmarks.storm.sockets import Bench
+
+    with Bench() as bench:
+        for step in steps:
+            view.begin(step.scenario, step.arm.name, step.seed)
+            done = bench.run(step.scenario, step.arm, step.seed, view.step)
+            view.finish(done, session.add(done))
+        return bench.facts()
+
+
+def _simulate(steps: Sequence[Step], session: Session, view: View, processes: int | None) -> None:
+    if not steps:
+        return
+    tasks = ([step.scenario for step in steps], [step.arm for step in steps], [step.seed for step in steps])
+    with ExitStack() as stack:
+        if processes == 1:
+            runs: Iterable[Run] = map(_simulated, *tasks)
+        else:
+            # Spawned: a fork would share what the runs on sockets have left behind.
+            context = multiprocessing.get_context("spawn")
+            runs = stack.enter_context(ProcessPoolExecutor(processes, context)).map(_simulated, *tasks)
+        for step, done in zip(steps, runs, strict=True):
+            view.begin(step.scenario, step.arm.name, step.seed)
+            view.finish(done, session.add(done))
+
+
+def _simulated(scenario: Scenario, arm: Arm, seed: int) -> Run:
+    from benchmarks.storm.twin.world import simulate
+
+    return simulate(scenario, arm, seed)
+
+
+# --- the report ---
+
+
+def _report(session: Session, arguments: argparse.Namespace) -> int:
+    from benchmarks.storm.report import compare, page, tables
+    from benchmarks.storm.report.session import SessionError, load, save
+
+    out: Path = arguments.out
+    save(session, out / "storm.json.gz")
+    try:
+        page.write(session, out / "storm.html")
+    except ModuleNotFoundError as error:
+        print(f"\nno page without {error.name}: pip install 'motorlite[bench]', then --page {out / 'storm.json.gz'}")
+    print(f"\n{tables.conclusions(session)}")
+    if arguments.compare is not None:
+        try:
+            print(f"\n{compare.render(load(arguments.compare), session)}")
+        except (OSError, SessionError) as error:
+            print(error, file=sys.stderr)
+            return 2
+    print(f"\nThe report: {out / 'storm.html'}; all series: {out / 'storm.json.gz'}")
+    return 0

@@ -1,0 +1,151 @@
+"""Pure: the decisions at the door of one server: which requests and connections it admits, and what they cost.
+
+Theory of operation. A request takes its token when it arrives. Whatever the answer, it then waits in one queue of work,
+in order of arrival: an admitted request for one unit, a rejection and a handshake for their own costs. So a server that
+is busy with rejections answers all requests late, and work for clients that have gone is work all the same.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import asdict, dataclass
+from math import inf
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.storm.ingress.buckets import TokenBucket, WorkQueue
+
+if TYPE_CHECKING:
+    from benchmarks.storm.scenario import Server
+
+REQUEST_COST: Final = 1.0
+
+
+class Verdict(enum.Enum):
+    """What becomes of a request."""
+
+    ADMIT = "admit"
+    REJECT = "reject"
+    # Does its work and fails with an overload error, by chance.
+    FAIL = "fail"
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has happened at the door since the start.
+
+    Attributes:
+        attempts: Requests that arrived, but for those that need no admission.
+        rejected: Those that were rejected, or failed by chance.
+        connections: Connections of clients that were let in.
+        refused: Connections that were closed before their handshake.
+        answered: Requests that the server behind the ingress answered.
+        answer_seconds: The sum of the times that it took for that.
+    """
+
+    attempts: int = 0
+    rejected: int = 0
+    connections: int = 0
+    refused: int = 0
+    answered: int = 0
+    answer_seconds: float = 0.0
+
+
+class Gate:
+    """The limiters and the work of one server.
+
+    Args:
+        server: Its limits and costs. None: none.
+        seed: For failures by chance.
+        now: The time, in seconds.
+    """
+
+    __slots__ = ("_connections", "_dice", "_failure_rate", "_requests", "_waiting", "counts", "queue", "server")
+
+    def __init__(self, server: Server | None, seed: int, now: float) -> None:
+        # The limits without the changes of the moment.
+        self.server: Server | None = server
+        self.counts: Counts = Counts()
+        # What is to be done; the ingress knows how.
+        self.queue: WorkQueue[Any] = WorkQueue(inf if server is None else server.work, now)
+        self._dice = Random(f"failures {seed}")
+        self._failure_rate = 0.0 if server is None else server.failure_rate
+        self._requests: TokenBucket | None = None
+        self._connections: TokenBucket | None = None
+        # Connections that wait for the limiter.
+        self._waiting = 0
+        if server is not None and server.mode == "shed":
+            self._requests = TokenBucket(server.admission_rate, server.admission_burst, now)
+        if server is not None and server.connection_rate is not None:
+            self._connections = TokenBucket(server.connection_rate, server.connection_burst, now)
+
+    # --- requests ---
+
+    def request(self, now: float) -> Verdict:
+        """Decide about a request that arrives."""
+        if self.server is None:
+            return Verdict.ADMIT
+        self.counts.attempts += 1
+        if self._requests is not None and not self._requests.take(now):
+            self.counts.rejected += 1
+            return Verdict.REJECT
+        if self._failure_rate and self._dice.random() < self._failure_rate:
+            self.counts.rejected += 1
+            return Verdict.FAIL
+        return Verdict.ADMIT
+
+    def cost(self, verdict: Verdict) -> float:
+        """The units of work of a request."""
+        if self.server is None:
+            return 0.0
+        return self.server.rejection_cost if verdict is Verdict.REJECT else REQUEST_COST
+
+    # --- connections ---
+
+    def connect(self, now: float) -> float | None:
+        """Decide about a new connection. Returns the seconds that it must wait, or None if it must be closed."""
+        wait: float | None = 0.0
+        if self._connections is not None and self.server is not None:
+            has_room = self._waiting < self.server.connection_queue
+            wait = self._connections.borrow(now, inf if has_room else 0.0)
+        if wait is None:
+            self.counts.refused += 1
+        elif wait:
+            self._waiting += 1
+        elif self.server is not None:
+            self.counts.connections += 1
+        return wait
+
+    def connected(self) -> None:
+        """A connection has waited long enough."""
+        self._waiting -= 1
+        self.counts.connections += 1
+
+    def gone(self) -> None:
+        """A connection was closed by its client while it waited. The next ones keep their times."""
+        self._waiting -= 1
+
+    @property
+    def handshake_cost(self) -> float:
+        """The units of work of a new connection."""
+        return 0.0 if self.server is None else self.server.handshake_cost
+
+    # --- changes ---
+
+    def change(self, now: float, *, capacity: float = 1.0, failure_rate: float | None = None) -> None:
+        """Multiply work and admission rate by `capacity`, and let that share of the requests fail (None: the usual)."""
+        server = self.server
+        if server is None:
+            return
+        self.queue.change(server.work * capacity, now)
+        self._failure_rate = server.failure_rate if failure_rate is None else failure_rate
+        if self._requests is not None:
+            self._requests.change(server.admission_rate * capacity, server.admission_burst, now)
+
+    def tokens(self, now: float) -> float | None:
+        """The tokens of the limiter for requests; None without one."""
+        return None if self._requests is None else self._requests.tokens(now)
+
+    def figures(self, now: float) -> dict[str, float]:
+        """All counts, and the integral of the backlog."""
+        return {**asdict(self.counts), "backlog": self.queue.area(now)}

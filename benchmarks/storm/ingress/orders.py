@@ -1,0 +1,143 @@
+"""Shell: what the ingress is ordered to do while it runs, and what it reports.
+
+Each order is a line of JSON on standard input, ``{"order": "change", "server": 0, "capacity": 0.5}``, and is answered
+by a line on standard output, ``{"value": ...}`` or ``{"error": "..."}``. Between a `begin` and its end there are also
+lines ``{"step": 3, "figures": [...]}``, one for each step, with the totals of each server since `begin`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.storm.ingress.parameters import with_parameters
+from benchmarks.storm.results import STEP
+from benchmarks.storm.scenario import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
+
+    from benchmarks.storm.ingress.ports import Port
+
+
+class Orders:
+    """The orders: each is a method, whose return value is the answer.
+
+    Args:
+        ports: The servers, in order.
+        say: Sends a line.
+    """
+
+    def __init__(self, ports: list[Port], say: Callable[[Mapping[str, Any]], None]) -> None:
+        self._ports = ports
+        self._say = say
+        self._run: asyncio.Task[None] | None = None
+
+    async def execute(self, line: bytes) -> None:
+        """Execute an order and answer it."""
+        try:
+            order = json.loads(line)
+            action: Callable[..., Coroutine[Any, Any, Any]] = getattr(self, f"order_{order.pop('order')}")
+            value = await action(**order)
+        except (ValueError, TypeError, LookupError, AttributeError, OSError) as error:
+            self._say({"error": f"{type(error).__name__}: {error}"})
+        else:
+            self._say({"value": value})
+
+    async def order_reset(self, servers: list[dict[str, Any]] | None = None, seed: int = 0) -> None:
+        """Begin anew: buckets full, queues empty. None: without limits. Each server is a `scenario.Server` in JSON."""
+        for index, port in enumerate(self._ports):
+            await port.open()
+            port.reset(None if servers is None else Server(**servers[index]), seed + index)
+
+    async def order_begin(self, at: float, seconds: float, schedule: list[tuple[float, dict[str, Any]]]) -> None:
+        """Report each step from `at` (the system's monotonic clock) on, and execute the scheduled orders.
+
+        Args:
+            at: The beginning.
+            seconds: The duration.
+            schedule: Orders with the seconds after the beginning at which they are due.
+        """
+        await self.order_end()
+        self._run = asyncio.create_task(self._report(at, seconds, schedule))
+
+    async def order_end(self) -> None:
+        """Stop reporting."""
+        if self._run is not None:
+            self._run.cancel()
+            await asyncio.wait([self._run])
+            self._run = None
+
+    async def order_change(self, server: int, capacity: float = 1.0, failure_rate: float | None = None) -> None:
+        """Change the capacity of a server, as a factor, and its share of failures by chance."""
+        self._ports[server].change(capacity=capacity, failure_rate=failure_rate)
+
+    async def order_set_parameter(self, server: int, **parameters: Any) -> None:
+        """Set parameters of a server, by the names that MongoDB has for them. Its limiters begin anew."""
+        port = self._ports[server]
+        port.reset(with_parameters(port.gate.server or Server(), parameters), 0)
+
+    async def order_down(self, server: int) -> None:
+        """Let a server refuse and close all connections."""
+        self._ports[server].close()
+
+    async def order_up(self, server: int) -> None:
+        """Let it accept connections again."""
+        await self._ports[server].open()
+
+    async def order_hold(self) -> None:
+        """Hold back all requests, so that each of them needs a connection of its own."""
+        for port in self._ports:
+            port.hold()
+
+    async def order_held(self) -> int:
+        """Return how many requests are held back."""
+        return sum(len(port.held or ()) for port in self._ports)
+
+    async def order_release(self) -> None:
+        """Let them go on."""
+        for port in self._ports:
+            port.release()
+
+    async def order_cpu(self) -> float:
+        """Return the seconds of CPU time that this process has used."""
+        return cpu_seconds()
+
+    async def order_figures(self) -> list[dict[str, float]]:
+        """Return the totals of each server."""
+        return self._figures()
+
+    def _figures(self) -> list[dict[str, float]]:
+        now = monotonic()
+        return [port.gate.figures(now) for port in self._ports]
+
+    async def _report(self, at: float, seconds: float, schedule: Iterable[tuple[float, dict[str, Any]]]) -> None:
+        """Do what is scheduled, and report, each at its time."""
+        steps = round(seconds / STEP)
+        # The report of a step comes before what is scheduled for the same time.
+        agenda: list[tuple[float, int, Any]] = [(step * STEP, 0, step) for step in range(steps + 1)]
+        agenda += [(when, 1, order) for when, order in schedule]
+        agenda.sort(key=lambda entry: entry[:2])
+        for when, _, what in agenda:
+            await asyncio.sleep(max(0.0, at + when - monotonic()))
+            if isinstance(what, int):
+                late = monotonic() - at - when
+                self._say({"step": what, "figures": self._figures(), "cpu": cpu_seconds(), "late": late})
+            else:
+                order = dict(what)
+                await getattr(self, f"order_{order.pop('order')}")(**order)
+
+
+def cpu_seconds() -> float:
+    """The CPU time of this process so far, user and system."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def say(value: Mapping[str, Any]) -> None:
+    """Write a line to standard output."""
+    os.write(1, json.dumps(value).encode() + b"\n")

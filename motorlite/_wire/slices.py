@@ -1,0 +1,208 @@
+"""Pure: decodes a reply with a large batch in slices, so that other tasks can run in between.
+
+A batch is an array of documents. A slice is some of its elements, one after the other, in a document of its own, which
+one C call decodes. It ends at a boundary between two elements. Their lengths lead from one boundary to the next, but a
+Python loop over all of them costs a tenth of decoding. So the first choice is a place that looks like a boundary.
+
+No wrong result can come of a wrong place, nor of a reply with other keys than "0", "1", "2" and so on: the first slice
+begins where the batch begins, and bson refuses a slice whose elements do not end exactly where it ends, so every slice
+begins at an element of the batch. A reply that cannot be decoded in slices is decoded whole instead, and then fails, if
+it fails, as every other reply does.
+"""
+
+from __future__ import annotations
+
+import re
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import bson
+
+from motorlite._wire.documents import LENIENT, decode_reply, plain_options
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from bson.codec_options import CodecOptions
+
+# Bytes.
+SLICE: Final = 256 * 1024
+# How far to look for a likely boundary. With larger documents, a slice has so few that their lengths lead to the next.
+_WINDOW: Final = 4096
+
+_SIZE: Final = Struct("<I")
+# The length of a slice's document, the type and key of its only element, and the length of that array.
+_HEAD: Final = Struct("<i3si")
+_ELEMENT: Final = b"\x04v\0"
+_EMPTY: Final = b"\x05\0\0\0\0"
+# An element of an array of documents: type and key.
+_NUMBERED: Final = re.compile(rb"\x03(0|[1-9]\d{0,8})\0")
+_DOCUMENT, _ARRAY = 0x03, 0x04
+# The types of elements around a batch: how many bytes the value has, or has beyond its announced length.
+_FIXED: Final = {0x01: 8, 0x07: 12, 0x08: 1, 0x09: 8, 0x0A: 0, 0x10: 4, 0x11: 8, 0x12: 8}
+_ANNOUNCED: Final = {0x02: 4, _DOCUMENT: 0, _ARRAY: 0, 0x05: 5}
+# A server sends about ten elements, with keys of up to 20 bytes, around a batch.
+_MOST_ELEMENTS: Final = 100
+_LONGEST_KEY: Final = 64
+
+
+class _Batch(NamedTuple):
+    """Where the batch of a reply is: its name, and the bounds of the cursor's document and of the array."""
+
+    field: str
+    cursor: int
+    start: int
+    end: int
+
+
+class _Boundary(NamedTuple):
+    """Where an element of the batch begins, and its number; or where the batch ends."""
+
+    position: int
+    number: int
+
+
+def decode_in_slices(
+    body: memoryview, codec_options: CodecOptions[Any], fields: Mapping[str, Any] | None
+) -> Generator[dict[str, Any], None, dict[str, Any]]:
+    """Decode a reply like `documents.decode_reply`, with the same results and errors.
+
+    Yields:
+        Before each slice: the reply, whose batch is still incomplete. Nothing if there is no batch.
+    """
+    codecs = codec_options.type_registry.codecs
+    batch = None
+    # A batch is an array too, so that a decoder of arrays has to see it whole.
+    if fields and "cursor" in fields and not any(getattr(codec, "bson_type", None) is list for codec in codecs):
+        batch = _find_batch(body, next(iter(fields["cursor"])))
+    if batch is None:
+        return decode_reply(body, codec_options, fields)
+    # After a wrong guess, part of a slice is decoded again. Code of the application must not see that.
+    guesses = codec_options.document_class is dict and not codecs
+    try:
+        reply: dict[str, Any] = bson.decode(_without_batch(body, batch), plain_options(codec_options))
+        documents: list[Any] = reply["cursor"][batch.field]
+        here, end = _Boundary(batch.start + 4, 0), batch.end - 1
+        while here.position < end:
+            yield reply
+            guess = _likely_boundary(body, here, end) if guesses else None
+            there = guess or _next_boundary(body, here, end)
+            try:
+                documents += _decode_elements(body[here.position : there.position], codec_options)
+            except Exception:
+                if guess is None:
+                    raise
+                guesses = False  # probably, the documents have long arrays of documents themselves
+            else:
+                here = there
+    except Exception:
+        # Decoding all of it raises the error that belongs to it, if there is one, even where several are possible.
+        return decode_reply(body, codec_options, fields)
+    return reply
+
+
+def decode_unread(body: bytes | bytearray | memoryview) -> dict[str, Any]:
+    """Decode a reply that no caller receives. A large batch is left out, unless something about the reply is odd.
+
+    Raises:
+        ProtocolError: The server sent invalid BSON.
+    """
+    if len(body) > SLICE:
+        view = memoryview(body)
+        batch = _find_batch(view, "firstBatch") or _find_batch(view, "nextBatch")
+        if batch is not None:
+            body = _without_batch(view, batch)
+    return decode_reply(body, LENIENT, {})
+
+
+# --- slices ---
+
+
+def _likely_boundary(body: memoryview, here: _Boundary, end: int) -> _Boundary | None:
+    """Return a place behind a slice from `here` on that looks like an element of the batch, or None if there is none.
+
+    An array in a document looks like that too.
+    """
+    start = here.position + SLICE
+    if start >= end:
+        return _Boundary(end, 0)
+    for match in _NUMBERED.finditer(body[start : min(start + _WINDOW, end)]):
+        position, number = start + match.start(), int(match[1])
+        after = position + len(match[0]) + _SIZE.unpack_from(body, start + match.end())[0]
+        following = b"\x03%d\0" % (number + 1)
+        if number > here.number and (after == end or body[after : after + len(following)] == following):
+            return _Boundary(position, number)
+    return None
+
+
+def _next_boundary(body: memoryview, here: _Boundary, end: int) -> _Boundary:
+    """Return where a slice from `here` on ends."""
+    position, number = here
+    stop = min(position + SLICE, end)
+    while position < stop:
+        # Type, key and its end.
+        position += 2 + len(str(number))
+        position += _SIZE.unpack_from(body, position)[0]
+        number += 1
+    if position > end:
+        raise ValueError("an element ends outside of its array")
+    return _Boundary(position, number)
+
+
+def _decode_elements(elements: memoryview, codec_options: CodecOptions[Any]) -> list[Any]:
+    size = len(elements)
+    document = b"".join((_HEAD.pack(size + 13, _ELEMENT, size + 5), elements, b"\0\0"))
+    decoded: list[Any] = bson.decode(document, codec_options)["v"]
+    return decoded
+
+
+# --- the reply around the batch ---
+
+
+def _without_batch(body: memoryview, batch: _Batch) -> bytes:
+    """Return the reply with an empty batch."""
+    made = bytearray(b"".join((body[: batch.start], _EMPTY, body[batch.end :])))
+    removed = len(body) - len(made)
+    for position in (0, batch.cursor):
+        _SIZE.pack_into(made, position, _SIZE.unpack_from(body, position)[0] - removed)
+    return bytes(made)
+
+
+def _find_batch(body: memoryview, field: str) -> _Batch | None:
+    """Return where the batch with the name `field` is, or None if the reply must be decoded whole."""
+    try:
+        cursor = _bounds(body, 0, len(body), b"cursor", _DOCUMENT)
+        batch = _bounds(body, *cursor, field.encode(), _ARRAY) if cursor is not None else None
+    except (StructError, ValueError, IndexError):  # it is cut off
+        return None
+    if cursor is None or batch is None or body[batch[1] - 1]:
+        return None
+    return _Batch(field, cursor[0], *batch)
+
+
+def _bounds(body: memoryview, start: int, end: int, wanted: bytes, kind: int) -> tuple[int, int] | None:
+    """Return the bounds of the value, of the type `kind`, of the document's only element with the key `wanted`.
+
+    None if the document has no such element, or anything that no server sends.
+    """
+    found: tuple[int, int] | None = None
+    position, end = start + 4, end - 1
+    for _ in range(_MOST_ELEMENTS):
+        if position >= end:
+            return found if position == end else None
+        element = body[position]
+        key = bytes(body[position + 1 : position + 1 + _LONGEST_KEY])
+        key = key[: key.index(b"\0")]
+        value = position + 2 + len(key)
+        if element in _FIXED:
+            position = value + _FIXED[element]
+        elif element in _ANNOUNCED:
+            position = value + _SIZE.unpack_from(body, value)[0] + _ANNOUNCED[element]
+        else:
+            return None
+        if key == wanted:
+            if found is not None or element != kind or position - value < len(_EMPTY):
+                return None
+            found = value, position
+    return None

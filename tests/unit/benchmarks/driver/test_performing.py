@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benchmarks.driver.adapters import Adapter
+from benchmarks.driver.performing import Performer
+from benchmarks.driver.tasks import DOCUMENTS_PER_FILE, TASKS, Scale
+from benchmarks.loops import ASYNCIO, THREADS, Loop
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCALE = Scale(operations=20, large_operations=3, text_files=2, binary_files=2)
+LARGE = b"x" * 1000
+
+
+class Data:
+    """What the real one has, in small."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for name in ("ldjson000.txt", "ldjson001.txt"):
+            (root / name).write_text('{"a": 1}\n{"a": 2}\n')
+        for name in ("file00.txt", "file01.txt"):
+            (root / name).write_bytes(b"12345")
+
+    def document(self, name: str) -> dict[str, Any]:
+        return {"name": name}
+
+    def large_file(self) -> bytes:
+        return LARGE
+
+    def text_files(self) -> list[Path]:
+        return sorted(self.root.glob("ldjson*"))
+
+    def binary_files(self) -> list[Path]:
+        return sorted(self.root.glob("file*"))
+
+
+class Models:
+    @staticmethod
+    def InsertOne(document: Any, namespace: str = "") -> tuple[str, str]:
+        return "insert", namespace
+
+    @staticmethod
+    def ReplaceOne(_query: Any, _document: Any, namespace: str = "") -> tuple[str, str]:
+        return "replace", namespace
+
+    @staticmethod
+    def DeleteOne(_query: Any, namespace: str = "") -> tuple[str, str]:
+        return "delete", namespace
+
+
+class Database:
+    """Database, client, collection and bucket in one; answers blocking or as coroutines, and counts."""
+
+    name = "perftest"
+
+    def __init__(self, is_blocking: bool) -> None:
+        self.calls: Counter[str] = Counter()
+        self.models: list[tuple[str, str]] = []
+        self.documents: list[Any] = []
+        self._is_blocking = is_blocking
+
+    @property
+    def client(self) -> Database:
+        return self
+
+    def __getitem__(self, _name: str) -> Database:
+        return self
+
+    def _answer(self, call: str, value: Any = None) -> Any:
+        self.calls[call] += 1
+        if self._is_blocking:
+            return value
+
+        async def answer() -> Any:
+            await asyncio.sleep(0)
+            return value
+
+        return answer()
+
+    def command(self, command: dict[str, Any]) -> Any:
+        assert command == {"hello": True}
+        return self._answer("command")
+
+    def find_one(self, query: dict[str, int]) -> Any:
+        return self._answer("find_one", query)
+
+    def insert_one(self, document: Any) -> Any:
+        self.documents.append(document)
+        return self._answer("insert_one")
+
+    def insert_many(self, documents: list[Any], ordered: bool = True) -> Any:
+        self.documents += documents
+        return self._answer("insert_many")
+
+    def bulk_write(self, models: list[Any]) -> Any:
+        self.models += models
+        return self._answer("bulk_write")
+
+    def find(self, query: dict[str, Any]) -> Any:
+        count = DOCUMENTS_PER_FILE if query else SCALE.operations
+        return self._answer("find", [{"_id": 1, "a": number} for number in range(count)])
+
+    def upload_from_stream(self, name: str, data: bytes) -> Any:
+        return self._answer(f"upload {name} {len(data)}")
+
+    def open_download_stream(self, file_id: str) -> Any:
+        self._file = LARGE if file_id == "gridfstest" else b"12345"
+        return self._answer(f"open {file_id}", self)
+
+    def read(self) -> Any:
+        return self._answer("read", self._file)
+
+
+def performed(
+    task: str, folder: Path, *, is_blocking: bool = False, models: Any = Models
+) -> tuple[Database, Path] | None:
+    """The database after one iteration of a task, and the folder of its output."""
+    database = Database(is_blocking)
+    loop: Loop = THREADS if is_blocking else ASYNCIO
+    output = folder / "output"
+    output.mkdir()
+
+    async def read_all(cursor: Any) -> list[Any]:
+        found: list[Any] = cursor if is_blocking else await cursor
+        return found
+
+    adapter = Adapter(database, read_all=read_all, models=models, bucket=lambda it: it, is_blocking=is_blocking)
+    performer = Performer(adapter, loop, Data(folder), SCALE, output)  # type: ignore[arg-type]
+    do = performer.prepare(task)
+    if do is None:
+        return None
+    assert not database.calls  # preparing is not timed
+    loop.run(do)
+    return database, output
+
+
+EXPECTED: dict[str, dict[str, int]] = {
+    "run_command": {"command": 20},
+    "find_one": {"find_one": 20},
+    "small_insert_one": {"insert_one": 20},
+    "large_insert_one": {"insert_one": 3},
+    "find_many": {"find": 1},
+    "small_insert_many": {"insert_many": 1},
+    "large_insert_many": {"insert_many": 1},
+    "small_bulk_write": {"bulk_write": 1},
+    "large_bulk_write": {"bulk_write": 1},
+    "small_client_bulk_write": {"bulk_write": 1},
+    "large_client_bulk_write": {"bulk_write": 1},
+    "mixed_client_bulk_write": {"bulk_write": 1},
+    "mixed_bulk_write": {"bulk_write": 1},
+    "upload": {"upload gridfstest 1000": 1},
+    "download": {"open gridfstest": 1, "read": 1},
+    "import": {"insert_many": 2},
+    "export": {"find": 2},
+    "multi_upload": {"upload file00.txt 5": 1, "upload file01.txt 5": 1},
+    "multi_download": {"open file00.txt": 1, "open file01.txt": 1, "read": 2},
+}
+
+
+@pytest.mark.parametrize("is_blocking", [False, True], ids=["asyncio", "threads"])
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_does_what_it_says(task: str, is_blocking: bool, tmp_path: Path) -> None:
+    found = performed(task, tmp_path, is_blocking=is_blocking)
+    assert found is not None
+    assert found[0].calls == EXPECTED[task]
+
+
+def test_each_document_is_a_new_one(tmp_path: Path) -> None:
+    found = performed("small_insert_many", tmp_path)
+    assert found is not None
+    assert len({id(document) for document in found[0].documents}) == SCALE.operations
+
+
+@pytest.mark.parametrize(
+    ("task", "namespaces"),
+    [("mixed_bulk_write", {""}), ("mixed_client_bulk_write", {f"perftest.corpus_{number}" for number in range(1, 11)})],
+)
+def test_mixed_writes_insert_replace_and_delete_each_document(task: str, namespaces: set[str], tmp_path: Path) -> None:
+    found = performed(task, tmp_path)
+    assert found is not None
+    models = found[0].models
+    assert [kind for kind, _ in models] == ["insert", "replace", "delete"] * SCALE.operations
+    assert {namespace for _, namespace in models} == namespaces
+
+
+def test_exported_files_have_a_document_on_each_line(tmp_path: Path) -> None:
+    found = performed("export", tmp_path)
+    assert found is not None
+    lines = (found[1] / "ldjson001.txt").read_text().splitlines()
+    assert [json.loads(line) for line in lines[:2]] == [{"a": 0}, {"a": 1}]
+    assert len(lines) == DOCUMENTS_PER_FILE
+
+
+def test_downloaded_files_are_written(tmp_path: Path) -> None:
+    found = performed("multi_download", tmp_path)
+    assert found is not None
+    assert (found[1] / "file01.txt").read_bytes() == b"12345"
+
+
+def test_a_driver_without_bulk_writes_leaves_them_out(tmp_path: Path) -> None:
+    assert performed("small_bulk_write", tmp_path, models=None) is None
