@@ -18,7 +18,7 @@ from motorlite.monitoring import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from motorlite._connection.connection import Connection
     from motorlite._execution.attempt import Attempt
@@ -81,8 +81,10 @@ async def select_and_publish(
     return server
 
 
-async def check_out(server: Server, run: Run, attempt: Attempt, now: float, selection_timeout: float) -> Connection:
-    """Wait for a connection to `server`. `selection_timeout` is in seconds.
+def check_out(
+    server: Server, run: Run, attempt: Attempt, now: float, selection_timeout: float
+) -> Awaitable[Connection]:
+    """Wait for a connection to `server`. `selection_timeout` is in seconds. To be awaited at once.
 
     With timeoutMS, selection and checkout share serverSelectionTimeoutMS (CSOT, "Server Selection").
     """
@@ -90,7 +92,7 @@ async def check_out(server: Server, run: Run, attempt: Attempt, now: float, sele
     attempt.waits(now)
     if deadline.is_set:
         until = now + selection_timeout if attempt.selection_until == inf else attempt.selection_until
-    return await server.pool.check_out(deadline, until, _ticket(run, server, now))
+    return server.pool.check_out(deadline, until, _ticket(run, server, now))
 
 
 def _ticket(run: Run, server: Server, now: float) -> Ticket | None:

@@ -103,8 +103,8 @@ class Waiter(Protocol):
         """After `wait` was cancelled, return a value that was accepted but not received, else None."""
         ...
 
-    async def wait(self, until: float) -> Any:
-        """Wait for the value. Raises WaitTimeout at the loop time `until`."""
+    def wait(self, until: float) -> Awaitable[Any]:
+        """Wait for the value. Raises WaitTimeout at the loop time `until`. To be awaited at once."""
         ...
 
 

@@ -126,6 +126,11 @@ class PoolContents:
         return len(self.idle) + len(self.in_use) + len(self.pending) + len(self.connecting)
 
     @property
+    def _is_full(self) -> bool:
+        """Whether all connections are in use, so that waiting requests can only wait for one of these."""
+        return not self.connecting and not self.pending and 0 < self._options.max_size <= len(self.in_use)
+
+    @property
     def running(self) -> int:
         """The number of operations that the server seems to work on: not those whose pending reply is overdue."""
         return len(self.in_use) + len(self.pending) - sum(self.pending.values())

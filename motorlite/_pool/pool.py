@@ -118,8 +118,9 @@ class Pool:
         started = self._runtime.now()
         if self._publish:
             self._publish(events.ConnectionCheckOutStartedEvent(self.address))
+        waiter = self._runtime.waiter()
         request = Request(
-            self._runtime.waiter(),
+            waiter,
             started,
             until=deadline.earliest(),
             operation_until=deadline.expires_at if deadline.is_set else None,
@@ -128,9 +129,25 @@ class Pool:
         if self.state.bounded is not None:
             self.state.bounded.fill_in(request, ticket or Ticket(started), until)
         self.state.enqueue(request, started)
-        self._perform()
+        if self.state.effects:
+            self._perform()
+        # timeoutMS overrides waitQueueTimeoutMS ("Validation and Overrides").
+        limit = None if deadline.is_set else self._options.wait_queue_timeout
+        leaves_at = request.leaves_at if limit is None else min(request.leaves_at, started + limit)
         try:
-            answer = await self._wait(request, started, until, deadline)
+            # All in this coroutine, since thousands of callers may wait, and each coroutine takes a quarter of a
+            # kilobyte.
+            answer: Any
+            try:
+                answer = await waiter.wait(min(leaves_at, until))
+            except WaitTimeout:
+                if leaves_at >= until or not (request.establishment or request.has_passed):
+                    raise
+                # It has passed the queue: its own connection is being opened, or was opened at this very moment.
+                request.waiter = waiter = self._runtime.waiter()
+                self.state.stay(request, self._runtime.now())
+                self._perform()
+                answer = await waiter.wait(until)
         except WaitTimeout:
             raise self._timed_out(request, started) from None
         except BaseException as error:
@@ -147,26 +164,7 @@ class Pool:
         try:
             raise answer
         finally:
-            del answer, request  # both reference the error, whose traceback references this frame
-
-    async def _wait(self, request: Request, started: float, until: float, deadline: Deadline) -> Any:
-        waiter: Any = request.waiter
-        # timeoutMS overrides waitQueueTimeoutMS ("Validation and Overrides").
-        limit = None if deadline.is_set else self._options.wait_queue_timeout
-        leaves_at = min(request.leaves_at, inf if limit is None else started + limit)
-        if leaves_at >= until:
-            return await waiter.wait(until)
-        try:
-            return await waiter.wait(leaves_at)
-        except WaitTimeout:
-            if request.establishment is None and not request.has_passed:
-                raise
-        # The request has passed the queue: its own connection is being opened, or was opened at this very moment.
-        again: Any = self._runtime.waiter()
-        request.waiter = again
-        self.state.stay(request, self._runtime.now())
-        self._perform()
-        return await again.wait(until)
+            del answer, request, waiter  # they reference the error, whose traceback references this frame
 
     def _leave(self, request: Request) -> None:
         """Withdraw the request of a cancelled caller without losing a connection it received in the meantime."""

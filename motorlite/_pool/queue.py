@@ -66,6 +66,8 @@ class WaitQueue:
             return self._aside.popitem(last=False)[0]
         while self._in_order:
             request = self._in_order.popitem(last=False)[0]
+            if patience == inf == request.until:  # the usual case: neither the server nor the callers are in a hurry
+                return request
             if not self._is_late(request, self._pace.needed(now, request.haste), patience, now):
                 return request
             self._aside[request] = None

@@ -129,6 +129,11 @@ class PoolState(PoolContents):
             and not connection.stream.is_closed
         ):  # as `_keep` does: the calls would take as long as the rest of this method
             connection.idle_since = now
+            if is_waited_for and self.bounded is None and self.limit is None and not self.idle:
+                # Straight to the request whose turn it is.
+                self._hand_out(connection, now)
+                self._establish_for_waiting()
+                return
             self.idle.append(connection)
         else:
             self._keep(connection, now)
@@ -211,18 +216,17 @@ class PoolState(PoolContents):
     def serve(self, now: float) -> None:
         """Give connections to waiting requests in the queue's order; start establishing the missing ones."""
         queue = self.queue
-        while queue and self.may_use():
+        while queue.count and self.idle and self.may_use():
             connection = self._next_idle(now)
             if connection is None:
                 break
             self._hand_out(connection, now)
         if self.bounded is not None:
             self.bounded.drop_overdue(now)
-        if queue:
-            self._establish_for_waiting()
+        self._establish_for_waiting()
 
     def _hand_out(self, connection: Connection, now: float) -> None:
-        while self.queue:
+        while self.queue.count:
             request = self.queue.pop(now)
             if request.has_expired(now):  # never without a configured queue
                 request.waiter.offer(self.expire(request, now))
@@ -238,7 +242,11 @@ class PoolState(PoolContents):
         self.idle.append(connection)
 
     def _establish_for_waiting(self) -> None:
-        orphans = deque(item for item in self.connecting if item.request is None)
+        if not self.queue.count or self._is_full:
+            return
+        orphans = deque([item for item in self.connecting if item.request is None])
+        if not orphans and len(self.connecting) >= self._options.max_connecting:
+            return
         for request in self.queue:
             if request.establishment is not None:
                 continue

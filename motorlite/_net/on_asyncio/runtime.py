@@ -57,9 +57,11 @@ class AsyncioWaiter:
             return future.result()
         return None
 
-    async def wait(self, until: float) -> Any:
-        if until == inf:
-            return await self._future
+    def wait(self, until: float) -> Awaitable[Any]:
+        # Not a coroutine around the future, which thousands of waiting operations would each have.
+        return self._future if until == inf else self._wait_until(until)
+
+    async def _wait_until(self, until: float) -> Any:
         timer = self._loop.call_at(until, self.offer, _EXPIRED)
         try:
             value = await self._future
@@ -173,6 +175,8 @@ class AsyncioRuntime:
         self._loop = asyncio.get_running_loop()
         self.name = "uvloop" if type(self._loop).__module__.startswith("uvloop") else "asyncio"
         self.now: Callable[[], float] = self._loop.time
+        # Returns the deadline of anyio's scopes around the caller; None until anyio is used.
+        self._of_scopes: Callable[[], float] | None = None
 
     def is_current(self) -> bool:
         try:
@@ -187,13 +191,13 @@ class AsyncioRuntime:
         return is_here
 
     def scope_deadline(self) -> float:
-        # Calling anyio costs 1.3 µs. If its asyncio backend was never loaded, none of its scopes can be around the
-        # caller.
-        if "anyio._backends._asyncio" not in sys.modules:
-            return inf
-        import anyio
-
-        return anyio.current_effective_deadline()
+        find = self._of_scopes
+        if find is None:
+            # If anyio's asyncio backend was never loaded, none of its scopes can be around the caller.
+            if "anyio._backends._asyncio" not in sys.modules:
+                return inf
+            find = self._of_scopes = _of_scopes()
+        return find()
 
     def waiter(self) -> AsyncioWaiter:
         return AsyncioWaiter(self._loop)
@@ -294,6 +298,17 @@ class AsyncioRuntime:
     def run_soon(self, function: Callable[..., None], *args: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(function, *args, context=contextvars.Context())
+
+
+def _of_scopes() -> Callable[[], float]:
+    """Return anyio's function for the deadline of the scopes around the caller, on this event loop."""
+    import anyio.lowlevel
+
+    # `anyio.current_effective_deadline` asks at each call which event loop is running, which takes longer than the
+    # answer. Before anyio 4.11, tokens did not have it.
+    backend = getattr(anyio.lowlevel.current_token(), "backend_class", None)
+    find: Callable[[], float] = anyio.current_effective_deadline
+    return find if backend is None else backend.current_effective_deadline
 
 
 async def _peek(sock: socket.socket) -> bytes:

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 import trio
@@ -160,3 +161,28 @@ print(os.waitstatus_to_exitcode(status), current.fork_generation - before)
 def test_a_fork_is_noticed_in_the_child_only() -> None:
     result = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=50, check=True)
     assert result.stdout.split() == ["11", "0"]
+
+
+@pytest.mark.parametrize("has_backend_class", [True, False], ids=["anyio 4.11", "older anyio"])
+def test_the_deadline_of_an_anyio_scope_that_is_opened_later(
+    monkeypatch: pytest.MonkeyPatch, has_backend_class: bool
+) -> None:
+    """The runtime lives long, and remembers how anyio is asked, but not its answers."""
+    if not has_backend_class:
+        monkeypatch.setattr(anyio.lowlevel, "current_token", object)
+    found: list[float] = []
+
+    async def main() -> None:
+        runtime = current_runtime()
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "anyio._backends._asyncio", raising=False)
+            found.append(runtime.scope_deadline())
+        for _ in range(2):
+            with anyio.fail_after(50):
+                await checkpoint()
+                found.append(runtime.scope_deadline() - anyio.current_time())
+            found.append(runtime.scope_deadline())
+
+    with asyncio.Runner() as runner:
+        runner.run(main())
+    assert found == [inf, *[pytest.approx(50, abs=5), inf] * 2]

@@ -169,7 +169,7 @@ def test_the_moment_of_the_timeout_on_asyncio(event: str, before: bool) -> None:
         loop.set_exception_handler(lambda _, context: complaints.append(context))
         until = loop.time() + 0.02
         waiter = current_runtime().waiter()
-        task = asyncio.create_task(waiter.wait(until))
+        task = asyncio.ensure_future(waiter.wait(until))
         await asyncio.sleep(0)
         accepted = []
 

@@ -8,6 +8,7 @@ import pytest
 
 from motorlite._pool.contents import Phase
 from motorlite._pool.effects import Abandon, Close, Interrupt
+from motorlite._pool.queue import WaitQueue
 from motorlite._pool.refusals import PoolClosedError
 from motorlite._pool.state import PoolState
 from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError
@@ -133,6 +134,86 @@ def test_no_limit() -> None:
         subject.ask()
     assert len(subject.started()) == 150
     assert subject.state.created == 150
+
+
+def test_a_returned_connection_goes_straight_to_the_first_that_waits() -> None:
+    subject = StateDriver(max_size=1)
+    (connection,) = subject.checked_out()
+    first, second = subject.ask(), subject.ask()
+    subject.now = 5.0
+    subject.state.put(connection, subject.now)
+    assert answer(first) is connection
+    assert answer(second) is None
+    assert (subject.state.in_use, len(subject.state.idle), len(subject.state.queue)) == ({connection}, 0, 1)
+    assert (connection.asked_for_at, connection.in_use_since) == (0.0, 5.0)
+    assert subject.effects() == []
+
+
+def test_a_returned_connection_that_no_waiter_accepts_is_idle_from_now_on() -> None:
+    subject = StateDriver(max_size=1, max_idle_time=1.0)
+    (connection,) = subject.checked_out()
+    cast("FakeWaiter", subject.ask().waiter).waits = False
+    subject.now = 5.0
+    subject.state.put(connection, subject.now)
+    assert list(subject.state.idle) == [connection]
+    assert connection.idle_since == 5.0
+    assert subject.state.take(5.5) is connection
+
+
+@pytest.mark.parametrize("problem", ["stale", "broken", "owed", "closed pool"])
+def test_a_returned_connection_that_is_unusable_is_not_handed_over(problem: str) -> None:
+    subject = StateDriver(max_size=2)
+    one, other = subject.checked_out(2)
+    if problem == "stale":
+        subject.state.clear(None)
+        subject.state.ready()
+    waits = subject.ask()
+    if problem == "broken":
+        cast("FakeStream", one.stream).is_closed = True
+    elif problem == "owed":
+        one.owed, one.owed_until = 7, 100.0
+    elif problem == "closed pool":
+        subject.state.close()
+    subject.state.put(one, 1.0)
+    assert answer(waits) is not one
+    assert one not in subject.state.in_use
+    assert not subject.state.idle
+    assert other in subject.state.in_use
+
+
+def test_a_full_pool_does_not_look_at_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands may wait in it."""
+    subject = StateDriver(max_size=2)
+    connections = subject.checked_out(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(WaitQueue, "__iter__", lambda _: pytest.fail("it looks for requests without a connection"))
+        requests = [subject.ask() for _ in range(3)]
+        for connection in connections:
+            subject.state.put(connection, 1.0)
+    assert [answer(request) for request in requests] == [*connections, None]
+
+
+def test_a_pool_that_opens_as_many_connections_as_it_may_does_not_look_at_its_queue_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subject = StateDriver(max_size=10)
+    first, second = subject.ask(), subject.ask()
+    monkeypatch.setattr(WaitQueue, "__iter__", lambda _: pytest.fail("it looks for requests without a connection"))
+    third = subject.ask()
+    assert [request.establishment is None for request in (first, second, third)] == [False, False, True]
+
+
+def test_a_request_that_is_served_otherwise_leaves_its_connection_to_the_next() -> None:
+    subject = StateDriver(max_size=2)
+    (connection,) = subject.checked_out()
+    first = subject.ask()
+    (establishment,) = subject.started()
+    second = subject.ask()
+    subject.state.put(connection, 1.0)
+    assert answer(first) is connection
+    assert establishment.request is second
+    assert second.establishment is establishment
+    assert subject.effects() == []
 
 
 # --- who gives up ---
