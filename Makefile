@@ -5,7 +5,7 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check cov spec-tests bench bench-smoke failover mutation format clean
+.PHONY: help demo test quick check cov spec-tests bench bench-smoke storm failover mutation format clean
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
@@ -34,6 +34,9 @@ bench: $(VENV)/.installed-bench  ## reads, writes and cursors against the other 
 
 bench-smoke: $(VENV)/.installed-dev  ## a minute or less: is find_one still cheap? (a part of make test)
 	@$(RUN) -m benchmarks smoke
+
+storm: $(VENV)/.installed-bench  ## retry storms: what policies do to goodput (report in reports/storm; QUICK=yes, ALL=yes)
+	@$(RUN) -m benchmarks storm $(if $(ALL),all,standard) $(if $(QUICK),--quick) $(ARGS)
 
 failover: $(VENV)/.installed-dev  ## kill the primary twenty times under load (exits 1 when a write is lost or it takes long)
 	@$(RUN) -m benchmarks failover

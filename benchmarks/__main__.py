@@ -11,7 +11,8 @@ from benchmarks.driver import command as driver
 from benchmarks.instructions import command as instructions
 from benchmarks.overload import abandoned, concurrency, oversubscribed, pile_up, standing_queue
 from benchmarks.speed import command as speed
-from benchmarks.speed import overhead, smoke
+from benchmarks.speed import import_time, overhead, smoke, stalls, waiting_memory
+from benchmarks.storm import command as storm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,21 @@ BENCHMARKS: dict[str, Benchmark] = {
         "the public benchmark of drivers, with a report; exits 1 if a task is slower than with a Python peer",
     ),
     "overhead": (overhead.add_arguments, overhead.run, "where the client's CPU time of one find_one goes, by layer"),
+    "stalls": (
+        stalls.add_arguments,
+        stalls.run,
+        "the longest step that keeps the event loop busy, for a reply of 16 MB and 100,000 inserts; exits 1 over 50 ms",
+    ),
+    "waiting-memory": (
+        waiting_memory.add_arguments,
+        waiting_memory.run,
+        "memory of operations that wait for a connection; exits 1 over 1 KB",
+    ),
+    "import-time": (
+        import_time.add_arguments,
+        import_time.run,
+        "how long a fresh interpreter needs to import the driver; exits 1 over 120 ms",
+    ),
     "smoke": (
         smoke.add_arguments,
         smoke.run,
@@ -47,6 +63,11 @@ BENCHMARKS: dict[str, Benchmark] = {
         instructions.add_arguments,
         instructions.run,
         "instructions per operation, by callgrind: free of noise, for any commit",
+    ),
+    "storm": (
+        storm.add_arguments,
+        storm.run,
+        "retry storms: what policies do to the goodput of an overloaded server, on sockets and simulated; a report",
     ),
     "abandoned": (
         abandoned.add_arguments,

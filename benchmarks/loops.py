@@ -7,6 +7,7 @@ for anyio may therefore import it.
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ class Loop:
     all_of: Callable[[Iterable[Work]], Coroutine[Any, Any, None]]
     # Calls a function in a thread.
     in_thread: Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
+    # Waits until it is cancelled.
+    forever: Work
 
 
 def _run_asyncio(main: Work) -> None:
@@ -42,6 +45,10 @@ async def _all_asyncio(works: Iterable[Work]) -> None:
 
 async def _thread_asyncio(function: Callable[[], Any]) -> Any:
     return await asyncio.to_thread(function)
+
+
+async def _forever_asyncio() -> None:
+    await asyncio.get_running_loop().create_future()
 
 
 def _run_uvloop(main: Work) -> None:
@@ -71,16 +78,22 @@ async def _thread_trio(function: Callable[[], Any]) -> Any:
     return await trio.to_thread.run_sync(function)
 
 
+async def _forever_trio() -> None:
+    import trio
+
+    await trio.sleep_forever()
+
+
 def _run_anyio(main: Work) -> None:
     import anyio
 
     anyio.run(main)
 
 
-ASYNCIO = Loop("asyncio", _run_asyncio, _all_asyncio, _thread_asyncio)
-UVLOOP = Loop("uvloop", _run_uvloop, _all_asyncio, _thread_asyncio)
-TRIO = Loop("trio", _run_trio, _all_trio, _thread_trio)
-ANYIO = Loop("anyio", _run_anyio, _all_asyncio, _thread_asyncio)
+ASYNCIO = Loop("asyncio", _run_asyncio, _all_asyncio, _thread_asyncio, _forever_asyncio)
+UVLOOP = Loop("uvloop", _run_uvloop, _all_asyncio, _thread_asyncio, _forever_asyncio)
+TRIO = Loop("trio", _run_trio, _all_trio, _thread_trio, _forever_trio)
+ANYIO = Loop("anyio", _run_anyio, _all_asyncio, _thread_asyncio, _forever_asyncio)
 
 
 def _run_plain(main: Work) -> None:
@@ -98,9 +111,13 @@ async def _all_threads(works: Iterable[Work]) -> None:
             done.result()
 
 
+async def _forever_thread() -> None:
+    threading.Event().wait()
+
+
 async def _call(function: Callable[[], Any]) -> Any:
     return function()
 
 
 # No event loop: coroutines that never wait for anything, in threads where others have tasks. For blocking drivers.
-THREADS = Loop("threads", _run_plain, _all_threads, _call)
+THREADS = Loop("threads", _run_plain, _all_threads, _call, _forever_thread)

@@ -66,7 +66,7 @@ from motorlite.server_api import ServerApi, ServerApiVersion
 from motorlite.write_concern import WriteConcern
 
 if TYPE_CHECKING:
-    from motorlite import auth_oidc, change_stream, client_session, cursor, event_loggers, stats
+    from motorlite import auth_oidc, change_stream, client_session, cursor, event_loggers, overload, stats
     from motorlite._api.cursors.change_stream import AsyncChangeStream
     from motorlite.stats import ClientStats, ServerStats
 else:  # type checkers would believe that `__getattr__` has any name
@@ -80,6 +80,7 @@ else:  # type checkers would believe that `__getattr__` has any name
         "client_session": "client_session",
         "cursor": "cursor",
         "event_loggers": "event_loggers",
+        "overload": "overload",
         "stats": "stats",
     }
 
@@ -147,6 +148,7 @@ __all__ = [
     "get_version_string",
     "monitoring",
     "operations",
+    "overload",
     "read_concern",
     "read_preferences",
     "results",

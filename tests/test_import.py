@@ -171,6 +171,12 @@ def test_a_rare_name_is_imported_once() -> None:
     loaded("import motorlite; assert motorlite.ServerStats is motorlite.stats.ServerStats is motorlite.ServerStats")
 
 
+def test_a_package_of_options_needs_no_import_of_its_own() -> None:
+    """The messages about these options name the classes as attributes of `motorlite`."""
+    names = "BreakerState", "CallBlock", "CircuitBreaker", "ConcurrencyLimit", "Fallback", "RateLimit", "WaitQueue"
+    loaded("import motorlite; " + "; ".join(f"motorlite.overload.{name}" for name in names))
+
+
 def test_a_name_that_does_not_exist() -> None:
     with pytest.raises(AttributeError, match="module 'motorlite' has no attribute 'AsyncMongoCleint'"):
         motorlite.AsyncMongoCleint  # type: ignore[attr-defined]  # noqa: B018

@@ -59,7 +59,7 @@ class Job:
         return by_part(marks, spans, overheads(marks, spans), each), missing
 
     def _run(self, each: int, samples: int, *, parts: bool) -> tuple[list[Mark], list[int], list[str]]:
-        with tempfile.TemporaryDirectory() as folder, _peer(self.documents) as port:
+        with tempfile.TemporaryDirectory() as folder, peer(self.documents) as port:
             client = subprocess.Popen(
                 [
                     *("valgrind", "--tool=callgrind", "--instr-atstart=no", "--dump-before=getppid", "-q"),
@@ -116,9 +116,10 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _peer(documents: int) -> Iterator[int]:
+def peer(documents: int, *more: str) -> Iterator[int]:
+    """The constant server in a process of its own; yields its port."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.instructions.peer", str(documents)],
+        [sys.executable, "-m", "benchmarks.instructions.peer", str(documents), *more],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -39,10 +39,12 @@ TARGETS = (
     Target(SEND, "motorlite._execution.sender:Sender.send"),
     Target(BUILD, "motorlite._execution.building:CommandBuilder.build"),
     Target(ENCODE, "motorlite._connection.messages:encode_command"),
+    Target(ENCODE, "motorlite._connection.messages:encoded_fields"),
+    Target(ENCODE, "motorlite._connection.messages:encode_parts"),
     Target(ROUND_TRIP, "motorlite._connection.connection:Connection.round_trip"),
-    Target(DECODE, "motorlite._connection.connection:Connection._decode"),
+    Target(DECODE, "motorlite._connection.connection:decode_reply"),
     Target(LOOP, "motorlite._net.on_asyncio.stream:AsyncioStream.exchange"),
-    Target(LOOP, "motorlite._net.on_trio.stream:TrioStream.exchange"),
+    Target(LOOP, "motorlite._net.on_trio.stream:TrioStream._exchange"),
 )
 
 

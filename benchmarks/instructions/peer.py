@@ -10,11 +10,14 @@ import argparse
 import asyncio
 import struct
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import bson
 
 from benchmarks.documents import COLLECTION, DATABASE, document
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 HEADER = struct.Struct("<iiii")
 OP_REPLY, OP_QUERY, OP_MSG = 1, 2004, 2013
@@ -61,8 +64,10 @@ def command_name(message: bytes) -> bytes:
 class Peer(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, bodies: dict[bytes, bytes]) -> None:
+    def __init__(self, bodies: dict[bytes, bytes], silent: Collection[bytes] = ()) -> None:
         self._bodies = bodies
+        # Commands that are never answered.
+        self._silent = silent
         self._received = bytearray()
         self._transport: Any = None
 
@@ -89,15 +94,18 @@ class Peer(asyncio.Protocol):
             return HEADER.pack(36 + len(body), 1, request_id, OP_REPLY) + struct.pack("<iqii", 8, 0, 0, 1) + body
         if int.from_bytes(message[16:20], "little") & MORE_TO_COME:
             return b""
-        body = self._bodies.get(command_name(message)) or bson.encode({"ok": 1.0})
+        name = command_name(message)
+        if name in self._silent:
+            return b""
+        body = self._bodies.get(name) or bson.encode({"ok": 1.0})
         return HEADER.pack(21 + len(body), 1, request_id, OP_MSG) + b"\0\0\0\0\0" + body
 
 
-async def serve(documents: int) -> None:
+async def serve(documents: int, silent: Collection[bytes]) -> None:
     """Serve until standard input ends."""
     loop, bodies, ended = asyncio.get_running_loop(), replies(documents), asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), ended.set)  # nothing is ever written to it
-    server = await loop.create_server(lambda: Peer(bodies), "127.0.0.1", 0, backlog=20_000)
+    server = await loop.create_server(lambda: Peer(bodies, silent), "127.0.0.1", 0, backlog=20_000)
     print(server.sockets[0].getsockname()[1], flush=True)
     await ended.wait()
 
@@ -105,7 +113,9 @@ async def serve(documents: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("documents", type=int, help="the size of a batch")
-    asyncio.run(serve(parser.parse_args().documents))
+    parser.add_argument("--silent", nargs="*", default=[], metavar="COMMAND", help="is never answered")
+    arguments = parser.parse_args()
+    asyncio.run(serve(arguments.documents, [name.encode() for name in arguments.silent]))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             say(f"warming up {', '.join(arms)} with {WARM_UP_OPERATIONS:,} operations each")
             measured.warm_up(min(500, max(tasks for _, tasks in chosen)))
-            measured.measure(chosen, arguments.rounds, arguments.seconds)
+            measured.measure(chosen, arguments.rounds, seconds=arguments.seconds)
         finally:
             measured.close()
     facts = _facts(arguments, arms, version, busy)

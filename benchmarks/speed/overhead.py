@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
             samples: dict[str, Counter[str]] = {arm: Counter() for arm in arms}
             for _round in range(ROUNDS):
                 for arm in arms:
-                    request = {"operation": "find_one", "tasks": arguments.tasks, "seconds": arguments.seconds}
+                    request = {"operation": "find_one", "tasks": arguments.tasks, "operations": arguments.operations}
                     plain = measured.ask(arm, **request)
                     sampled = measured.ask(arm, sample=True, **request)
                     if plain and sampled:
@@ -75,7 +75,7 @@ def render(found: Sequence[Layers]) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--tasks", type=int, default=50, help="default: 50")
-    parser.add_argument("--seconds", type=float, default=1.5, help="for each round (default: 1.5)")
+    parser.add_argument("--operations", type=int, default=20_000, help="for each round (default: 20000)")
     parser.add_argument("--arms", type=_arms, default=["motorlite"], help=f"of {', '.join(ARMS)} (default: motorlite)")
     parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
 

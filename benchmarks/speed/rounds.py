@@ -43,14 +43,14 @@ class Run:
         for arm in list(self._workers):
             self.ask(arm, operation="find_one", tasks=tasks, operations=operations)
 
-    def measure(self, plan: Sequence[tuple[str, int]], rounds: int, seconds: float) -> None:
-        """Run the rounds of all operations, each at its number of tasks."""
+    def measure(self, plan: Sequence[tuple[str, int]], rounds: int, **extent: float) -> None:
+        """Run the rounds of all operations, each at its number of tasks; `extent` is `seconds` or `operations`."""
         for number in range(rounds):
             for operation, tasks in plan:
                 if WORKLOADS[operation].is_write:
                     self._clean()  # for all arms together: a server is slow after a drop
                 for arm in rotated(list(self._workers), number):
-                    figures = self.ask(arm, operation=operation, tasks=tasks, seconds=seconds)
+                    figures = self.ask(arm, operation=operation, tasks=tasks, **extent)
                     if figures:  # else the driver has no such operation
                         self.rounds.append(Round(operation, arm, tasks, number + 1, **figures))
             say(f"round {number + 1} of {rounds} done")

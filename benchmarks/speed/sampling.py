@@ -1,8 +1,9 @@
 """Shell: samples what the processor works on in this process, and which layer of the driver that belongs to.
 
-A timer of processor time interrupts the program every millisecond. Unlike a profiler it costs nothing per call. The
-handler runs as soon as the current C function has returned, in the frame that called it, so a call into `bson`, a
-socket or the selector counts for its caller.
+A timer of processor time interrupts the program every few milliseconds (the kernel's tick). Unlike a profiler it costs
+nothing per call. The handler runs as soon as the current C function has returned, in the frame that called it, so a
+call into `bson`, a socket or the selector counts for its caller. What a function does right before it calls another one
+may count for that one.
 """
 
 from __future__ import annotations

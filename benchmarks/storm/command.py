@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shlex
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.storm.catalogue import ALL, STANDARD, NoScenarioError, everything, find
 from benchmarks.storm.plan import QUICK_SEEDS, SEEDS, Step, WrongPolicyError, parse_arm, plan
+from benchmarks.storm.report import reading
 from benchmarks.storm.shapes import reshaped, shortened
-from benchmarks.storm.twin.world import simulate
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from benchmarks.storm.arms import Arm
     from benchmarks.storm.report.live import View
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.results import Run
     from benchmarks.storm.scenario import Scenario
 
-OUT: Final = Path("storm-report")
+OUT: Final = Path("reports/storm")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,16 +48,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--clients", type=int, help="clients, each with its own pools and its own budget")
     add("--rate", type=float, help="requests per second of all clients, outside of the overload")
     add("--out", type=Path, default=OUT, metavar="DIR", help=f"where the report goes (default: {OUT})")
-    add("--compare", type=Path, metavar="OLD.json", help="also print how the figures differ from an earlier session")
     add("--processes", type=int, default=os.cpu_count(), help="processes of the simulation (default: one per CPU)")
+    add("--compare", type=Path, metavar="OLD.json", help="also print how the figures differ from an earlier session")
+    add("--ceiling", action="store_true", help="measure what the ingress can pass at most on this machine, and end")
     add("--agreement", action="store_true", help="run one scenario on both backends; exits 1 if they differ too much")
+    reading.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the scenarios, and write the report."""
+    code = reading.run(arguments)
+    if code is not None:
+        return code
     try:
         if arguments.list:
             return _list()
+        if arguments.ceiling:
+            return _ceiling()
         if arguments.agreement:
             from benchmarks.storm import agreement
 
@@ -66,6 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     session = execute(steps, arguments.processes)
     return _report(session, arguments)
+
+
+def _ceiling() -> int:
+    from benchmarks.storm.sockets import Bench
+
+    with Bench() as bench:
+        print(bench.ceiling())
+    return 0
 
 
 def _list() -> int:
@@ -84,7 +101,7 @@ def _plan(arguments: argparse.Namespace) -> list[Step]:
     arms = [parse_arm(name) for name in arguments.arms.split(",")] if arguments.arms else []
     arms += [parse_arm(text) for text in arguments.policy or ()]
     seeds = arguments.seeds or (QUICK_SEEDS if arguments.quick else SEEDS)
-    return list(plan(scenarios, arms or None, seeds, arguments.backend))
+    return list(plan(scenarios, arms or None, seeds, arguments.backend, is_quick=arguments.quick))
 
 
 # --- running ---
@@ -123,19 +140,22 @@ def _run_on_sockets(steps: Sequence[Step], session: Session, view: View) -> dict
 def _simulate(steps: Sequence[Step], session: Session, view: View, processes: int | None) -> None:
     if not steps:
         return
-    # A finished run leaves nothing behind, but a process that made many large ones is slower than a new one.
-    with ProcessPoolExecutor(processes, max_tasks_per_child=50) as pool:
-        tasks = (
-            [step.scenario for step in steps],
-            [step.arm for step in steps],
-            [step.seed for step in steps],
-        )
-        for step, done in zip(steps, pool.map(_simulated, *tasks), strict=True):
+    tasks = ([step.scenario for step in steps], [step.arm for step in steps], [step.seed for step in steps])
+    with ExitStack() as stack:
+        if processes == 1:
+            runs: Iterable[Run] = map(_simulated, *tasks)
+        else:
+            # Spawned: a fork would share what the runs on sockets have left behind.
+            context = multiprocessing.get_context("spawn")
+            runs = stack.enter_context(ProcessPoolExecutor(processes, context)).map(_simulated, *tasks)
+        for step, done in zip(steps, runs, strict=True):
             view.begin(step.scenario, step.arm.name, step.seed)
             view.finish(done, session.add(done))
 
 
 def _simulated(scenario: Scenario, arm: Arm, seed: int) -> Run:
+    from benchmarks.storm.twin.world import simulate
+
     return simulate(scenario, arm, seed)
 
 
@@ -148,13 +168,14 @@ def _report(session: Session, arguments: argparse.Namespace) -> int:
 
     out: Path = arguments.out
     save(session, out / "storm.json.gz")
-    page.write(session, out / "storm.html")
-    print()
-    print(tables.markdown(session))
+    try:
+        page.write(session, out / "storm.html")
+    except ModuleNotFoundError as error:
+        print(f"\nno page without {error.name}: pip install 'motorlite[bench]', then --page {out / 'storm.json.gz'}")
+    print(f"\n{tables.conclusions(session)}")
     if arguments.compare is not None:
         try:
-            print()
-            print(compare.render(load(arguments.compare), session))
+            print(f"\n{compare.render(load(arguments.compare), session)}")
         except (OSError, SessionError) as error:
             print(error, file=sys.stderr)
             return 2

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 SEEDS: Final = 5
 QUICK_SEEDS: Final = 2
+QUICK_SCENARIO: Final = "sustained"
+"""The only standard scenario that runs on sockets with `--quick`, with these arms and one seed."""
+QUICK_ARMS: Final = ("no-retry", "seed", "small-budget", "pymongo")
 WORDS: Final = {
     name: get_args(kind)
     for name, kind in get_type_hints(Arm).items()
@@ -80,7 +83,12 @@ def _value(arm: Arm, name: str, text: str) -> Any:
 
 
 def plan(
-    scenarios: Sequence[Scenario], arms: Sequence[Arm] | None, seeds: int, backend: Backend | None
+    scenarios: Sequence[Scenario],
+    arms: Sequence[Arm] | None,
+    seeds: int,
+    backend: Backend | None,
+    *,
+    is_quick: bool = False,
 ) -> Iterator[Step]:
     """Yield all runs: those on sockets first, arm by arm within a seed, so that drifts of the machine hit all arms.
 
@@ -89,12 +97,20 @@ def plan(
         arms: Instead of those that the scenarios name.
         seeds: How many.
         backend: Instead of the scenarios' own: sockets for the standard ones, the simulation for the others.
+        is_quick: Leave most to the simulation, unless `backend` says otherwise.
     """
-    for wanted in ("sockets", "twin"):
-        for scenario in scenarios:
-            if (backend or ("sockets" if STANDARD in scenario.tags else "twin")) != wanted:
-                continue
-            for seed in range(1, seeds + 1):
-                for arm in arms or [ARMS[name] for name in scenario.arms]:
-                    if wanted == "sockets" or arm.driver != "mongojet":
-                        yield Step(scenario, arm, seed, "sockets" if wanted == "sockets" else "twin")
+    later: list[Step] = []
+    for scenario in scenarios:
+        chosen = arms or [ARMS[name] for name in scenario.arms]
+        where, numbers = backend or ("sockets" if STANDARD in scenario.tags else "twin"), seeds
+        if is_quick and backend is None and where == "sockets":
+            if scenario.name == QUICK_SCENARIO:
+                chosen, numbers = arms or [ARMS[name] for name in QUICK_ARMS], 1
+            else:
+                where = "twin"
+        steps = [Step(scenario, arm, seed, where) for seed in range(1, numbers + 1) for arm in chosen]
+        if where == "sockets":
+            yield from steps
+        else:
+            later += [step for step in steps if step.arm.driver != "mongojet"]
+    yield from later

@@ -21,6 +21,8 @@ HOLD: Final = 2.0
 """Seconds for which it must."""
 SETTLED: Final = 1 / 3
 """The last part of an overload, in which a budget of retries has long been empty."""
+BOUNDS: Final = {"after": 1.0, "errors": 1.0}
+"""Figures that cannot be larger."""
 # The two-sided 95 % quantile of Student's distribution, by degrees of freedom.
 STUDENT: Final = (
     (1, 12.706),
@@ -105,7 +107,8 @@ class Estimate:
     missing: int = 0
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Estimate:
+    def of(cls, values: Sequence[float], most: float = math.inf) -> Estimate:
+        """Estimate a figure that cannot be above `most`."""
         found = [value for value in values if not math.isnan(value)]
         missing = len(values) - len(found)
         infinite = sum(map(math.isinf, found))
@@ -115,7 +118,7 @@ class Estimate:
             return cls(found[0] if found else math.nan, math.nan, math.nan, len(found), 0, missing)
         mean = statistics.fmean(found)
         margin = student(len(found) - 1) * statistics.stdev(found) / math.sqrt(len(found))
-        return cls(mean, max(0.0, mean - margin), mean + margin, len(found), 0, missing)
+        return cls(mean, max(0.0, mean - margin), min(most, mean + margin), len(found), 0, missing)
 
 
 def student(freedom: int) -> float:
@@ -159,7 +162,9 @@ def summarize(run: Run) -> Summary:
 def over_seeds(summaries: Sequence[Summary]) -> dict[str, Estimate]:
     """Each figure of `Summary` over all seeds."""
     return {
-        field.name: Estimate.of([float(getattr(summary, field.name)) for summary in summaries])
+        field.name: Estimate.of(
+            [float(getattr(summary, field.name)) for summary in summaries], BOUNDS.get(field.name, math.inf)
+        )
         for field in fields(Summary)
     }
 

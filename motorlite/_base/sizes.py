@@ -17,14 +17,14 @@ _ELEMENT: Final = 2
 _SCALAR: Final = 8
 
 
-def estimated_size(value: Any) -> int:
-    """Return about as many bytes as `value` has in BSON, at most a little over 48 MB.
+def estimated_size(value: Any, limit: int = _LARGEST) -> int:
+    """Return about as many bytes as `value` has in BSON; beyond `limit`, some number above it.
 
     Text counts by its characters, and values of unknown types as numbers. Names of array elements do not count.
     """
     size, left = 0, [value]
     # A document that contains itself ends with the limit; `bson` refuses it later.
-    while left and size < _LARGEST:
+    while left and size < limit:
         value = left.pop()
         if isinstance(value, str | bytes):
             size += len(value) + _CONTAINER
@@ -35,6 +35,8 @@ def estimated_size(value: Any) -> int:
             for name, item in value.items():
                 size += _ELEMENT + (len(name) if isinstance(name, str) else 0)
                 left.append(item)
+                if size >= limit:
+                    break
         elif isinstance(value, list | tuple):
             size += _CONTAINER + _ELEMENT * len(value)
             left.extend(value)

@@ -232,6 +232,14 @@ def compress(message: bytes, compressor: Compressor) -> bytes:
     return prefix + content
 
 
+def announced_size(frame: bytes | bytearray) -> int:
+    """Return how many bytes `frame` announces that it has when it is decompressed. 0 if it is not compressed."""
+    if len(frame) < _PREFIX_SIZE or frame[_OP_CODE] != _COMPRESSED:
+        return 0
+    size: int = _PREFIX.unpack_from(frame)[5]
+    return size
+
+
 def decompress(
     frame: bytes | bytearray, compressors: Mapping[int, Compressor], max_message_size: int
 ) -> bytes | bytearray:

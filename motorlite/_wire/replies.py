@@ -61,7 +61,8 @@ def text(parent: Mapping[str, Any], field: str) -> str:
 def document(parent: Mapping[str, Any], field: str) -> Mapping[str, Any]:
     """Return a document field."""
     value = parent.get(field)
-    if not isinstance(value, Mapping):
+    # First what nearly all are: asking an abstract class takes 0.3 µs.
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise _wrong(field, value, "a document")
     return value
 
@@ -78,7 +79,7 @@ def documents(parent: Mapping[str, Any], field: str) -> list[Any]:
     """Return a field that is an array of documents, of the codec options' document class."""
     found = array(parent, field)
     for kind in set(map(type, found)):
-        if not issubclass(kind, Mapping):
+        if kind is not dict and not issubclass(kind, Mapping):
             raise ProtocolError(
                 f"the server sent a malformed reply: {field} has an element of type {kind.__name__}; "
                 "all must be documents"

@@ -210,18 +210,18 @@ async def test_an_ordered_bulk_write_that_fails_in_its_second_batch(
         assert details["nInserted"] == 1
 
 
-# --- 16 MiB in one message ---
+# --- 8 MiB in one message ---
 
 
 async def test_documents_that_do_not_fit_into_one_message(standalone: LocalServer, database_name: str) -> None:
     record = Recorder()
     async with make_client(standalone, event_listeners=[record]) as client:
         collection = client[database_name].c
-        # Three of 5 MiB fit, a fourth makes it more than 16 MiB.
-        result = await collection.insert_many(numbered(4, text="x" * (5 * MIB)))
+        # Three of 2.5 MiB fit, a fourth makes it more than 8 MiB.
+        result = await collection.insert_many(numbered(4, text="x" * (5 * MIB // 2)))
         assert result.inserted_ids == [0, 1, 2, 3]
         assert [len(command["documents"]) for command in record.commands("insert")] == [3, 1]
-        text = "y" * (5 * MIB)
+        text = "y" * (5 * MIB // 2)
         requests = [DeleteOne({"_id": number, "text": {"$ne": text}}) for number in range(4)]
         assert (await collection.bulk_write(requests)).deleted_count == 4
         assert [len(command["deletes"]) for command in record.commands("delete")] == [3, 1]

@@ -235,6 +235,7 @@ async def test_a_closed_connection_ends_it_too_but_costs_the_connection(
     async with make_client(replica_set) as client:
         await client[database_name].c.insert_many(numbered(200))
         await leave(client, replica_set, database_name)
+        await until(lambda: next(iter(client.stats().servers.values())).replies_given_up == 1)
         await until(lambda: not in_progress(replica_set, database_name))
         (stats,) = client.stats().servers.values()
         assert (stats.replies_drained, stats.replies_given_up) == (0, 1)

@@ -89,6 +89,20 @@ class Orders:
         """Let it accept connections again."""
         await self._ports[server].open()
 
+    async def order_hold(self) -> None:
+        """Hold back all requests, so that each of them needs a connection of its own."""
+        for port in self._ports:
+            port.hold()
+
+    async def order_held(self) -> int:
+        """Return how many requests are held back."""
+        return sum(len(port.held or ()) for port in self._ports)
+
+    async def order_release(self) -> None:
+        """Let them go on."""
+        for port in self._ports:
+            port.release()
+
     async def order_cpu(self) -> float:
         """Return the seconds of CPU time that this process has used."""
         return cpu_seconds()

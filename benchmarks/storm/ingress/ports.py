@@ -40,6 +40,8 @@ class Port:
         self.gate = Gate(None, 0, monotonic())
         self.links: set[ClientLink] = set()
         self.rejection = messages.rejection(None)
+        # Requests that are held back, if they are.
+        self.held: list[Work] | None = None
         # Tasks in progress, which the event loop does not keep alive.
         self.tasks: set[asyncio.Task[Any]] = set()
         self._listener: asyncio.Server | None = None
@@ -69,6 +71,17 @@ class Port:
         self._perform()
         self.gate = Gate(server, seed, monotonic())
         self.rejection = messages.rejection(None if server is None else server.base_backoff)
+
+    def hold(self) -> None:
+        """Hold back all requests from now on, but for those before authentication."""
+        if self.held is None:
+            self.held = []
+
+    def release(self) -> None:
+        """Let the requests go on that were held back, and later ones."""
+        held, self.held = self.held, None
+        for work in held or ():
+            work()
 
     def change(self, *, capacity: float, failure_rate: float | None) -> None:
         """Change the speed of the server and the share of failures."""
@@ -187,6 +200,9 @@ class ClientLink(_Stream):
             self._forward(message)
             return
         port = self.port
+        if port.held is not None:
+            port.held.append(lambda: self._forward(message))
+            return
         verdict = port.gate.request(monotonic())
         if verdict is Verdict.ADMIT:
             port.push(lambda: self._admitted(message), port.gate.cost(verdict))

@@ -190,17 +190,19 @@ def _failures(found: Findings) -> str:
 
 
 def _against_peers(found: Findings) -> list[str]:
-    """Whether the default needs fewer attempts per success than every peer."""
+    """Whether the default needs fewer attempts per success than each peer."""
     if found.default is None or not found.peers:
         return []
     column = wording.PER_SUCCESS
-    verdicts = {peer.arm: difference(column, peer, found.default) for peer in found.peers}
+    places: dict[str, list[str]] = {"ahead of": [], "level with": [], "behind": []}
+    for peer in found.peers:
+        one = difference(column, peer, found.default)
+        place = {"better": "ahead of", "worse": "behind"}.get(one.verdict, "level with")
+        places[place].append(f"{wording.arm(peer.arm)} ({wording.value(column, one.first.mean)})")
     own = wording.value(column, found.default.estimates[column.figure].mean)
-    shown = listed([f"{wording.arm(arm)} {wording.value(column, one.first.mean)}" for arm, one in verdicts.items()])
-    behind = [wording.arm(arm) for arm, one in verdicts.items() if one.verdict != "better"]
-    if not behind:
-        return [f"With {own} attempts per success {OURS} is ahead of every peer ({shown})."]
-    return [f"With {own} attempts per success {OURS} is not ahead of {listed(behind)} ({shown})."]
+    every = "every peer: " if len(places["ahead of"]) == len(found.peers) else ""
+    clauses = [f"{place} {every}{listed(peers)}" for place, peers in places.items() if peers]
+    return [f"With {own} attempts per success {OURS} is {listed(clauses)}."]
 
 
 def _targets(found: Findings) -> list[str]:
@@ -242,6 +244,6 @@ def targets(group: Group) -> list[str]:
 def _invalid(found: Findings) -> list[str]:
     return [
         f"Left out as not valid: {group.left_out} {'run' if group.left_out == 1 else 'runs'} of "
-        f"{wording.arm(group.arm)} ({'; '.join(group.invalid)})."
+        f"{wording.arm(group.arm)} ({group.invalid[0]}{', for example' if len(group.invalid) > 1 else ''})."
         for group in found.invalid
     ]

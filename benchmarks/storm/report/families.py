@@ -114,9 +114,9 @@ def _at(name: str, value: float, arms: Arms) -> str:
             share, attempts = group.estimates[column.figure].mean, group.estimates["amplification"].mean
             share = 1 - share if column is wording.ERRORS else share
             texts = wording.value(wording.SHARE, share), wording.value(wording.AMPLIFICATION, attempts)
-            parts.append(f"{wording.arm(arm)} {texts[0]} with {texts[1]}")
-    what = "of the requests succeed" if column is wording.ERRORS else "of the attainable goodput is left"
-    return f"At {phrase(name, value)}, this share {what}, with so many attempts per request: {listed(parts)}."
+            parts.append(f"{wording.arm(arm)} {texts[0]}, {texts[1]}")
+    what = "The share of requests that succeed" if column is wording.ERRORS else "Goodput"
+    return f"{what} and attempts per request at {phrase(name, value)}: {'; '.join(parts)}."
 
 
 def _beside(arms: Arms, published: Published) -> list[str]:
@@ -128,10 +128,8 @@ def _beside(arms: Arms, published: Published) -> list[str]:
         success = _apart(arms[arm], published.success[policy], "errors")
         attempts = _apart(arms[arm], published.attempts[policy], "amplification")
         if not math.isnan(success):
-            texts.append(
-                f"{wording.arm(arm)} by at most {success * 100:.1f} points of success and {attempts:.2f} attempts"
-            )
-    return [f"From the published curves differ {listed(texts)}."] if texts else []
+            texts.append(f"{wording.arm(arm)} {success * 100:.1f} points of success, {attempts:.2f} attempts")
+    return [f"The largest differences from the published curves: {'; '.join(texts)}."] if texts else []
 
 
 def _apart(found: Mapping[Point, Group], curve: Points, figure: str) -> float:

@@ -53,7 +53,7 @@ SHOWN: Final = (
 )
 HEADS: Final = ("goodput", "per req.", "per ok", "failed", "p99", "recovery")
 WIDTHS: Final = (9, 8, 7, 8, 7, 8)
-NAME: Final = 14
+NAME: Final = 18
 
 Step = tuple["Scenario", str, int, str]
 """A scenario, the name of an arm, a seed, and a backend."""

@@ -8,11 +8,11 @@ from benchmarks.storm.report import wording
 from benchmarks.storm.report.conclusions import OURS, findings, named
 from benchmarks.storm.report.differences import difference
 from benchmarks.storm.report.wording import listed
+from benchmarks.storm.results import STEP
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from benchmarks.storm.arms import Arm
     from benchmarks.storm.report.session import Group, Session
     from benchmarks.storm.report.wording import Column
     from benchmarks.storm.scenario import Scenario
@@ -38,6 +38,17 @@ NAMES: Final = {
     "outcome_p99": "the time until an outcome (p99)",
     "recovery": "recovery",
 }
+LONGER: Final = 1.5
+"""How many times as long a queue must be to explain something."""
+# Why the default does worse, if it sends more attempts than all who do better.
+RETRIES_MORE: Final = {
+    "share": ", because its retries cost the servers work",
+    "after": ", because its retries cost the servers work",
+    "per_success": ", because it retries more",
+    "p50": ", because its callers wait for more retries",
+    "p99": ", because its callers wait for more retries",
+    "outcome_p99": ", because its callers wait for more retries",
+}
 
 
 def losses(session: Session, scenario: Scenario, backend: str) -> list[str]:
@@ -50,11 +61,11 @@ def losses(session: Session, scenario: Scenario, backend: str) -> list[str]:
     for column in JUDGED:
         winners = [group for group in found.groups if difference(column, group, default).verdict == "worse"]
         if winners:
-            texts.append(_loss(column, default, winners, {arm.name: arm for arm in session.arms}))
+            texts.append(_loss(column, default, winners))
     return texts or [f"{OURS} does worse than no other arm in any of these figures."]
 
 
-def _loss(column: Column, default: Group, winners: Sequence[Group], arms: Mapping[str, Arm]) -> str:
+def _loss(column: Column, default: Group, winners: Sequence[Group]) -> str:
     own = wording.value(column, default.estimates[column.figure].mean)
     shown = listed(
         [
@@ -63,7 +74,7 @@ def _loss(column: Column, default: Group, winners: Sequence[Group], arms: Mappin
         ]
     )
     text = f"In {NAMES[column.figure]} ({own}) {OURS} loses to {shown}"
-    text += _reason(column, default, [arms[group.arm] for group in winners if group.arm in arms])
+    text += _reason(column, default, winners)
     if column is wording.ERRORS:
         return f"{text}."
     paying = [
@@ -77,16 +88,27 @@ def _loss(column: Column, default: Group, winners: Sequence[Group], arms: Mappin
     return f"{text}; of these, {named(paying)} {verb} more requests."
 
 
-def _reason(column: Column, default: Group, winners: Sequence[Arm]) -> str:
-    """What the policies say about the cause, where all winners share it; of peers nothing is known."""
-    if not winners or any(arm.driver != "motorlite" for arm in winners):
-        return ""
-    is_latency = column in (wording.P50, wording.P99, wording.OUTCOME)
-    if is_latency and all(arm.retries == 0 or arm.backoff in ("none", "fixed") for arm in winners):
-        return ", because its retries wait longer and longer before they are sent"
-    retried = default.estimates["amplification"].mean > 1 + wording.AMPLIFICATION.noise
-    if column is wording.PER_SUCCESS and retried and all(arm.retries == 0 for arm in winners):
-        return ", because its retries are attempts too"
-    if column is wording.ERRORS and all(arm.budget == "none" for arm in winners):
-        return ", because they go on retrying where its budget is empty"
+def _reason(column: Column, default: Group, winners: Sequence[Group]) -> str:
+    """The cause, where the figures of all winners bear it out."""
+    own = default.estimates["amplification"].mean
+    others = [group.estimates["amplification"].mean for group in winners]
+    noise = wording.AMPLIFICATION.noise
+    # Where there is hardly a retry, retries explain nothing.
+    if own > 1 + noise and all(own > other + noise for other in others):
+        return RETRIES_MORE.get(column.figure, "")
+    if column is wording.ERRORS and all(max(own, 1.0) < other - noise for other in others):
+        return ", because they retry more"
+    is_about_queues = column in (wording.SHARE, wording.AFTER, wording.ERRORS, wording.P50, wording.RECOVERY)
+    if is_about_queues and _queue(default) > 0 and all(_queue(default) > LONGER * _queue(group) for group in winners):
+        return ", because more requests wait at the servers"
     return ""
+
+
+def _queue(group: Group) -> float:
+    """Work that waits at the servers since the overload began, the mean over all runs."""
+    values = [
+        value
+        for record in group.records
+        for value in record.run.series.get("server_queue", ())[round(record.run.overload[0] / STEP) :]
+    ]
+    return sum(values) / len(values) if values else 0.0

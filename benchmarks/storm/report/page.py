@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.storm import agreement
 from benchmarks.storm.published import PUBLISHED
 from benchmarks.storm.report import families, tables, wording
 from benchmarks.storm.report.conclusions import DEFAULT, conclusion
@@ -132,6 +133,7 @@ class _Parts:
             if len(backends) > 1:
                 lines.append(f"<h3>On {tables.place(backend)}</h3>")
             lines += self._backend(scenario, backend)
+        lines += _agreement(self._session, scenario.name)
         lines += _conditions(scenario, backends)
         return "\n".join([*lines, "</section>"])
 
@@ -176,6 +178,7 @@ class _Parts:
         if lost:
             yield f"<h3>Where motorlite's default loses</h3><ul>{lost}</ul>"
         yield _table(groups, tables.SHORT, f"Means over the seeds and 95 % intervals, {tables.place(backend)}.")
+        yield from _left_out(self._session, scenario.name, backend)
         yield f"<details><summary>More figures</summary>{_table(groups, tables.MORE, 'The same.')}</details>"
         valid = [group for group in groups if group.records]
         if not valid:
@@ -225,6 +228,33 @@ def _conditions(scenario: Scenario, backends: list[str]) -> Iterable[str]:
     yield "</dl></details>"
 
 
+def _agreement(session: Session, scenario: str) -> Iterable[str]:
+    """How far the simulation is from the sockets, where a session has both."""
+    found = list(agreement.rows(session.groups(scenario, "sockets"), session.groups(scenario, "twin")))
+    if not found:
+        return
+    apart = sum(not row.agrees for row in found)
+    verdict = "All figures agree" if not apart else f"{apart} of {len(found)} figures do not agree"
+    yield f"<h3>Simulation and sockets</h3><p>{verdict} within the allowed differences.</p>"
+    heads = "".join(f'<th scope="col">{head}</th>' for head in agreement.HEAD)
+    yield f'<div class="table"><table><thead><tr>{heads}</tr></thead><tbody>'
+    for row in found:
+        arm, *cells = row.cells
+        yield f'<tr><th scope="row">{escape(arm)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
+    yield "</tbody></table></div>"
+
+
+def _left_out(session: Session, scenario: str, backend: str) -> Iterable[str]:
+    """Each run that is not valid, with all reasons."""
+    runs = [record.run for record in session.records if record.run.invalid]
+    runs = [run for run in runs if (run.scenario, run.backend) == (scenario, backend)]
+    if runs:
+        yield "<details><summary>Runs that were left out</summary><ul>"
+        for run in runs:
+            yield f"<li>{escape(run.arm)}, seed {run.seed}: {escape('; '.join(run.invalid))}</li>"
+        yield "</ul></details>"
+
+
 def _emphasised(text: str) -> str:
     """With arms, which are in backticks, set off."""
     return re.sub("`([^`]+)`", r"<strong>\1</strong>", escape(text))
@@ -240,7 +270,7 @@ def _table(groups: list[Group], wanted: Sequence[Column], caption: str) -> str:
     for group in groups:
         row = "".join(_cell(*tables.cell(column, group)) for column in columns)
         if not group.records:
-            row = f'<td colspan="{len(columns)}">not valid: {escape("; ".join(group.invalid))}</td>'
+            row = f'<td colspan="{len(columns)}">not valid: {escape(group.invalid[0])}</td>'
         mark = ' class="default"' if group.arm == DEFAULT else ""
         lines.append(f'<tr{mark}><th scope="row">{escape(group.arm)}</th>{row}</tr>')
     return "\n".join([*lines, "</tbody></table></div>"])

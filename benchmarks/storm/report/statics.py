@@ -15,21 +15,23 @@ if TYPE_CHECKING:
 
     from benchmarks.storm.report.session import Group, Session
 
-NAMES: Final = ("sustained", "metastable")
-ARMS: Final = ("seed", "no-retry", "immediate", "pymongo", "mongojet")
-"""More lines than these cannot be told apart at this size."""
+ARMS: Final = {
+    "sustained": ("seed", "small-budget", "immediate", "pymongo", "mongojet"),
+    "metastable": ("seed", "small-pool", "adaptive", "pymongo", "mongojet"),
+}
+"""By scenario. More lines than these cannot be told apart at this size."""
 POINTS: Final = 60
 
 
 def write(session: Session, folder: Path) -> list[Path]:
     """Write `storm-sustained.svg` and `storm-metastable.svg`, as far as the session has the scenarios."""
     written = []
-    for name in NAMES:
+    for name, arms in ARMS.items():
         if name not in {scenario.name for scenario in session.scenarios}:
             continue
         for backend in session.backends(name)[:1]:
             groups = [group for group in session.groups(name, backend) if group.records]
-            chosen = [group for arm in ARMS for group in groups if group.arm == arm] or groups
+            chosen = [group for arm in arms for group in groups if group.arm == arm] or groups
             if chosen:
                 written.append(folder / f"storm-{name}.svg")
                 canvas.write(_draw(chosen), written[-1])

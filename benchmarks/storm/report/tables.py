@@ -36,9 +36,11 @@ def cell(column: Column, group: Group) -> tuple[str, str]:
 
 
 def markdown(session: Session) -> str:
-    """A table for each scenario and backend, under its question, and the lines that say how it was made."""
+    """A table for each scenario and backend, under its question, and a line that says how it was made. No sweeps."""
     parts = []
     for scenario in session.scenarios:
+        if scenario.point:
+            continue
         for backend in session.backends(scenario.name):
             title = f"### {scenario.name}, {place(backend)}\n\n{scenario.question}\n"
             parts.append(title + "\n" + _markdown_table(session.groups(scenario.name, backend)))
@@ -54,7 +56,7 @@ def _markdown_table(groups: list[Group]) -> str:
     ]
     for group in groups:
         if not group.records:
-            lines.append(f"| {group.arm} | not valid: {'; '.join(group.invalid)} |{' |' * (len(SHORT) - 1)}")
+            lines.append(f"| {group.arm} | not valid: {group.invalid[0]} |{' |' * (len(SHORT) - 1)}")
             continue
         cells = [f"{text} ({spread})" if spread else text for text, spread in (cell(c, group) for c in SHORT)]
         lines.append(f"| {group.arm} | {' | '.join(cells)} |")

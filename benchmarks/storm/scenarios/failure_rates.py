@@ -12,7 +12,7 @@ SCENARIOS = tuple(
         seconds=10.0,
         servers=(Server(work=1e5, mode="queue", failure_rate=rate),),
         arms=("no-retry", "three", "published-bucket", "bucket", "retry-breaker"),
-        quick_seconds=5.0,
+        quick_seconds=3.0,
         family="failure-rates",
         point=(("failure_rate", rate),),
     )

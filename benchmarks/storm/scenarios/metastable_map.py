@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from benchmarks.storm.scenario import Change, Load, Scenario, Server
 
-CAPACITY = 200.0
+CAPACITY = 100.0
 
 SCENARIOS = tuple(
     Scenario(
         name=f"metastable-map-{round(100 * load)}-{seconds:g}",
         question="From which load and duration on does a loss of half the capacity outlast itself?",
         load=Load(rate=load * CAPACITY, clients=10, patience=0.5),
-        seconds=seconds + 20.0,
+        seconds=seconds + 15.0,
         servers=(Server(work=CAPACITY, mode="queue"),),
         changes=(Change(2.0, 2.0 + seconds, capacity=0.5),),
         arms=("seed", "small-pool", "adaptive", "pymongo"),

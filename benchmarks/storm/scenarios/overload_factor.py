@@ -1,21 +1,21 @@
-"""Sustained overload from one and a half times to five times the capacity, for a minute."""
+"""Sustained overload from one and a half times to five times the capacity, for half a minute."""
 
 from __future__ import annotations
 
 from benchmarks.storm.scenario import Change, Load, Scenario, Server
 
-CAPACITY = 100.0
+CAPACITY = 60.0
 
 SCENARIOS = tuple(
     Scenario(
         name=f"overload-factor-{factor:g}",
-        question="How does the amplification of a policy depend on the size of an overload of one minute?",
-        load=Load(rate=0.7 * CAPACITY, clients=2, patience=2.0),
-        seconds=70.0,
+        question="How does the amplification of a policy depend on the size of an overload that lasts?",
+        load=Load(rate=0.7 * CAPACITY, clients=1, patience=2.0),
+        seconds=40.0,
         servers=(Server(work=1.5 * CAPACITY, admission_rate=CAPACITY),),
-        changes=(Change(5.0, 65.0, load=factor / 0.7),),
+        changes=(Change(2.0, 35.0, load=factor / 0.7),),
         arms=("no-retry", "fixed", "seed", "small-budget"),
-        quick_seconds=35.0,
+        quick_seconds=20.0,
         family="overload-factor",
         point=(("factor", factor),),
     )

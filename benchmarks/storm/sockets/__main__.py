@@ -6,6 +6,7 @@ import asyncio
 import logging
 import pickle
 import sys
+import warnings
 from time import monotonic
 
 from benchmarks.storm.sockets.client import do, say
@@ -14,6 +15,8 @@ from benchmarks.storm.sockets.client import do, say
 def main() -> None:
     # The driver's warnings about errors would be printed, where the application has no logging of its own.
     logging.getLogger().addHandler(logging.NullHandler())
+    # An arm may combine options on purpose that the driver warns about.
+    warnings.simplefilter("ignore")
     while True:
         try:
             task = pickle.load(sys.stdin.buffer)
@@ -24,6 +27,8 @@ def main() -> None:
             asyncio.run(do(task))
         except Exception as error:  # the parent decides what a failed run means
             say(RuntimeError(f"after {monotonic() - began:.1f} s: {describe(error)}"))
+        else:
+            say("closed")
 
 
 def describe(error: BaseException) -> str:

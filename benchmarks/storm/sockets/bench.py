@@ -7,12 +7,12 @@ from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from benchmarks.storm.results import STEP, Run
+from benchmarks.storm.results import SERIES, STEP, Run
 from benchmarks.storm.sockets import ceiling, series
 from benchmarks.storm.sockets.client import Done, Task
 from benchmarks.storm.sockets.deployment import Deployment
 from benchmarks.storm.sockets.load import GRACE
-from benchmarks.storm.sockets.processes import Clients
+from benchmarks.storm.sockets.processes import Clients, ClientsFailedError
 from benchmarks.storm.timeline import capacity_at, condition, times_of
 from motorlite.testing.server.local_commands import wait_until
 
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 
 LEAD: Final = 0.1
 """Seconds between the order to begin and the beginning."""
+LOOK_SECONDS: Final = 0.02
+SETTLED: Final = 0.5
+"""Seconds without another connection, after which the clients have as many as their drivers open."""
 READY_SECONDS: Final = 120.0
 """How long making and warming up the clients may take."""
+CLOSE_SECONDS: Final = 10.0
 
 
 class Bench:
@@ -58,14 +62,38 @@ class Bench:
             seed: Of all random numbers. The requests of an open loop are the same for all arms.
             on_progress: Called after each step with its end in seconds and the values of its series.
 
+        Returns:
+            The run. It is not valid, and empty, if the clients' process failed, for example because the driver is not
+            installed.
+
         Raises:
-            ProcessFailedError: A process failed, for example because a driver is not installed.
+            ProcessFailedError: The ingress failed.
         """
         deployment = self._deployment_for(len(scenario.servers))
         deployment.restore()
+        try:
+            return self._run(deployment, scenario, arm, seed, on_progress)
+        except ClientsFailedError as error:
+            self._drop(arm)
+            return Run(
+                scenario=scenario.name,
+                arm=arm.name,
+                seed=seed,
+                backend="sockets",
+                seconds=scenario.seconds,
+                overload=scenario.overload,
+                capacity=capacity_at(scenario, 0.0),
+                series={name: [] for name in SERIES},
+                invalid=[str(error)],
+            )
+
+    def _run(
+        self, deployment: Deployment, scenario: Scenario, arm: Arm, seed: int, on_progress: Progress | None
+    ) -> Run:
         clients = self._clients.get(arm.name) or self._clients.setdefault(arm.name, Clients(arm.name))
+        deployment.ingress.order("hold")
         clients.send(Task(scenario, arm, seed, deployment.uri))
-        clients.receive(READY_SECONDS)  # "ready"
+        self._warm_up(deployment, clients, scenario.load.clients * min(scenario.load.warm, arm.max_pool_size))
         before = deployment.cpu_seconds()
         reports: list[dict[str, Any]] = []
         deployment.ingress.on_step = reports.append
@@ -77,6 +105,13 @@ class Bench:
         after = deployment.cpu_seconds()
         deployment.ingress.order("end")
         deployment.ingress.on_step = None
+        # Without limits, so that nothing delays the clients, which end their sessions.
+        deployment.ingress.order("reset")
+        try:
+            clients.receive(CLOSE_SECONDS)  # "closed"
+        except ClientsFailedError:
+            # A driver whose operations were cancelled may never end. The next run gets a process of its own.
+            self._drop(arm)
         ingress_cpu = reports[-1]["cpu"] - reports[0]["cpu"]
         return Run(
             scenario=scenario.name,
@@ -90,7 +125,7 @@ class Bench:
             requests=done.record.requests,
             cpu={"client": done.cpu_seconds, "ingress": ingress_cpu, "mongod": after - before},
             versions={**done.versions, "mongod": deployment.version},
-            invalid=series.invalid(done.record, reports, done.surprises),
+            invalid=series.invalid(done.record, reports, done.surprises, done.cpu_seconds / scenario.seconds),
         )
 
     def ceiling(self) -> Ceiling:
@@ -107,6 +142,11 @@ class Bench:
             "python": platform.python_version(),
             "machine": f"{platform.system()} {platform.release()}, {platform.machine()}",
         }
+
+    def _drop(self, arm: Arm) -> None:
+        clients = self._clients.pop(arm.name, None)
+        if clients is not None:
+            clients.kill()
 
     def close(self) -> None:
         """End all processes."""
@@ -133,6 +173,18 @@ class Bench:
         if self._deployment is not None:
             self._deployment.close()
             self._deployment = None
+
+    def _warm_up(self, deployment: Deployment, clients: Clients, connections: int) -> None:
+        """Let all clients open their connections, of which a driver may allow fewer than is asked for."""
+        held, since = 0, monotonic()
+        while clients.is_silent(LOOK_SECONDS) and held < connections:
+            now = deployment.ingress.order("held")
+            if now > held:
+                held, since = now, monotonic()
+            elif held and monotonic() - since > SETTLED:
+                break
+        deployment.ingress.order("release")
+        clients.receive(READY_SECONDS)  # "ready"
 
     def _follow(
         self, scenario: Scenario, clients: Clients, reports: list[dict[str, Any]], on_progress: Progress | None

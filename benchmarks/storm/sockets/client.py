@@ -8,21 +8,16 @@ import pickle
 import resource
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.storm.sockets.drivers import DRIVERS
 from benchmarks.storm.sockets.load import DOCUMENTS, Application
 
 if TYPE_CHECKING:
     from benchmarks.storm.arms import Arm
-    from benchmarks.storm.scenario import Scenario
+    from benchmarks.storm.scenario import Load, Scenario
     from benchmarks.storm.sockets.drivers import Driver
     from benchmarks.storm.sockets.load import Record
-
-WARM_CONNECTIONS: Final = 4
-"""The connections to a server with which each client begins."""
-ATTEMPTS: Final = 10
-"""How often it tries to open them: a short time limit may end before a slow machine has connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,7 @@ async def do(task: Task) -> None:
     driver = DRIVERS[task.arm.driver](task.uri, task.arm, task.scenario)
     try:
         await driver.open(task.scenario.load.clients)
-        await warm_up(driver, task.scenario.load.clients)
+        await warm_up(driver, task.scenario.load, task.arm.max_pool_size)
         say("ready")
         # The answer comes at once: nothing else runs meanwhile but the drivers' monitors.
         start: float = pickle.load(sys.stdin.buffer)
@@ -66,16 +61,13 @@ async def do(task: Task) -> None:
         await driver.close()
 
 
-async def warm_up(driver: Driver, clients: int) -> None:
-    """Let each client find its servers and open some connections."""
-    for client in range(clients):
-        for attempt in range(ATTEMPTS):
-            finds = [driver.find(client, number % DOCUMENTS) for number in range(WARM_CONNECTIONS)]
-            errors = [error for error in await asyncio.gather(*finds, return_exceptions=True) if error]
-            if not errors:
-                break
-            if attempt == ATTEMPTS - 1:
-                raise errors[0]
+async def warm_up(driver: Driver, load: Load, max_pool_size: int) -> None:
+    """Let each client find its servers, and open its connections: the ingress holds back its requests until then."""
+    each = min(load.warm, max_pool_size)
+    with driver.unhurried():
+        await asyncio.gather(
+            *(driver.read(client, number % DOCUMENTS) for client in range(load.clients) for number in range(each))
+        )
 
 
 def cpu_seconds() -> float:

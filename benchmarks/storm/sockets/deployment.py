@@ -67,8 +67,9 @@ class Deployment:
         return total / 1e6
 
     def restore(self) -> None:
-        """Lift all limits, and make the first member the primary again."""
-        self.ingress.order("reset")
+        """Lift all limits, and make the first member the primary again. A run may have failed before its end."""
+        for order in ("end", "release", "reset"):
+            self.ingress.order(order)
         if self._server.replica_set is None:
             return
         first = self._server.addresses[0]

@@ -26,12 +26,15 @@ from benchmarks.storm.policies import client_options, shared_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from benchmarks.storm.arms import Arm
     from benchmarks.storm.scenario import Scenario
 
 OVERLOADED: Final = "SystemOverloadedError"
 REJECTED: Final = 462
+WARM_SECONDS: Final = 60
+"""The time limit of the requests with which connections are opened before a run."""
 # The clients whose figures are read in each step: reading those of a thousand would be a load of its own.
 _SAMPLE: Final = 20
 
@@ -68,6 +71,14 @@ class Driver:
         Raises:
             ValueError: The server answered with something else.
         """
+        await self.read(client, number)
+
+    def unhurried(self) -> AbstractContextManager[object]:
+        """A block in which requests have much time, instead of the application's patience."""
+        return contextlib.nullcontext()
+
+    async def read(self, client: int, number: int) -> None:
+        """Read the document with that number, without the application's patience."""
         found = await self.collections[client].find_one({"_id": number})
         if found is None or found["_id"] != number:
             raise ValueError(f"asked for document {number}, got {found!r}")
@@ -123,6 +134,10 @@ class Motorlite(Driver):
     def errors(self) -> Any:
         return importlib.import_module("motorlite.errors").PyMongoError
 
+    def unhurried(self) -> AbstractContextManager[object]:
+        found: AbstractContextManager[object] = importlib.import_module("motorlite").timeout(WARM_SECONDS)
+        return found
+
     def tokens(self) -> float | None:
         if self.arm.budget == "none":
             return None
@@ -153,6 +168,9 @@ class PyMongo(Driver):
         self.clients = [make(self.uri, **limit) for _ in range(clients)]
         self.collections = [client[DATABASE][COLLECTION] for client in self.clients]
 
+    def unhurried(self) -> AbstractContextManager[object]:
+        return pymongo_timeout()
+
     async def close(self) -> None:
         for client in self.clients:
             await client.close()
@@ -168,6 +186,9 @@ class Motor(Driver):
         limit = {} if self.patience is None else {"timeoutMS": self.patience * 1000}
         self.clients = [make(self.uri, **limit) for _ in range(clients)]
         self.collections = [client[DATABASE][COLLECTION] for client in self.clients]
+
+    def unhurried(self) -> AbstractContextManager[object]:
+        return pymongo_timeout()
 
     async def close(self) -> None:
         for client in self.clients:
@@ -189,7 +210,7 @@ class Mongojet(Driver):
 
     async def find(self, client: int, number: int) -> None:
         async with asyncio.timeout(self.patience):
-            await super().find(client, number)
+            await self.read(client, number)
 
     def errors(self) -> Any:
         return importlib.import_module("mongojet").PyMongoError
@@ -207,6 +228,12 @@ class Mongojet(Driver):
         for client in self.clients:
             with contextlib.suppress(self.errors()):
                 await client.close()
+
+
+def pymongo_timeout() -> AbstractContextManager[object]:
+    """PyMongo's time limit for a block, which Motor passes on to its threads."""
+    found: AbstractContextManager[object] = importlib.import_module("pymongo").timeout(WARM_SECONDS)
+    return found
 
 
 DRIVERS: Final[dict[str, type[Driver]]] = {

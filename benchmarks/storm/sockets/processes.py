@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 from queue import Empty, Queue
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from motorlite.testing.server.mongod_processes import free_port
@@ -27,8 +28,14 @@ class ProcessFailedError(Exception):
     """A process ended, reported an error, or did not answer in time."""
 
 
+class ClientsFailedError(ProcessFailedError):
+    """The same of a process with clients: the driver is missing, hangs, or raised an error outside of a request."""
+
+
 class _Child:
     """A process that reads from standard input, and whose output a thread reads into a queue."""
+
+    error: type[ProcessFailedError] = ProcessFailedError
 
     def __init__(self, name: str, arguments: Sequence[str]) -> None:
         self.name = name
@@ -50,7 +57,7 @@ class _Child:
             self._input.write(data)
             self._input.flush()
         except BrokenPipeError:
-            raise ProcessFailedError(f"{self.name} has ended") from None
+            raise self.error(f"{self.name} has ended") from None
 
     def _next(self, seconds: float = ANSWER_SECONDS) -> Any:
         """Return the next message; None: the process has ended.
@@ -61,7 +68,12 @@ class _Child:
         try:
             return self._messages.get(timeout=seconds)
         except Empty:
-            raise ProcessFailedError(f"{self.name} did not answer within {seconds:.0f} s") from None
+            raise self.error(f"{self.name} did not answer within {seconds:.0f} s") from None
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        self.close()
 
     def close(self) -> None:
         """End the process and wait for it; a second call does nothing."""
@@ -131,6 +143,8 @@ class Clients(_Child):
         arm: The name of the arm.
     """
 
+    error = ClientsFailedError
+
     def __init__(self, arm: str) -> None:
         super().__init__(f"the process of {arm}", ["benchmarks.storm.sockets"])
 
@@ -138,21 +152,28 @@ class Clients(_Child):
         """Send a message.
 
         Raises:
-            ProcessFailedError: The process has ended.
+            ClientsFailedError: The process has ended.
         """
         self._send(pickle.dumps(message))
+
+    def is_silent(self, seconds: float) -> bool:
+        """Wait for a message, which stays. Returns whether there is none in that time."""
+        end = monotonic() + seconds
+        while self._messages.empty() and monotonic() < end:
+            sleep(0.002)
+        return self._messages.empty()
 
     def receive(self, seconds: float = ANSWER_SECONDS) -> Any:
         """Return the next message.
 
         Raises:
-            ProcessFailedError: The process failed, ended, or sent nothing in time.
+            ClientsFailedError: The process failed, ended, or sent nothing in time.
         """
         message = self._next(seconds)
         if message is None:
-            raise ProcessFailedError(f"{self.name} has ended")
+            raise self.error(f"{self.name} has ended")
         if isinstance(message, Exception):
-            raise ProcessFailedError(f"{self.name}: {message}") from message
+            raise self.error(f"{self.name}: {message}") from message
         return message
 
     def _read(self, pipe: Any) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from benchmarks.storm.scenario import Scenario
     from benchmarks.storm.sockets.load import Record
 
-LATE_SHARE: Final = 0.01
-"""The share of requests that may be sent late."""
+LATE_SHARE: Final = 0.1
+"""The share of requests that may be sent late: a driver that keeps its event loop busy delays them too."""
 STARVED: Final = 0.1
 """Seconds by which a report of the ingress may be late."""
 SLOW: Final = 0.02
@@ -74,8 +74,17 @@ def live(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float
     return values
 
 
-def invalid(record: Record, reports: Sequence[Mapping[str, Any]], surprises: Mapping[str, int]) -> list[str]:
-    """Return the reasons why a run must not be used."""
+def invalid(
+    record: Record, reports: Sequence[Mapping[str, Any]], surprises: Mapping[str, int], cores: float = 0.0
+) -> list[str]:
+    """Return the reasons why a run must not be used.
+
+    Args:
+        record: What the application saw.
+        reports: The reports of the ingress.
+        surprises: Errors that nothing explains.
+        cores: CPU seconds per second of the clients' process.
+    """
     found: list[str] = []
     busiest = _busiest([report["cpu"] for report in reports])
     if busiest > MARGIN:
@@ -86,7 +95,7 @@ def invalid(record: Record, reports: Sequence[Mapping[str, Any]], surprises: Map
     if record.late > LATE_SHARE * len(record.requests):
         found.append(
             f"{record.late} of {len(record.requests)} requests were sent more than {LATE * 1000:.0f} ms late "
-            f"(at most {record.latest * 1000:.0f} ms)"
+            f"(at most {record.latest * 1000:.0f} ms); the clients' process used {cores:.0%} of a core"
         )
     last = reports[-1]["figures"]
     answered = sum(server["answered"] for server in last)

@@ -341,8 +341,10 @@ def _filter(filter: Any) -> Any:
     return filter if isinstance(filter, Mapping) else {"_id": filter}
 
 
-def _with_limits(options: Mapping[str, Any], skip: int, limit: int) -> dict[str, Any]:
+def _with_limits(options: Mapping[str, Any], skip: int, limit: int) -> Mapping[str, Any]:
     """Return the options of a query with those that are arguments of their own."""
+    if not skip and not limit:
+        return options
     given = {**options}
     if skip:
         given["skip"] = skip

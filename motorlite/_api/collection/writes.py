@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
-
-from bson.raw_bson import RawBSONDocument
 
 from motorlite._api.arguments.identifiers import id_first, identify
 from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
+from motorlite._api.collection.documents import take_documents
 from motorlite._api.limits import deadline
 from motorlite._api.transactions.context import BOUND
 from motorlite._api.turns import Turns
@@ -27,6 +27,8 @@ from motorlite.results import BulkWriteResult, DeleteResult, InsertManyResult, I
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from bson.raw_bson import RawBSONDocument
 
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import Filter
@@ -129,13 +131,16 @@ class CollectionWrites(CollectionBase[DocumentT]):
         converted("ordered", ordered, boolean)
         call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
         turns = Turns(self._core, call.deadline)
-        taken = documents if isinstance(documents, Iterator) else iter(list(documents))
+        # A copy: what the application adds to its list meanwhile, or removes, makes no difference.
+        found = [] if isinstance(documents, Iterator) else list(documents)
+        if isinstance(documents, Iterator):
+            await turns.compute(_collect(documents, found))
         # Freeing the last references takes long, so the documents in `found` are released in slices.
         del documents
-        found, inserted_ids = list[Any](), list[Any]()
-        await turns.compute(_take(taken, found, inserted_ids))
+        run = insert_run(found)
+        inserted_ids = await turns.compute(take_documents(run, self._settings.codec_options))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment}
-        details = await self._execute_runs("insert", [insert_run(found)], ordered, call, turns, options)
+        details = await self._execute_runs("insert", [run], ordered, call, turns, options)
         return InsertManyResult(inserted_ids, details is not None)
 
     async def bulk_write(
@@ -186,7 +191,9 @@ class CollectionWrites(CollectionBase[DocumentT]):
             await turns.compute(release(requests))
         for run in runs:
             if run.kind == "insert":
-                await turns.compute(_take(iter(run.statements), [], []))
+                # Not more at once than a batch may have.
+                encodes = run is runs[0]
+                await turns.compute(take_documents(run, self._settings.codec_options, encodes=encodes))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
         details = await self._execute_runs("bulkWrite", runs, ordered, call, turns, options)
         return BulkWriteResult(details or {}, details is not None)
@@ -465,14 +472,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         return DeleteResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
 
 
-def _take(documents: Iterator[Any], found: list[Any], inserted_ids: list[Any]) -> Slices[None]:
-    """Check all `documents`, add missing `_id`s, and append the documents to `found` and the ids to `inserted_ids`."""
-    for document in documents:
-        if type(document) is not dict:
-            check_document("documents", document)
-        inserted_id = identify(document)
-        if inserted_id is not None or not isinstance(document, RawBSONDocument):
-            inserted_ids.append(inserted_id)
-        found.append(document)
-        if not len(found) % ITEMS:
-            yield
+def _collect(documents: Iterator[Any], found: list[Any]) -> Slices[None]:
+    """Append `documents`, which the application may make one by one, to `found`."""
+    while part := list(islice(documents, ITEMS)):
+        found += part
+        yield

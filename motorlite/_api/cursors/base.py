@@ -40,6 +40,7 @@ class CursorBase(ABC, Generic[DocumentT]):
         "_documents",
         "_get_more",
         "_is_closed",
+        "_is_empty",
         "_is_opening",
         "_limits",
         "_session",
@@ -70,6 +71,8 @@ class CursorBase(ABC, Generic[DocumentT]):
         self._documents: deque[DocumentT] = deque()
         self._is_opening = False
         self._is_closed = False
+        # An empty slice of a query: sends nothing to the server.
+        self._is_empty = False
         # Iteration over a tailable cursor ends at each empty batch, while the cursor stays alive.
         self._stops_on_empty_batch = False
 
@@ -183,14 +186,17 @@ class CursorBase(ABC, Generic[DocumentT]):
 
     async def _fill(self, is_patient: bool = True) -> bool:
         """Fetch a batch. False if the iteration ends here; without `is_patient`, at an empty batch."""
-        if self._is_closed:
+        if self._is_closed or self._is_empty:
             return False
-        if self._cursor is None:
+        cursor = self._cursor
+        if cursor is None:
             await self._open()
             if self._documents:
                 return True
             if self._stops_on_empty_batch:
                 return False
+        elif cursor.is_exhausted:
+            return False
         return await self._fetch(is_patient=is_patient and not self._stops_on_empty_batch)
 
     async def _fetch(self, is_patient: bool) -> bool:

@@ -46,6 +46,10 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
         return (self.is_lost or self.cursor_id != 0) and self._failure is None and not self._is_closed
 
     @property
+    def is_exhausted(self) -> bool:
+        return not self.is_open
+
+    @property
     def is_reachable(self) -> bool:
         """Whether its server is known. Otherwise a getMore would wait for that very server to return."""
         return self._core.is_known(self.address)

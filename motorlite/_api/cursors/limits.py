@@ -45,8 +45,8 @@ class CursorLimits:
     def __init__(
         self,
         inherited: float | None,
-        timeout_ms: float | None,
-        mode: TimeoutMode | None,
+        timeout_ms: float | None = None,
+        mode: TimeoutMode | None = None,
         *,
         is_tailable: bool = False,
         is_await_data: bool = False,

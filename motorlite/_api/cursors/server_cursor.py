@@ -155,6 +155,11 @@ class ServerCursor(Generic[DocumentT]):
         return self.has_more and self._failure is None
 
     @property
+    def is_exhausted(self) -> bool:
+        """Whether `fetch` certainly returns nothing more."""
+        return not self.has_more
+
+    @property
     def has_more(self) -> bool:
         """Whether `fetch` may return a batch: the server has the cursor, or a batch is on its way."""
         return self.cursor_id != 0 or self._ahead is not None

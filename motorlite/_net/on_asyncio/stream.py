@@ -127,7 +127,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
                     waiter.set_result(frame)
                 else:
                     self._frames.append(frame)
-                if is_all:
+                if is_all and not self._is_streaming:
                     return
                 frame = None
         except PyMongoError as error:

@@ -15,7 +15,7 @@ import trio
 from motorlite._net.failures import connecting, describe
 from motorlite._net.host.forking import keep_from_children
 from motorlite._net.on_asyncio.stream import enable_keepalive
-from motorlite._net.on_trio.stream import TrioStream
+from motorlite._net.on_trio.stream import TrioStream, TrioTLSStream
 from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 
@@ -59,6 +59,9 @@ class TrioWaiter:
         if self._value is not _NOTHING:
             return self._value
         self._task = trio.lowlevel.current_task()
+        if until == inf:
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+            return self._value
         with trio.CancelScope(deadline=until):
             await trio.lowlevel.wait_task_rescheduled(self._abort)
         if self._value is _NOTHING:
@@ -215,7 +218,10 @@ class TrioRuntime:
         self, stream: trio.SocketStream, address: Address, framer: Framer, tls: ssl.SSLContext | None
     ) -> TrioStream:
         if tls is None:
-            return TrioStream(address, framer, stream.socket, None)
+            sock = socket.socket(fileno=stream.socket.detach())
+            sock.setblocking(False)
+            keep_from_children(sock)
+            return TrioStream(address, framer, sock)
         secured = trio.SSLStream(stream, tls, server_hostname=address[0], https_compatible=True)
         try:
             await secured.do_handshake()
@@ -224,7 +230,7 @@ class TrioRuntime:
             if isinstance(error, trio.BrokenResourceError):
                 raise _cause(error) from None
             raise
-        return TrioStream(address, framer, stream.socket, secured)
+        return TrioTLSStream(address, framer, stream.socket, secured)
 
     async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
         with trio.CancelScope(deadline=until):

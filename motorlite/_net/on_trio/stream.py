@@ -1,41 +1,46 @@
-"""Net: a framed stream on trio, over a bare trio socket or trio's TLS."""
+"""Net: framed streams on trio: on a bare non-blocking socket, or through trio's TLS.
+
+The bare stream writes at once and then waits for the socket, which is the only checkpoint of an exchange. With the
+methods of trio's sockets there would be two, and a vain attempt to read before the reply can be there.
+"""
 
 from __future__ import annotations
 
 import select
 from collections import deque
-from contextlib import contextmanager
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
+from trio.lowlevel import checkpoint_if_cancelled, notify_closing, wait_readable, wait_writable
 
 from motorlite._base.values import format_address
 from motorlite._net.failures import describe
 from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
 
 if TYPE_CHECKING:
+    import socket
     import ssl
-    from collections.abc import Iterator
+    from collections.abc import Coroutine
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer
 
 _CHUNK = 64 * 1024
+# What a socket that broke or was closed raises.
+_BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class TrioStream:
-    """A FrameStream on a trio socket."""
+    """A FrameStream on a non-blocking socket."""
 
     __slots__ = (
         "_address",
         "_framer",
         "_frames",
-        "_incoming",
         "_is_streaming",
         "_poll",
         "_socket",
-        "_tls",
         "has_unsent",
         "is_closed",
         "sent_nothing",
@@ -44,109 +49,140 @@ class TrioStream:
     # Trio does not report events on an idle socket.
     ask_after = 0.0
 
-    def __init__(
-        self,
-        address: Address,
-        framer: Framer,
-        socket: trio.socket.SocketType,
-        tls: trio.SSLStream[trio.SocketStream] | None,
-    ) -> None:
+    def __init__(self, address: Address, framer: Framer, sock: socket.socket) -> None:
         self._address = address
         self._framer = framer
-        self._socket = socket
-        # None without TLS; reads and writes then go straight to the socket.
-        self._tls = tls
-        # Bytes received but not yet decrypted. Private to trio; None if a future trio removes it.
-        self._incoming: ssl.MemoryBIO | None = getattr(tls, "_incoming", None)
+        self._socket = sock
         # Exhaust replies that arrived together with an earlier one.
         self._frames: deque[bytes | bytearray] = deque()
         # Whether more messages may follow the reply (`expect_more`).
         self._is_streaming = False
-        # Polls the socket in half the time of its own `is_readable`; None where the system call does not exist.
+        # None where the system call does not exist.
         self._poll: select.poll | None = None
         if hasattr(select, "poll"):
             self._poll = select.poll()
-            self._poll.register(socket, select.POLLIN)
+            self._poll.register(sock, select.POLLIN)
         self.is_closed = False
         # True during a write of a request, and after an interrupted one.
         self.has_unsent = False
         # If a time limit or scope has expired when the task runs, trio cancels before the first byte is written.
         self.sent_nothing = False
 
-    async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
+    # --- FrameStream ---
+
+    def exchange(self, data: bytes, until: float) -> Coroutine[Any, Any, bytes | bytearray]:
+        return self._exchange(data) if until == inf else self._exchange_until(data, until)
+
+    async def _exchange_until(self, data: bytes, until: float) -> bytes | bytearray:
+        with trio.CancelScope(deadline=until):
+            return await self._exchange(data)
+        raise self._too_late()
+
+    async def _exchange(self, data: bytes) -> bytes | bytearray:
         self._check_open()
-        if until == inf:
-            with self._translated():
-                await self._write(data)
-                return await self._read()
-        with trio.CancelScope(deadline=until), self._translated():
+        try:
             await self._write(data)
             return await self._read()
-        raise self._too_late()
+        except _BROKEN as error:
+            raise self._broken(error) from error
+        except PyMongoError:
+            self.abort()
+            raise
 
     async def receive(self, until: float) -> bytes | bytearray:
         if self._frames:
             await trio.lowlevel.checkpoint()
             return self._frames.popleft()
         self._check_open()
-        with trio.CancelScope(deadline=until), self._translated():
-            return await self._read()
+        with trio.CancelScope(deadline=until):
+            try:
+                return await self._read()
+            except _BROKEN as error:
+                raise self._broken(error) from error
+            except PyMongoError:
+                self.abort()
+                raise
         raise self._too_late()
 
     async def send(self, data: bytes, until: float) -> None:
         self._check_open()
-        with trio.CancelScope(deadline=until) as scope, self._translated():
-            await self._write(data)
+        with trio.CancelScope(deadline=until) as scope:
+            try:
+                await self._write(data)
+            except _BROKEN as error:
+                raise self._broken(error) from error
+            await trio.lowlevel.cancel_shielded_checkpoint()
         if scope.cancelled_caught:
             raise self._too_late()
 
+    def expect_more(self, is_expected: bool) -> None:
+        self._is_streaming = is_expected
+        if not is_expected and self._has_surplus:
+            self.abort()
+
+    def is_healthy(self) -> bool:
+        if self.is_closed or self._has_surplus:
+            return False
+        # Readable means closed by the peer, or unrequested bytes.
+        if self._poll is not None:
+            return not self._poll.poll(0)
+        return not select.select([self._socket], [], [], 0)[0]
+
+    def abort(self) -> None:
+        self.is_closed = True
+        if self._socket.fileno() != -1:
+            notify_closing(self._socket)
+            self._socket.close()
+
+    # --- reading and writing ---
+
     async def _write(self, data: bytes) -> None:
+        """Write `data`. Waits only for a full buffer of the system."""
         self.sent_nothing = False
         self.has_unsent = True
-        sent = 0
         try:
-            if self._tls is not None:
-                await trio.lowlevel.checkpoint_if_cancelled()
-            else:
-                sent = await self._socket.send(data)
+            await checkpoint_if_cancelled()
+            while not (sent := self._send_some(data)):
+                await wait_writable(self._socket)
         except trio.Cancelled:
             self.sent_nothing = True
             self.has_unsent = False
             raise
-        if self._tls is not None:
-            await self._tls.send_all(data)
-        elif sent < len(data):
+        if sent < len(data):
             rest = memoryview(data)[sent:]
             while rest:
-                rest = rest[await self._socket.send(rest) :]
+                await wait_writable(self._socket)
+                rest = rest[self._send_some(rest) :]
         self.has_unsent = False
+
+    def _send_some(self, data: bytes | memoryview) -> int:
+        """Write as much as the system takes now. Return the number of bytes."""
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
 
     async def _read(self) -> bytes | bytearray:
         framer = self._framer
         while True:
-            if self._tls is not None:
-                data = await self._tls.receive_some(_CHUNK)
-                if not data:
-                    raise self._peer_closed()
-                self._frames.extend(framer.feed(data))
-            else:
-                # Release the view, one of our own: stack frames of a cancellation may outlive it and stop the framer's
-                # buffer from growing.
-                with memoryview(framer.buffer()) as buffer:
-                    count = await self._socket.recv_into(buffer)
-                if not count:
-                    raise self._peer_closed()
-                framer.received(count)
-                while (frame := framer.next_frame()) is not None:
-                    self._frames.append(frame)
-                    if not self._is_streaming:
-                        break
-            if self._frames:
-                frame = self._frames.popleft()
-                if not self._is_streaming and self._has_surplus:
-                    # The reply is valid, but the connection must not be reused.
-                    self.abort()
-                return frame
+            await wait_readable(self._socket)
+            try:
+                count = self._socket.recv_into(framer.buffer())
+            except BlockingIOError:
+                continue
+            if not count:
+                raise self._peer_closed()
+            framer.received(count)
+            frame = framer.next_frame()
+            if frame is None:
+                continue
+            if self._is_streaming:
+                while (following := framer.next_frame()) is not None:
+                    self._frames.append(following)
+            elif not framer.is_empty:
+                # The reply is valid, but the connection must not be reused.
+                self.abort()
+            return frame
 
     def _peer_closed(self) -> AutoReconnect:
         return AutoReconnect(f"{format_address(self._address)}: the server closed the connection")
@@ -161,33 +197,62 @@ class TrioStream:
         # error's context, and on Python 3.13 part of a reference cycle.
         return NetworkTimeout(f"{format_address(self._address)}: no reply in time")
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self.abort()
-            raise AutoReconnect(f"{format_address(self._address)}: {describe(error.__cause__ or error)}") from error
-        except PyMongoError:
-            self.abort()
-            raise
+    def _broken(self, error: BaseException) -> AutoReconnect:
+        self.abort()
+        return AutoReconnect(f"{format_address(self._address)}: {describe(error.__cause__ or error)}")
 
     @property
     def _has_surplus(self) -> bool:
-        incoming = self._incoming
-        return bool(self._frames) or not self._framer.is_empty or (incoming is not None and incoming.pending > 0)
+        return bool(self._frames) or not self._framer.is_empty
 
-    def expect_more(self, is_expected: bool) -> None:
-        self._is_streaming = is_expected
-        if not is_expected and self._has_surplus:
-            self.abort()
 
-    def is_healthy(self) -> bool:
-        if self.is_closed or self._has_surplus:
-            return False
-        # Readable means closed by the peer, or unrequested bytes.
-        return not (self._socket.is_readable() if self._poll is None else self._poll.poll(0))
+class TrioTLSStream(TrioStream):
+    """A FrameStream on trio's TLS, which owns the socket."""
+
+    __slots__ = ("_incoming", "_tls")
+
+    def __init__(
+        self,
+        address: Address,
+        framer: Framer,
+        sock: trio.socket.SocketType,
+        tls: trio.SSLStream[trio.SocketStream],
+    ) -> None:
+        super().__init__(address, framer, sock)  # type: ignore[arg-type]  # used for what both kinds of socket have
+        self._tls = tls
+        # Bytes received but not yet decrypted. Private to trio; None if a future trio removes it.
+        self._incoming: ssl.MemoryBIO | None = getattr(tls, "_incoming", None)
 
     def abort(self) -> None:
         self.is_closed = True
         self._socket.close()
+
+    async def _write(self, data: bytes) -> None:
+        self.sent_nothing = False
+        self.has_unsent = True
+        try:
+            await checkpoint_if_cancelled()
+        except trio.Cancelled:
+            self.sent_nothing = True
+            self.has_unsent = False
+            raise
+        await self._tls.send_all(data)
+        self.has_unsent = False
+
+    async def _read(self) -> bytes | bytearray:
+        while True:
+            data = await self._tls.receive_some(_CHUNK)
+            if not data:
+                raise self._peer_closed()
+            self._frames.extend(self._framer.feed(data))
+            if self._frames:
+                frame = self._frames.popleft()
+                if not self._is_streaming and self._has_surplus:
+                    # As without TLS.
+                    self.abort()
+                return frame
+
+    @property
+    def _has_surplus(self) -> bool:
+        incoming = self._incoming
+        return super()._has_surplus or (incoming is not None and incoming.pending > 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from itertools import islice
+from bisect import bisect_left, bisect_right
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import bson
@@ -13,13 +13,14 @@ from motorlite._base.sizes import estimated_size
 from motorlite._base.wire_versions import V4_4, V8_0
 from motorlite._execution.operation import Command, DocumentSequence, Kind, Operation
 from motorlite._operations.common import UPSERTED, add_write_concern, check_needs, is_acknowledged
-from motorlite._operations.writes.slices import all_at_once
+from motorlite._operations.writes.arrays import encode_together, suits_arrays
+from motorlite._operations.writes.slices import MAX_SIZE, MAX_STATEMENTS, all_at_once, is_slice, slice_length
 from motorlite._operations.writes.statements import is_multi, statement_needs, unacknowledged_needs
 from motorlite._wire.replies import check_batch
 from motorlite.errors import DocumentTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bson.codec_options import CodecOptions
 
@@ -36,14 +37,6 @@ STATEMENT_ALLOWANCE: Final = 16 * 1024
 DECORATION_ALLOWANCE: Final = 16 * 1024
 # Header, flags, kind of the body; kind and size of the sequence, and the zero byte of its name; checksum.
 _ENVELOPE: Final = 16 + 4 + 1 + 1 + 4 + 1 + 4
-# The largest batch prepared before its server is known: the number of statements that servers accept, and a third of
-# the 48 MB that they accept. Building a message and writing it to the socket cannot be interrupted, and 48 MB blocked
-# the loop for 90 ms.
-_MAX_STATEMENTS: Final = 100_000
-_MAX_SIZE: Final = 16 * 1024 * 1024
-# A slice ends after this much work, in bytes to encode. Each statement adds a constant for its fields.
-_WORK_PER_SLICE: Final = 64 * 1024
-_WORK_PER_STATEMENT: Final = 1024
 
 
 class BulkBatch(Operation["Document | None"]):
@@ -59,6 +52,7 @@ class BulkBatch(Operation["Document | None"]):
 
     __slots__ = (
         "_collection",
+        "_encodes_together",
         "_is_prepared",
         "_options",
         "_ordered",
@@ -107,6 +101,7 @@ class BulkBatch(Operation["Document | None"]):
             self._options["comment"] = comment
         if bypass_document_validation is not None and self._takes_bypass:
             self._options["bypassDocumentValidation"] = bypass_document_validation
+        self._encodes_together = suits_arrays(codec_options)
         self._is_prepared = False
         self._sequence: DocumentSequence | None = None
         self.count = 0
@@ -144,9 +139,9 @@ class BulkBatch(Operation["Document | None"]):
         if run.encoded_from == start and run.encoded:
             return sum(map(len, run.encoded))
         size = 0
-        for statement in islice(run.statements, start, start + _MAX_STATEMENTS):
+        for statement in islice(run.statements, start, start + MAX_STATEMENTS):
             size += estimated_size(statement)
-            if size > _MAX_SIZE:
+            if size > MAX_SIZE:
                 break
         return size
 
@@ -161,24 +156,43 @@ class BulkBatch(Operation["Document | None"]):
         if run.encoded_from != start:
             run.encoded, run.encoded_from, run.multis = [], start, []
         encoded, statements = run.encoded, run.statements
-        size, unseen = sum(map(len, encoded)), 0
-        for position in range(start + len(encoded), min(start + _MAX_STATEMENTS, len(statements))):
-            if size > _MAX_SIZE:
-                break
+        size, position, end = sum(map(len, encoded)), start + len(encoded), min(start + MAX_STATEMENTS, len(statements))
+        average = 0
+        while position < end and size <= MAX_SIZE:
+            part = statements[position : min(position + slice_length(statements, position, average), end)]
             try:
-                data = self._encode(position)
+                found = self._encode_slice(part, position)
             except Exception:
                 if not encoded:
                     raise
                 break  # `_take` raises it, if the batch gets that far
-            encoded.append(data)
-            if not self._are_documents and is_multi(statements[position]):
-                run.multis.append(position)
-            size += len(data)
-            unseen += len(data) + _WORK_PER_STATEMENT
-            if unseen > _WORK_PER_SLICE:
-                unseen = 0
-                yield
+            encoded += found
+            if not self._are_documents:
+                run.multis += [position + index for index, one in enumerate(part[: len(found)]) if is_multi(one)]
+            length = sum(map(len, found))
+            average = length // len(found)
+            size += length
+            position += len(found)
+            yield
+
+    def _encode_slice(self, part: Sequence[Any], position: int) -> list[bytes]:
+        """Encode `part`, which begins at `position`, or as much of it as can be encoded and is not too large."""
+        if self._encodes_together and len(part) > 1:
+            together = encode_together(part, self.codec_options, puts_id_first=self._are_documents)
+            if together is not None:
+                return together
+        found, size = list[bytes](), 0
+        for index in range(len(part)):
+            try:
+                found.append(self._encode(position + index))
+            except Exception:
+                if not found:
+                    raise
+                break  # the next slice begins with it
+            size += len(found[-1])
+            if is_slice(size):
+                break
+        return found
 
     def _encode(self, position: int) -> bytes:
         run = self._run
@@ -197,24 +211,21 @@ class BulkBatch(Operation["Document | None"]):
         available = facts.max_message_size - _ENVELOPE - len(self._field) - body - DECORATION_ALLOWANCE
         allowance = 0 if self._are_documents else STATEMENT_ALLOWANCE
         largest = min(facts.max_bson_object_size + allowance, available)
-        room = min(available, _MAX_SIZE)
-        most = min(facts.max_write_batch_size, _MAX_STATEMENTS, len(run.statements) - start)
-        count = 0
-        for data in islice(run.encoded, most):
-            size = len(data)
-            if size > largest and not count:
+        room = min(available, MAX_SIZE)
+        most = min(facts.max_write_batch_size, MAX_STATEMENTS, len(run.statements) - start)
+        sizes = [*map(len, islice(run.encoded, most))]
+        ends = [*accumulate(sizes)]
+        count = max(bisect_right(ends, room), min(most, 1))
+        if sizes and max(sizes) > largest:
+            # A statement that is too large starts the next batch, so that the preceding ones are written.
+            count = min(count, next(index for index, size in enumerate(sizes) if size > largest))
+            if not count:
                 raise DocumentTooLarge(
-                    f"{self.name} {run.indexes[start]} of the bulk write has {size} bytes; "
+                    f"{self.name} {run.indexes[start]} of the bulk write has {sizes[0]} bytes; "
                     f"the server takes at most {largest}"
                 )
-            # A statement that is too large starts the next batch, so that the preceding ones are written.
-            if size > largest or (count and size > room):
-                break
-            room -= size
-            count += 1
-        else:
-            if count < most and room > 0:
-                self._encode(start + count)  # raises again: it failed in `prepare`
+        if count == len(ends) < most and ends[-1] < room:
+            self._encode(start + count)  # raises again: it failed in `prepare`
         taken = run.encoded[:count]
         del run.encoded[:count]
         run.encoded_from = start + count

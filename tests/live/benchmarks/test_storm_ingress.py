@@ -7,6 +7,8 @@ from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from benchmarks.storm.ingress import messages
@@ -149,6 +151,19 @@ async def test_requests_wait_for_work_while_hello_does_not(ingress: Ingress) -> 
         await client.admin.command("hello")
         assert monotonic() - hello < waited
     assert waited >= 0.1
+
+
+async def test_requests_that_are_held_back_need_a_connection_each(ingress: Ingress) -> None:
+    async with connect(ingress) as client, anyio.create_task_group() as group:
+        ingress.order("hold")
+        for _ in range(5):
+            group.start_soon(client.test.parts.find_one)
+        while ingress.order("held") < 5:
+            await anyio.lowlevel.checkpoint()
+        ingress.order("release")
+        await client.test.parts.find_one({})
+        (server,) = client.stats().servers.values()
+    assert server.connections_created >= 5
 
 
 async def test_a_server_that_is_down_refuses_and_closes(ingress: Ingress) -> None:

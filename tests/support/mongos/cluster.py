@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from functools import partial
 from itertools import cycle
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Self
@@ -123,12 +124,13 @@ class Cluster:
             protocol.connection = ClientConnection(mongos, protocol.reader, protocol.writer, service_id)
             task = self._loop.create_task(protocol.connection.serve())
             self._tasks.add(task)
-            task.add_done_callback(self._served)
+            task.add_done_callback(partial(self._served, protocol))
 
         return serve
 
-    def _served(self, task: asyncio.Task[None]) -> None:
+    def _served(self, protocol: _ClientProtocol, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        protocol.writer.close()  # a task that is cancelled before its first step closes nothing
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
             self.failures.append(error)
@@ -136,10 +138,12 @@ class Cluster:
     async def _close(self) -> None:
         for listener in self._listeners:
             listener.close()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        # Also the loop's own tasks, with which it accepts connections.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
+        await asyncio.sleep(0)  # transports close their sockets in the next turn
 
 
 class _ClientProtocol(asyncio.StreamReaderProtocol):

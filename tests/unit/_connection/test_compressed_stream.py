@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from math import inf
+from typing import TYPE_CHECKING, Any
 
+import anyio
+import anyio.to_thread
 import bson
 import pytest
 
@@ -16,6 +19,9 @@ from motorlite._wire import op_msg
 from motorlite._wire.compression import Noop, Zlib, Zstd, compress, decompress
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from motorlite._wire.compression import Buffer
 
 pytestmark = pytest.mark.anyio
 
@@ -184,6 +190,69 @@ async def test_a_large_request_that_is_not_compressed_in_time(
     assert not inner.sent
     with pytest.raises(WaitTimeout):
         await stream.pack_large(bytes(LARGE), runtime.now())
+
+
+class Held(Zlib):
+    """Decompresses when the test lets it, and says where."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.may_go_on = threading.Event(), threading.Event()
+        self.threads: list[int] = []
+
+    def decompress(self, data: memoryview, size: int) -> Buffer:
+        self.threads.append(threading.get_ident())
+        self.begun.set()
+        assert self.may_go_on.wait(10)
+        return super().decompress(data, size)
+
+
+LARGE_ANSWER = op_msg.encode(7, bson.encode({"ok": 1, "text": TEXT * 1100}))
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("method", ["exchange", "receive"])
+async def test_a_large_reply_is_decompressed_in_a_thread(inner: Inner, framer: FrameReader, method: str) -> None:
+    held = Held()
+    stream = CompressedStream(inner, framer, [held], current_runtime())
+    held.may_go_on.set()
+    small = op_msg.encode(8, bson.encode({"ok": 1, "text": TEXT * 900}))
+    for answer, is_elsewhere in ((LARGE_ANSWER, True), (small, False)):
+        inner.answers.append(compress(answer, Zlib()))
+        assert await (stream.exchange(FIND, 5.0) if method == "exchange" else stream.receive(5.0)) == answer
+        assert (held.threads.pop() != threading.get_ident()) is is_elsewhere
+    inner.answers.append(LARGE_ANSWER)
+    assert await stream.receive(5.0) == LARGE_ANSWER
+    assert not held.threads
+
+
+@pytest.mark.real_time
+async def test_a_reply_whose_receiver_leaves_while_it_is_decompressed_is_kept(
+    inner: Inner, framer: FrameReader
+) -> None:
+    held = Held()
+    stream = CompressedStream(inner, framer, [held], current_runtime())
+    inner.answers.append(compress(LARGE_ANSWER, Zlib()))
+    method: Any = stream.exchange
+    for arguments in ((FIND, 5.0), (5.0,)):
+        async with anyio.create_task_group() as group:
+            group.start_soon(method, *arguments)
+            await anyio.to_thread.run_sync(held.begun.wait, 10)
+            group.cancel_scope.cancel()
+        assert not stream.is_healthy(), "the next request would get this reply"
+        held.begun.clear()
+        method = stream.receive
+    held.may_go_on.set()
+    assert await stream.receive(5.0) == LARGE_ANSWER
+    assert stream.is_healthy()
+
+
+@pytest.mark.real_time
+async def test_a_large_reply_that_cannot_be_decompressed(stream: CompressedStream, inner: Inner) -> None:
+    inner.answers.append(compress(LARGE_ANSWER, Zlib())[:-10])
+    with pytest.raises(ProtocolError):
+        await stream.exchange(FIND, 5.0)
+    assert stream.is_healthy(), "there is no other reply"
 
 
 async def test_everything_else_is_the_inner_streams(stream: CompressedStream, inner: Inner) -> None:

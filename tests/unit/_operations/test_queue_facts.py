@@ -65,7 +65,7 @@ def test_the_hint_of_a_batch_is_that_of_its_documents() -> None:
 def test_the_hint_of_a_batch_ends_at_the_largest_one() -> None:
     document = {"text": "x" * 1_000_000}
     batch = InsertBatch("db", "coll", insert_run([dict(document) for _ in range(30)]))
-    assert 16 * 2**20 < batch.size_hint() < 18 * 2**20
+    assert 8 * 2**20 < batch.size_hint() < 10 * 2**20
 
 
 def test_commands_of_fixed_size_count_nothing() -> None:

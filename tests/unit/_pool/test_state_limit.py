@@ -125,6 +125,8 @@ def test_whatever_happens_nobody_waits_for_nothing(steps: list[tuple[str, int]])
     establishing: list[Any] = []
     for action, number in steps:
         before = set(state.in_use)
+        # A higher limit has its effect with the next thing that happens to the pool.
+        happened = True
         if action == "ask":
             waiting.append(subject.ask())
         elif action == "return" and used:
@@ -135,8 +137,10 @@ def test_whatever_happens_nobody_waits_for_nothing(steps: list[tuple[str, int]])
             give_up(subject, waiting.pop(number % len(waiting)))
         elif action == "finish" and establishing:
             subject.finish(establishing.pop(number % len(establishing)))
-        elif action == "limit":
-            set_limit(subject, number)
+        else:
+            happened = False
+            if action == "limit":
+                set_limit(subject, number)
         establishing += subject.started()
         assert state.limit is not None
         if set(state.in_use) - before:
@@ -145,7 +149,7 @@ def test_whatever_happens_nobody_waits_for_nothing(steps: list[tuple[str, int]])
             waiting.remove(request)
             used.append(answer(request))
         assert set(used) == state.in_use
-        if action != "limit" and waiting and state.may_use():
+        if happened and waiting and state.may_use():
             assert not state.idle
             assert establishing
     # All are served in the end.

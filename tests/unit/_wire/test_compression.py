@@ -21,6 +21,7 @@ from motorlite._wire.compression import (
     Snappy,
     Zlib,
     Zstd,
+    announced_size,
     choose,
     compress,
     decompress,
@@ -127,6 +128,13 @@ def test_less_than_is_announced(compressor: Compressor) -> None:
     content = compressor.compress(memoryview(CONTENT))
     for size in (len(CONTENT) + 1, 2 * len(CONTENT)):
         refuse(wrapped(content, size, compressor.id), f"has 1040 bytes, not {size}|announces 1040 bytes, not {size}")
+
+
+def test_the_announced_size() -> None:
+    message = op_msg.encode(1, bson.encode({"find": "c", "text": "x" * 5000}))
+    assert announced_size(compress(message, Zlib())) == len(message) - 16
+    assert [announced_size(frame) for frame in (message, bytearray(message), b"", bytes(16))] == [0, 0, 0, 0]
+    assert announced_size(compress(message, Zlib())[:24]) == 0
 
 
 def test_an_unwrapped_message_of_another_size() -> None:

@@ -69,8 +69,8 @@ def _panel(axis: Any, group: Group, shown: dict[str, Any]) -> None:
 
 
 def tokens(groups: Sequence[Group]) -> Any | None:
-    """The tokens left for retries, means of all clients; None where no arm shows them."""
-    having = [group for group in groups if any(record.run.series.get("tokens") for record in group.records)]
+    """The tokens left for retries, means of all clients; None where no arm uses any."""
+    having = [group for group in groups if _uses_tokens(group)]
     if not having:
         return None
     made, ((axis,),) = canvas.figure(WIDTH, 2.7)
@@ -87,6 +87,12 @@ def tokens(groups: Sequence[Group]) -> Any | None:
     axis.set_ylim(bottom=0)
     made.legend(loc="outside right upper", handlelength=2.6)
     return made
+
+
+def _uses_tokens(group: Group) -> bool:
+    return any(
+        min(values) < 0.98 * max(values) for record in group.records if (values := record.run.series.get("tokens"))
+    )
 
 
 def bin_width(seconds: float) -> int:

@@ -127,9 +127,16 @@ def _theirs(axis: Any, lines: Mapping[str, Points], published: Published, factor
 def _scale(axis: Any, name: str, arms: Mapping[str, Mapping[Point, Group]]) -> None:
     """Ticks at the values; a logarithmic scale where they span more than a factor of thirty."""
     values = sorted({place[0] for found in arms.values() for place in found})
+    shown = values
     if values[0] > 0 and values[-1] / values[0] > 30:
         axis.set_xscale("log")
-    axis.set_xticks(values, [tick(name, value) for value in values])
+    else:
+        shown = values[-1:]
+        for value in reversed(values):
+            # Numbers that are closer than this run into each other.
+            if shown[0] - value >= (values[-1] - values[0]) / 20:
+                shown = [value, *shown]
+    axis.set_xticks(shown, [tick(name, value) for value in shown])
     axis.minorticks_off()
 
 

@@ -247,6 +247,32 @@ async def test_slices(things: Things) -> None:
         coll.find()[3]  # type: ignore[index]  # what is tested
 
 
+async def test_options_that_were_removed_leave_nothing_behind(things: Things) -> None:
+    coll, core = things
+    cursor: Any = coll.find(limit=1, batch_size=1, comment="c", cursor_type=CursorType.TAILABLE_AWAIT)
+    core.reply({"ok": 1}, {"ok": 1}, batch([{"a": 1}, {"a": 2}], 7), next_batch([], 7), next_batch([{"a": 3}]))
+    await cursor.explain()
+    assert core.last.command["explain"]["awaitData"] is True
+    for setter in (cursor.limit, cursor.batch_size, cursor.comment):
+        setter(None)
+    cursor._set("cursor_type", None)
+    await cursor.explain()
+    assert core.last.command == {"explain": {"find": "things", "filter": {}}}
+    assert await cursor.to_list() == [{"a": 1}, {"a": 2}, {"a": 3}]
+    assert core.names[2:] == ["find", "getMore", "getMore"]
+    assert core.last.command == {"getMore": 7, "collection": "things"}
+
+
+@pytest.mark.parametrize("read", ["to_list", "async for"])
+async def test_a_cursor_that_has_ended_sends_nothing(things: Things, read: str) -> None:
+    coll, core = things
+    core.reply(batch([{"a": 1}]))
+    cursor = coll.find()
+    for found in ([{"a": 1}], [], []):
+        assert (await cursor.to_list() if read == "to_list" else [item async for item in cursor]) == found
+    assert core.names == ["find"]
+
+
 async def test_clone_and_rewind(things: Things) -> None:
     coll, core = things
     core.reply(batch([1], 7), {"ok": 1}, batch([1]), batch([2]))

@@ -38,7 +38,14 @@ class Transport(asyncio.Transport):
         super().__init__()
         self.written: list[bytes] = []
         self.is_aborted = False
+        self.is_paused = False
         self.unsent = 0
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written.append(bytes(data))
@@ -276,3 +283,20 @@ def test_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as sock:
         enable_keepalive(sock)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_expected_messages_that_arrive_one_by_one_pause_reading(count: int) -> None:
+    """However the bytes are cut into reads, a stream keeps no more than those of one read."""
+    stream, transport = new_stream(), Transport()
+    stream.connection_made(transport)
+    stream.expect_more(True)
+    later(1, deliver, stream, REPLY)
+    assert await stream.exchange(REQUEST, inf) == REPLY
+    assert not transport.is_paused, "nothing waits to be received"
+    deliver(stream, REPLY * count)
+    assert transport.is_paused
+    for _ in range(count):
+        assert transport.is_paused
+        assert await stream.receive(inf) == REPLY
+    assert not transport.is_paused

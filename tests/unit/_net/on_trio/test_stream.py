@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
     one, other = socket.socketpair()
     with one, other:
+        one.setblocking(False)
         yield one, other
 
 
@@ -44,25 +46,23 @@ async def test_a_stream_that_failed_holds_no_socket(
     sockets: tuple[socket.socket, socket.socket], data: bytes, expected: type[PyMongoError]
 ) -> None:
     near, far = sockets
-    own = trio.socket.from_stdlib_socket(near)
-    stream = TrioStream(("a", 1), FrameReader(), own, None)
+    stream = TrioStream(("a", 1), FrameReader(), near)
     far.sendall(data)
     far.close()
     with pytest.raises(expected):
         await stream.receive(inf)
     assert stream.is_closed
-    assert own.fileno() == -1
+    assert near.fileno() == -1
 
 
 async def test_nor_does_one_whose_peer_is_gone(sockets: tuple[socket.socket, socket.socket]) -> None:
     near, far = sockets
-    own = trio.socket.from_stdlib_socket(near)
-    stream = TrioStream(("a", 1), FrameReader(), own, None)
+    stream = TrioStream(("a", 1), FrameReader(), near)
     far.close()
     with pytest.raises(AutoReconnect, match="Broken pipe"):
         await stream.send(message(50), inf)
     assert stream.is_closed
-    assert own.fileno() == -1
+    assert near.fileno() == -1
 
 
 async def test_a_large_reply_arrives_while_its_callers_cancellation_lives_on(
@@ -70,7 +70,7 @@ async def test_a_large_reply_arrives_while_its_callers_cancellation_lives_on(
 ) -> None:
     """The application cleans up after a cancellation, whose traceback has the frame that was receiving."""
     near, far = sockets
-    stream = TrioStream(("a", 1), FrameReader(), trio.socket.from_stdlib_socket(near), None)
+    stream = TrioStream(("a", 1), FrameReader(), near)
     reply = message(300_000)
     kept: list[BaseException] = []
     with trio.CancelScope() as scope:
@@ -99,7 +99,7 @@ async def test_a_request_that_is_too_late_to_be_written_costs_no_connection(
 ) -> None:
     near, far = sockets
     framer = FrameReader()
-    stream = TrioStream(("a", 1), framer, trio.socket.from_stdlib_socket(near), None)
+    stream = TrioStream(("a", 1), framer, near)
     connection = Connection(("a", 1), 1, 0, stream, framer, Decoder(trio.sleep, pauses_collector=True))
     if limit == "scope":
         with trio.move_on_after(0):
@@ -116,3 +116,90 @@ async def test_a_request_that_is_too_late_to_be_written_costs_no_connection(
         await connection.round_trip(message(50), 8, inf)
     assert far.recv(1000) == message(50)
     assert (stream.is_closed, connection.owed) == (False, 8)
+
+
+class Steps(trio.abc.Instrument):
+    """Counts how often a task runs."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._task = trio.lowlevel.current_task()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += task is self._task
+
+
+async def test_an_exchange_is_one_checkpoint(sockets: tuple[socket.socket, socket.socket]) -> None:
+    near, far = sockets
+    stream = TrioStream(("a", 1), FrameReader(), near)
+    far.sendall(message(50))
+    steps = Steps()
+    trio.lowlevel.add_instrument(steps)
+    with trio.testing.assert_checkpoints():
+        assert await stream.exchange(message(60), inf) == message(50)
+    trio.lowlevel.remove_instrument(steps)
+    assert steps.count == 1
+
+
+async def test_every_write_and_every_read_is_a_checkpoint(sockets: tuple[socket.socket, socket.socket]) -> None:
+    near, far = sockets
+    stream = TrioStream(("a", 1), FrameReader(), near)
+    with trio.testing.assert_checkpoints():
+        await stream.send(message(60), inf)
+    stream.expect_more(True)
+    far.sendall(message(50) + message(51))
+    for size in (50, 51):
+        with trio.testing.assert_checkpoints():
+            assert await stream.receive(inf) == message(size)
+
+
+async def test_a_request_larger_than_the_systems_buffer(sockets: tuple[socket.socket, socket.socket]) -> None:
+    near, far = sockets
+    stream = TrioStream(("a", 1), FrameReader(), near)
+    request = message(4_000_000)
+    received = bytearray()
+
+    def serve() -> None:
+        while len(received) < len(request):
+            received.extend(far.recv(1_000_000))
+        far.sendall(message(50))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, serve)
+        assert await stream.exchange(request, inf) == message(50)
+    assert received == request
+    assert not stream.has_unsent
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+async def test_a_write_that_is_cancelled(sockets: tuple[socket.socket, socket.socket], is_full: bool) -> None:
+    """With the system's buffer full before the first byte, or after it."""
+    near, far = sockets
+    stream = TrioStream(("a", 1), FrameReader(), near)
+    if is_full:
+        with suppress(BlockingIOError):
+            while near.send(b"x" * 10_000):
+                pass
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_soon, scope)
+            await stream.exchange(message(4_000_000), inf)
+    assert scope.cancelled_caught
+    assert (stream.sent_nothing, stream.has_unsent, stream.is_closed) == (is_full, not is_full, False)
+    assert far.recv(1)
+
+
+async def test_a_stream_that_is_closed_during_an_exchange(sockets: tuple[socket.socket, socket.socket]) -> None:
+    near, _far = sockets
+    stream = TrioStream(("a", 1), FrameReader(), near)
+
+    async def close_soon() -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        stream.abort()
+        stream.abort()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(close_soon)
+        with pytest.raises(AutoReconnect):
+            await stream.exchange(message(50), inf)
+    assert near.fileno() == -1

@@ -394,11 +394,11 @@ def test_a_statement_that_cannot_be_encoded_stops_only_the_batches_that_reach_it
         all_at_once(third.prepare())
 
 
-def test_a_batch_has_16_mib_at_most() -> None:
+def test_a_batch_has_8_mib_at_most() -> None:
     megabyte = b"x" * 2**20
     batch = insert([{"_id": n, "x": megabyte} for n in range(20)])
     batch.command(server())
-    assert batch.count == 15
+    assert batch.count == 7
     # One document may have as much by itself.
     largest = insert([{"_id": 1, "x": b"x" * (16 * 2**20 - 32)}, {"_id": 2}])
     largest.command(server())

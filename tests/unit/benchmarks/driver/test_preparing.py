@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.driver import preparing
 from benchmarks.driver.preparing import Preparation
 from benchmarks.driver.tasks import Scale
 
@@ -71,7 +70,7 @@ class Data:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     found = Fake()
-    monkeypatch.setattr(preparing.gridfs, "GridFSBucket", lambda _database: found)
+    monkeypatch.setattr("benchmarks.driver.preparing.gridfs.GridFSBucket", lambda _database: found)
     return found
 
 

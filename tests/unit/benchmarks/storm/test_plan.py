@@ -22,6 +22,17 @@ def test_the_simulation_leaves_out_what_it_does_not_model() -> None:
     assert [step.arm.name for step in steps] == [name for name in find(["burst"])[0].arms if name != "mongojet"]
 
 
+def test_a_quick_session_leaves_most_to_the_simulation() -> None:
+    steps = list(plan(find(["standard"]), None, 2, None, is_quick=True))
+    on_sockets = [step for step in steps if step.backend == "sockets"]
+    assert [(step.scenario.name, step.arm.name) for step in on_sockets] == [
+        ("sustained", name) for name in ("no-retry", "seed", "small-budget", "pymongo")
+    ]
+    assert {step.scenario.name for step in steps} == {"burst", "sustained", "metastable"}
+    everywhere = plan(find(["burst"]), None, 2, "sockets", is_quick=True)
+    assert {step.backend for step in everywhere} == {"sockets"}
+
+
 def test_arms_of_the_user_replace_those_of_the_scenario() -> None:
     steps = list(plan(find(["failover"]), [ARMS["seed"]], 3, None))
     assert [(step.arm.name, step.seed) for step in steps] == [("seed", 1), ("seed", 2), ("seed", 3)]

@@ -106,6 +106,12 @@ def test_an_interval_does_not_go_below_zero() -> None:
     assert Estimate.of([0.0, 0.0, 0.1]).low == 0.0
 
 
+def test_an_interval_of_a_share_ends_at_one() -> None:
+    good, bad = (summarize(make_run(shape=Shape(share=share, recovery=None))) for share in (1.0, 0.1))
+    found = over_seeds([good, bad])
+    assert found["errors"].high == found["after"].high == 1.0
+
+
 def test_an_interval_with_infinite_values_is_their_range() -> None:
     found = Estimate.of([1.0, 2.0, math.inf])
     assert (found.mean, found.low, found.high, found.infinite) == (2.0, 1.0, math.inf, 1)

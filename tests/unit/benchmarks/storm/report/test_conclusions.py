@@ -33,14 +33,14 @@ def test_a_winner() -> None:
     assert re.search(r"; `pymongo` (59|60)\.\d %\.", text)
     assert "since the overload began: 1.00 with `no-retry`, 1.03 with `seed` and 2." in text
     assert "`seed` and `no-retry` recover within a second and `pymongo` needs " in text
-    assert "`seed` is ahead of every peer (`pymongo` " in text
+    assert "`seed` is ahead of every peer: `pymongo` (" in text
     assert "motorlite's default reaches the targets" in text
 
 
 def test_a_loser() -> None:
     text = words({"seed": Shape(0.5, 3.0, recovery=4.0), "small-budget": GOOD, "pymongo": Shape(0.8, 1.5)})
     assert "`small-budget` keeps at least 97 %" in text
-    assert "`seed` is not ahead of `pymongo`" in text
+    assert "`seed` is behind `pymongo` (" in text
     assert "motorlite's default misses targets" in text
     assert re.search(
         r"goodput is (49|50)\.\d %, attempts per request are 3\.00 and recovery takes (3\.\d|4\.0) s\.", text
@@ -121,23 +121,52 @@ def test_other_scenarios_have_no_targets() -> None:
 
 def test_where_the_default_loses_and_why() -> None:
     text = lost({"seed": replace(GOOD, latency=0.05), "no-retry": Shape(0.985, 1.0), "revision": Shape(0.7, 2.0)})
-    assert (
-        "In attempts per success (1.83) `seed` loses to `no-retry` (1.78), because its retries are attempts too."
-        in text
-    )
+    assert "In attempts per success (1.83) `seed` loses to `no-retry` (1.78), because it retries more." in text
     assert "In the median latency of all requests (53 ms) `seed` loses to `no-retry` (2." in text
     assert "; of these, `revision` fails more requests." in text
 
 
 def test_the_reason_of_a_longer_wait() -> None:
-    text = lost({"seed": replace(GOOD, latency=0.05), "no-retry": Shape(0.6, 1.0)})
-    assert "because its retries wait longer and longer before they are sent; `no-retry` fails more requests." in text
+    text = lost({"seed": replace(GOOD, latency=0.05), "pymongo": Shape(0.6, 1.0)})
+    assert "because its callers wait for more retries; `pymongo` fails more requests." in text
 
 
-def test_of_peers_no_reason_is_known() -> None:
+def test_the_reason_of_less_goodput() -> None:
+    text = lost({"seed": Shape(0.7, 3.0), "no-retry": Shape(1.0, 1.0)})
+    assert "In goodput while overloaded (" in text
+    assert ", because its retries cost the servers work." in text
+
+
+def test_the_reason_of_more_failures() -> None:
+    text = lost({"seed": Shape(0.6, 1.0), "immediate": Shape(0.9, 3.0)})
+    assert "In failed requests (" in text
+    assert ", because they retry more." in text
+
+
+def test_without_a_difference_in_attempts_no_reason_is_known() -> None:
     text = lost({"seed": replace(GOOD, latency=0.05), "pymongo": Shape(0.985, 1.04)})
     assert "In the median latency of all requests (53 ms) `seed` loses to `pymongo`" in text
     assert "because" not in text
+
+
+def test_a_storm_without_retries_is_not_explained_by_retries() -> None:
+    session = make_session({})
+    for seed in (1, 2, 3):
+        for arm, shape, queue in (("seed", Shape(0.5, 0.98), 90.0), ("adaptive", Shape(1.0, 0.9), 2.0)):
+            run = make_run(arm, shape, seed)
+            run.series["server_queue"] = [queue] * len(run.series["offered"])
+            session.add(run)
+    text = " ".join(losses(session, SUSTAINED, "twin"))
+    assert "loses to `adaptive` (" in text
+    assert ", because more requests wait at the servers." in text
+    assert "retries" not in text
+
+
+def test_peers_that_are_level() -> None:
+    text = words({"seed": GOOD, "pymongo": GOOD, "motor": Shape(0.5, 3.0), "mongojet": Shape(0.99, 1.0)})
+    assert re.search(
+        r"`seed` is ahead of `motor` \([\d.]+\), level with `pymongo` \([\d.]+\) and behind `mongojet`", text
+    )
 
 
 @pytest.mark.parametrize(

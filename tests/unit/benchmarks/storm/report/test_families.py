@@ -47,10 +47,10 @@ def test_curves() -> None:
     first, last = swept(
         {(1.0,): {"seed": Shape(1.0, 1.0)}, (100.0,): {"seed": Shape(0.5, 2.0), "shared": Shape(0.9, 1.2)}}, "clients"
     )
-    assert first.startswith("At 1 client, this share of the attainable goodput is left")
-    assert "`seed` 100 % with 1.00" in first or "`seed` 99." in first
-    assert last.startswith("At 100 clients")
-    assert "and `shared` " in last
+    assert first.startswith("Goodput and attempts per request at 1 client: `seed` ")
+    assert first.endswith(" %, 1.00.")
+    assert last.startswith("Goodput and attempts per request at 100 clients: `seed` ")
+    assert "; `shared` " in last
 
 
 def test_published_curves_are_compared_with_ours() -> None:
@@ -62,8 +62,8 @@ def test_published_curves_are_compared_with_ours() -> None:
         "failure_rate",
         published=True,
     )
-    assert text.startswith("From the published curves differ `no-retry` by at most ")
-    assert "points of success and 0.00 attempts and `three` by at most " in text
+    assert text.startswith("The largest differences from the published curves: `no-retry` ")
+    assert "points of success, 0.00 attempts; `three` " in text
 
 
 def test_without_runs_there_is_nothing_to_say() -> None:

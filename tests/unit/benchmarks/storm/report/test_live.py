@@ -98,7 +98,7 @@ def test_an_arm_without_a_valid_run_has_no_figures() -> None:
     with watched.view:
         for seed in (1, 2):
             watched.run(SUSTAINED, "seed", seed, "too slow")
-    assert "  seed           not valid" in watched.lines
+    assert "  seed               not valid" in watched.lines
     assert "    left out: too slow" in watched.lines
 
 

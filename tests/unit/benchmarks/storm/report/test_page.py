@@ -125,12 +125,25 @@ def test_published_curves_stand_beside_ours(text: str) -> None:
 
 def test_texts_are_escaped(text: str) -> None:
     assert "not valid: &lt;b&gt;too slow&lt;/b&gt; &amp; busy" in text
+    assert "<li>pymongo, seed 1: &lt;b&gt;too slow&lt;/b&gt; &amp; busy</li>" in text
     assert "<b>" not in text
 
 
 def test_plots_follow_the_colours_of_the_page(text: str) -> None:
     assert "var(--ink)" in text
     assert "var(--shade)" in text
+
+
+def test_both_backends_are_held_against_each_other() -> None:
+    both = make_session({"seed": Shape(), "no-retry": Shape(0.99, 1.0)}, seeds=2)
+    for run in [*make_runs({"seed": Shape()}, seeds=2), *make_runs({"no-retry": Shape(0.5, 1.0)}, seeds=2)]:
+        run.backend = "sockets"
+        both.add(run)
+    found = page(both)
+    assert "<h3>Simulation and sockets</h3><p>2 of 6 figures do not agree within the allowed differences.</p>" in found
+    assert "<h3>On real sockets</h3>" in found
+    assert found.count("<td>agrees</td>") == 4
+    assert not Reader(found).open
 
 
 def test_a_session_without_a_valid_run(tmp_path: Path) -> None:

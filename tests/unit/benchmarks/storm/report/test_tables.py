@@ -50,4 +50,4 @@ def test_a_sweep_has_one_conclusion() -> None:
     session = make_session(SHAPES, replace(SUSTAINED, family="f", point=(("factor", 3.0),)), seeds=1)
     text = conclusions(session)
     assert text.count(SUSTAINED.question) == 1
-    assert "At 3 times the capacity" in text
+    assert "at 3 times the capacity: `seed` " in text

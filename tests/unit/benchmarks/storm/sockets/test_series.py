@@ -82,7 +82,7 @@ def test_an_ingress_that_is_busy_for_a_second_makes_it_invalid() -> None:
 @pytest.mark.parametrize(
     ("record", "change", "surprises", "says"),
     [
-        (Record([Request(0, 0.1, "ok")] * 1000, late=11, latest=0.2), {}, {}, "11 of 1000 requests were sent"),
+        (Record([Request(0, 0.1, "ok")] * 1000, late=101, latest=0.2), {}, {}, "101 of 1000 requests were sent"),
         (Record(), {"late": 0.11}, {}, "110 ms late"),
         (Record(), {}, {"KeyError: 'x'": 3}, "3 requests ended with an error that nobody expected: KeyError: 'x'"),
     ],

@@ -1,0 +1,194 @@
+"""Shell: `python -m benchmarks stalls`: the longest time for which a driver keeps the event loop from anything else.
+
+Each step of a task and each callback of the loop is timed, in processor time, which other load on the machine does not
+lengthen, and by the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from time import perf_counter, thread_time
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.arms import ARMS, arm_uri
+from benchmarks.documents import DATABASE, document
+from benchmarks.report import align
+from benchmarks.speed.child import ChildFailedError, ask
+from benchmarks.speed.rounds import missing, say, server
+from benchmarks.speed.targets import SUBJECT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from benchmarks.arms import Driver
+
+COLLECTION: Final = "stalls"
+# One batch of 16 MB, which follows a first one of 101 documents.
+BATCH, INSERTED = 91_000, 100_000
+CASES: Final = {"find": "find, a reply of 16 MB, to_list", "insert_many": f"insert_many of {INSERTED:,} documents"}
+# Milliseconds of processor time.
+TARGET: Final = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The longest step, and all of them together; seconds."""
+
+    longest_cpu: float = 0.0
+    longest: float = 0.0
+    total_cpu: float = 0.0
+
+    def and_(self, cpu: float, seconds: float) -> Stall:
+        """This and one more step."""
+        return Stall(max(self.longest_cpu, cpu), max(self.longest, seconds), self.total_cpu + cpu)
+
+
+class Watch:
+    """Times the steps of asyncio's loop, or of trio's tasks."""
+
+    def __init__(self) -> None:
+        self.stall = Stall()
+        self.before_task_step()
+
+    def watch_asyncio(self) -> None:
+        """Time every callback from now on."""
+        original: Callable[[asyncio.Handle], None] = asyncio.Handle._run
+
+        def run(handle: asyncio.Handle) -> None:
+            self.before_task_step()
+            original(handle)
+            self.after_task_step()
+
+        asyncio.Handle._run = run  # type: ignore[method-assign]
+
+    # trio's instruments have these two methods.
+
+    def before_task_step(self, _task: object = None) -> None:
+        """A step begins."""
+        self._cpu, self._at = thread_time(), perf_counter()
+
+    def after_task_step(self, _task: object = None) -> None:
+        """A step has ended."""
+        self.stall = self.stall.and_(thread_time() - self._cpu, perf_counter() - self._at)
+
+
+async def perform(case: str, driver: Driver, documents: list[dict[str, Any]]) -> None:
+    """Do once what a case says; `documents` are those to insert."""
+    collection = driver.database[COLLECTION]
+    assert driver.read_all is not None
+    if case == "find":
+        found = await driver.read_all(collection.find({}))
+        if len(found) != BATCH:
+            raise ValueError(f"expected {BATCH:,} documents, got {len(found):,}")
+    else:
+        await driver.database[f"{COLLECTION}_written"].insert_many(documents)
+
+
+async def watched(arm: str, case: str, uri: str) -> None:
+    """Warm up, watch one operation, and print its stall."""
+    async with ARMS[arm].open(uri) as driver:
+        await driver.find_one({"_id": 0})
+        documents = [document(number) for number in range(INSERTED)]
+        watch = Watch()
+        if ARMS[arm].loop.name == "trio":
+            import trio
+
+            class Instrument(Watch, trio.abc.Instrument):
+                """A watch that trio knows."""
+
+            watch = Instrument()
+            trio.lowlevel.add_instrument(watch)
+        else:
+            watch.watch_asyncio()
+        # As a callback of its own: the time until its first wait counts, too.
+        await ARMS[arm].loop.all_of([partial(perform, case, driver, documents)])
+        print(json.dumps(asdict(watch.stall)))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, print and judge; return the exit status."""
+    import pymongo
+
+    found: dict[tuple[str, str], Stall] = {}
+    lacking = missing(arguments.arms)
+    with server(arguments.uri) as uri, pymongo.MongoClient[dict[str, Any]](uri) as client:
+        database = client[DATABASE]
+        client.drop_database(DATABASE)
+        database[COLLECTION].insert_many(document(number) for number in range(BATCH))
+        try:
+            for _ in range(arguments.rounds):
+                for case in CASES:
+                    for arm in arguments.arms:
+                        if arm in lacking:
+                            continue
+                        database[f"{COLLECTION}_written"].drop()
+                        stall = Stall(**ask("benchmarks.speed.stalls", arm, case, arm_uri(uri)))
+                        found[case, arm] = least(found.get((case, arm)), stall)
+        except ChildFailedError as error:
+            say(f"failed: {error}")
+            return 1
+        finally:
+            client.drop_database(DATABASE)
+    lines = verdict(found)
+    print(f"The least of {arguments.rounds} rounds, milliseconds\n\n{render(found)}\n")
+    print("\n".join(line for line, _ in lines))
+    return 0 if lines and all(is_met for _, is_met in lines) else 1
+
+
+def least(one: Stall | None, other: Stall) -> Stall:
+    """The smaller of each: what the driver needs, and not what disturbed it."""
+    if one is None:
+        return other
+    return replace(
+        one,
+        longest_cpu=min(one.longest_cpu, other.longest_cpu),
+        longest=min(one.longest, other.longest),
+        total_cpu=min(one.total_cpu, other.total_cpu),
+    )
+
+
+def render(found: dict[tuple[str, str], Stall]) -> str:
+    """A row for each case and driver."""
+    rows: list[Sequence[str]] = [("", "driver", "longest step, CPU", "by the clock", "all steps, CPU")]
+    rows += [
+        (CASES[case], arm, *(f"{value * 1000:.0f}" for value in (one.longest_cpu, one.longest, one.total_cpu)))
+        for (case, arm), one in found.items()
+    ]
+    return align(rows)
+
+
+def verdict(found: dict[tuple[str, str], Stall]) -> list[tuple[str, bool]]:
+    """Whether motorlite meets the target in each case."""
+    lines = []
+    for case, title in CASES.items():
+        one = found.get((case, SUBJECT))
+        if one is not None:
+            longest = one.longest_cpu * 1000
+            word = "met" if longest <= TARGET else "NOT MET"
+            lines.append((f"{word}: {title}: no step over {TARGET:g} ms ({longest:.0f} ms)", longest <= TARGET))
+    return lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--rounds", type=int, default=3, help="default: 3")
+    parser.add_argument(
+        "--arms", type=_arms, default=["motorlite", "motorlite-trio", "pymongo"], help="default: all that can"
+    )
+    parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
+
+
+def _arms(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in ARMS or ARMS[name].loop.name == "uvloop" or name == "bare"]:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)} cannot be watched")
+    return names
+
+
+if __name__ == "__main__":
+    ARMS[sys.argv[1]].loop.run(partial(watched, *sys.argv[1:]))

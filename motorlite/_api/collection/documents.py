@@ -1,0 +1,86 @@
+"""Shell: the documents to insert: checked, given an `_id`, and encoded ahead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
+
+from motorlite._api.arguments.identifiers import identify, new_ids
+from motorlite._base.arguments import check_document
+from motorlite._operations.writes.arrays import encode_together, suits_arrays
+from motorlite._operations.writes.slices import ITEMS, MAX_SIZE, slice_length
+
+if TYPE_CHECKING:
+    from bson.codec_options import CodecOptions
+
+    from motorlite._operations.writes.bulk_runs import Run
+    from motorlite._operations.writes.slices import Slices
+
+
+def take_documents(run: Run, codec_options: CodecOptions[Any], *, encodes: bool = True) -> Slices[list[Any]]:
+    """Check the documents of a run, add missing `_id`s, and return all `_id`s but those of RawBSONDocuments.
+
+    With `encodes`, documents that get their `_id` here are encoded before they have it, as many as a batch may have:
+    `bson` takes as long for an ObjectId as for five other fields, and an `_id` that is not the first field would have
+    to be moved. `BulkBatch.prepare` continues where this ends.
+
+    Raises:
+        TypeError: One of them is not a document.
+    """
+    documents, ids = run.statements, list[Any]()
+    position, size, average = 0, 0, 0
+    encodes = encodes and suits_arrays(codec_options)
+    while position < len(documents):
+        part = documents[position : position + (slice_length(documents, position, average) if encodes else ITEMS)]
+        encoded = _encode_and_identify(part, codec_options, ids) if encodes else None
+        if encoded is None:
+            encodes = False
+            _identify(part, ids)
+        else:
+            run.encoded += encoded
+            added = sum(map(len, encoded))
+            size += added
+            average = added // len(encoded)
+            encodes = size <= MAX_SIZE
+        position += len(part)
+        yield
+    return ids
+
+
+def _encode_and_identify(documents: list[Any], codec_options: CodecOptions[Any], ids: list[Any]) -> list[bytes] | None:
+    """Encode plain dictionaries that all get an `_id`, which is appended to `ids`.
+
+    Returns:
+        The encoded documents, or None if not all are such dictionaries, or one cannot be encoded.
+    """
+    if set(map(type, documents)) != {dict} or [document for document in documents if "_id" in document]:
+        return None
+    new = new_ids(len(documents))
+    encoded = encode_together(documents, codec_options, new_ids=new)
+    if encoded is None:
+        return None
+    added = [*map(ObjectId, new)]
+    for document, new_id in zip(documents, added, strict=True):
+        document.setdefault("_id", new_id)
+    if [document["_id"] for document in documents] != added:
+        return None  # the same dictionary twice
+    ids += added
+    return encoded
+
+
+def _identify(documents: list[Any], ids: list[Any]) -> None:
+    """Check documents, add missing `_id`s, and append all `_id`s to `ids`."""
+    if set(map(type, documents)) == {dict}:
+        without = [document for document in documents if "_id" not in document]
+        if without:
+            for document, new_id in zip(without, map(ObjectId, new_ids(len(without))), strict=True):
+                document.setdefault("_id", new_id)
+        ids += [document["_id"] for document in documents]
+        return
+    for document in documents:
+        check_document("documents", document)
+        if isinstance(document, RawBSONDocument):
+            continue
+        ids.append(identify(document))

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benchmarks.speed import import_time
+from benchmarks.speed.import_time import Imported, heaviest, parse
+
+if TYPE_CHECKING:
+    import subprocess
+
+TEXT = """import time: self [us] | cumulative | imported package
+import time:       120 |        120 |   zlib
+import time:      2000 |       2120 |     motorlite.errors
+import time:       500 |       2620 | motorlite
+"""
+
+
+def test_the_lines_of_the_interpreter_are_read() -> None:
+    assert parse(TEXT) == [
+        Imported("zlib", 0.12, 0.12),
+        Imported("motorlite.errors", 2.0, 2.12),
+        Imported("motorlite", 0.5, 2.62),
+    ]
+
+
+def test_the_heaviest_come_first() -> None:
+    assert [one.module for one in heaviest(parse(TEXT), 2)] == ["motorlite.errors", "motorlite"]
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(0.119, 0), (0.121, 1)])
+def test_the_median_decides(
+    seconds: float, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    class Done:
+        stderr = TEXT
+        stdout = f"0.1 {seconds}"
+
+    def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+        asked.append(arguments[-1])
+        found: Any = Done()
+        if arguments[-1].endswith("print(*sys.modules)"):
+            found.stdout = "motorlite ssl"
+        return found  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(import_time, "_python", python)
+    parser = argparse.ArgumentParser()
+    import_time.add_arguments(parser)
+    assert import_time.run(parser.parse_args(["--rounds", "3"])) == status
+    text = capsys.readouterr().out
+    assert "motorlite.errors" in text
+    assert text.rstrip().splitlines()[-2].endswith(": ssl")
+    # One more round than measured: the first may have written bytecode.
+    assert sum("import motorlite;" in one for one in asked) == 4
+
+
+def test_a_fresh_interpreter_imports_the_driver() -> None:
+    found = import_time._python("-X", "importtime", "-c", "import motorlite").stderr
+    assert parse(found)[-1].module == "motorlite"

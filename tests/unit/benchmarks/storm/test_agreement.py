@@ -1,0 +1,49 @@
+"""When sockets and the simulation agree."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import pytest
+
+from benchmarks.storm.agreement import BANDS, Band, Row, table
+from benchmarks.storm.summary import Estimate
+
+POINTS, SHARE = Band("share", "goodput", 0.05, is_relative=False), Band("amplification", "a", 0.1, is_relative=True)
+
+
+def row(band: Band, sockets: float, twin: float) -> Row:
+    return Row("seed", band, Estimate.of([sockets, sockets + 0.01]), Estimate.of([twin, twin + 0.01]))
+
+
+@pytest.mark.parametrize(
+    ("band", "sockets", "twin", "agrees"),
+    [
+        (POINTS, 0.90, 0.94, True),
+        (POINTS, 0.90, 0.96, False),
+        (POINTS, 0.96, 0.90, False),
+        (SHARE, 2.0, 2.15, True),
+        (SHARE, 2.0, 2.25, False),
+        (SHARE, 0.0, 0.05, True),
+        (SHARE, inf, inf, True),
+        (SHARE, inf, 2.0, False),
+        (SHARE, nan, 2.0, False),
+    ],
+)
+def test_a_band(band: Band, sockets: float, twin: float, agrees: bool) -> None:
+    assert (band.distance(sockets, twin) <= band.width) is agrees
+
+
+def test_the_table_shows_what_differs() -> None:
+    lines = list(table([row(POINTS, 0.9, 0.92), row(SHARE, 1.0, 1.5)]))
+    assert lines[2].startswith("| seed | goodput | 0.905 (")
+    assert lines[2].endswith("| 2.0 points | 5 points | agrees |")
+    assert lines[3].endswith("| 49.8 % | 10 % | DIFFERS |")
+
+
+def test_the_bands_are_the_stated_ones() -> None:
+    assert {band.figure: band.text for band in BANDS} == {
+        "share": "5 points",
+        "amplification": "10 %",
+        "errors": "5 points",
+    }
