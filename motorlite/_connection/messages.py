@@ -9,6 +9,7 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._wire import op_msg
 from motorlite._wire.documents import encode
+from motorlite._wire.op_msg import FIXED, START_SIZE, start
 from motorlite.errors import DocumentTooLarge
 
 if TYPE_CHECKING:
@@ -88,9 +89,7 @@ def encode_parts(
         body = b"".join((size.to_bytes(4, "little"), before, fields, behind))
         message = op_msg.encode(request_id, body, sequences, op_msg.EXHAUST_ALLOWED if is_exhaust else 0)
     else:
-        message = b"".join(
-            (op_msg.start(op_msg.START_SIZE + size, request_id, op_msg.FIXED, size), before, fields, behind)
-        )
+        message = b"".join((start(START_SIZE + size, request_id, FIXED, size), before, fields, behind))
     if len(message) > facts.max_bson_object_size:
         _check_size("command", size, facts.max_bson_object_size + _COMMAND_OVERHEAD)
         _check_size("message", len(message), facts.max_message_size)

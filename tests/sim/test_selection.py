@@ -423,3 +423,44 @@ async def test_the_error_of_a_server_is_named_when_nothing_else_is_left() -> Non
             await client.run()
         assert isinstance(client.description("a").error, ConfigurationError)
         assert not isinstance(client.description("a").error, AutoReconnect)
+
+
+# --- what was selected before ---
+
+
+async def test_selectors_that_take_turns() -> None:
+    async with driver(replica_set(), connect=False) as client:
+        await anyio.sleep(1)
+        turns: list[Selector] = [WRITABLE, ("b", 1), ReadPreference.PRIMARY, ("c", 1), ReadPreference.PRIMARY, WRITABLE]
+        assert [await client.select(turn, limit=0.1) for turn in turns * 2] == ["a", "b", "a", "c", "a", "a"] * 2
+
+
+async def test_a_selection_ends_with_the_topology() -> None:
+    deployment = replica_set()
+    async with driver(deployment, connect=False) as client:
+        await anyio.sleep(1)
+        for _ in range(2):
+            assert await client.select(ReadPreference.PRIMARY, limit=0.1) == "a"
+        deployment.step_down("b:1")
+        await anyio.sleep(15)
+        for _ in range(2):
+            assert await client.select(ReadPreference.PRIMARY, limit=0.1) == "b"
+        topology: Any = client.core.topology
+        assert topology.select_now(ReadPreference.PRIMARY, [("b", 1)]).address == ("b", 1)
+        assert topology.select_now(("b", 1), [("b", 1)]).address == ("b", 1)
+    assert topology.select_now(ReadPreference.PRIMARY) is None
+
+
+async def test_a_selector_of_the_application_is_asked_each_time() -> None:
+    asked: list[int] = []
+
+    def ask(servers: Any) -> Any:
+        asked.append(len(servers))
+        return servers
+
+    async with driver(replica_set(), connect=False, server_selector=ask) as client:
+        await anyio.sleep(1)
+        before = len(asked)
+        for _ in range(3):
+            assert await client.select(ReadPreference.PRIMARY, limit=0.1) == "a"
+        assert len(asked) == before + 3

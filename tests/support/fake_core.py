@@ -49,15 +49,14 @@ FACTS = ServerFacts(ADDRESS, max_wire_version=25, session_timeout_minutes=30)
 class Sent:
     """One operation as received by the executor."""
 
-    def __init__(
-        self, operation: Operation[Any], session: Session | None, deadline: Deadline, operation_id: int | None
-    ) -> None:
+    def __init__(self, operation: Operation[Any], call: Call) -> None:
         self.operation = operation
-        self.session = session
-        self.deadline = deadline
-        self.operation_id = operation_id
+        self.call = call
+        self.session: Session | None = call.session
+        self.deadline: Deadline = call.deadline
+        self.operation_id: int | None = call.operation_id
         made = operation.command(FACTS)
-        if deadline.is_set:
+        if call.deadline.is_set:
             remove_older_limits(made.document, operation)
         self.name = made.name
         self.command = made.document
@@ -118,7 +117,7 @@ class FakeExecutor(Executor):
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
         elif transaction is not None and operation.ends is not None:
             transaction.end_was_sent = True
-        sent = Sent(operation, call.session, call.deadline, call.operation_id)
+        sent = Sent(operation, call)
         self.sent.append(sent)
         await anyio.lowlevel.checkpoint()
         reply = self.replies.popleft() if self.replies else {"ok": 1}

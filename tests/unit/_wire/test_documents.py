@@ -30,6 +30,7 @@ from bson.son import SON
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from motorlite._wire import documents
 from motorlite._wire.documents import decode_reply, encode
 from motorlite.errors import ProtocolError
 
@@ -323,3 +324,45 @@ def test_default_options_refuse_what_bson_refuses() -> None:
         with pytest.raises(type(ours.value)) as theirs:
             bson.encode({"a": value})
         assert str(ours.value) == str(theirs.value)
+
+
+class Elsewhere:
+    """Another version of `bson`."""
+
+    def __init__(self, **private: Any) -> None:
+        vars(self).update(private)
+
+    def encode(self, document: Any, check_keys: bool, codec_options: Any) -> bytes:
+        return bson.encode(document, check_keys, codec_options)
+
+    def decode(self, data: Any, codec_options: Any) -> Any:
+        return bson.decode(data, codec_options)
+
+
+def wrong_arguments(*_: Any) -> Any:
+    raise TypeError("function takes exactly 2 arguments")
+
+
+@pytest.mark.parametrize(
+    "private",
+    [
+        {},
+        {"_dict_to_bson": bson._dict_to_bson},
+        {"_bson_to_dict": bson._bson_to_dict},
+        {"_dict_to_bson": wrong_arguments, "_bson_to_dict": bson._bson_to_dict},
+        {"_dict_to_bson": bson._dict_to_bson, "_bson_to_dict": wrong_arguments},
+        {"_dict_to_bson": bson._dict_to_bson, "_bson_to_dict": lambda data, options: bytes(data)},
+        {"_dict_to_bson": None, "_bson_to_dict": 5},
+    ],
+)
+def test_versions_of_bson_without_the_private_functions(private: dict[str, Any]) -> None:
+    module = Elsewhere(**private)
+    fastest = documents._fastest(module)
+    assert fastest == (module.encode, module.decode)
+    data = fastest[0](DOCUMENT, False, DEFAULT_CODEC_OPTIONS)
+    assert data == encode(DOCUMENT, DEFAULT_CODEC_OPTIONS)
+    assert fastest[1](memoryview(data), DEFAULT_CODEC_OPTIONS) == decode_reply(memoryview(data))
+
+
+def test_this_version_of_bson_has_them() -> None:
+    assert documents._fastest(bson) == (bson._dict_to_bson, bson._bson_to_dict)

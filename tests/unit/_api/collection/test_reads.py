@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import motorlite
 from motorlite import ReadConcern, ReadPreference
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._execution.operation import Kind, WritesByPreference
 from motorlite.errors import ConfigurationError, OperationFailure
 from tests.support.fake_core import FakeCore, batch, fake_client, next_batch
+from tests.unit._operations.servers import V7_0
 
 if TYPE_CHECKING:
     from motorlite import AsyncCollection
@@ -280,3 +282,51 @@ class TestCommandCursor:
         core.reply({"ok": 0, "code": 26, "errmsg": "x"})
         with pytest.raises(OperationFailure):
             await coll.aggregate([])
+
+
+async def test_usual_calls_are_shared(things: Things) -> None:
+    coll, core = things
+    core.reply(*[batch([])] * 6)
+    usual = coll._settings.usual_call
+    assert (usual.session, usual.deadline, usual.operation_id) == (None, NO_DEADLINE, None)
+    assert coll._begin(None, None) is usual
+    await coll.find_one()
+    assert core.last.call is usual
+    await coll.count_documents({})
+    assert core.last.call is usual
+    with motorlite.timeout(5):
+        await coll.find_one()
+        assert core.last.call is not usual
+        assert core.last.deadline.is_set
+    with motorlite.call_options(priority=7):
+        await coll.find_one()
+        assert core.last.call is not usual
+        assert core.last.call.options.priority == 7
+        assert core.last.deadline is NO_DEADLINE
+    await coll.with_options(timeoutMS=50).find_one()
+    assert core.last.deadline.timeout == 0.05
+    await coll.find_one()
+    assert core.last.call is usual
+    assert usual.options.priority == 50
+
+
+async def test_find_one_of_collections_with_other_settings(things: Things) -> None:
+    coll, core = things
+    core.reply(*[batch([])] * 5)
+    await coll.find_one({"a": 1})
+    other = coll.with_options(read_concern=ReadConcern("majority"), read_preference=ReadPreference.SECONDARY)
+    await other.find_one({"a": 2})
+    assert core.last.command["readConcern"] == {"level": "majority"}
+    assert core.last.operation.selector == ReadPreference.SECONDARY
+    await coll.find_one({"a": 3})
+    assert core.last.command == {"find": "things", "filter": {"a": 3}, "limit": 1, "singleBatch": True}
+    assert core.last.operation.selector == ReadPreference.PRIMARY
+    await coll["more"].find_one({"a": 4})
+    assert core.last.command["find"] == "things.more"
+    # The operations of one collection share nothing that one of them could change.
+    first, second = coll._first.where({"x": 1}), coll._first.where({"x": 2})  # type: ignore[union-attr]
+    first.command(V7_0).document["limit"] = 99
+    assert second.command(V7_0).document == {"find": "things", "filter": {"x": 2}, "limit": 1, "singleBatch": True}
+    assert (first.namespace, first.size_hint() > 0) == ("app.things", True)
+    twin = first.reading_from(ReadPreference.NEAREST)
+    assert (twin.selector, twin.varying, first.selector) == (ReadPreference.NEAREST, {"x": 1}, ReadPreference.PRIMARY)
