@@ -107,6 +107,7 @@ class Bench:
         deployment.ingress.on_step = None
         # Without limits, so that nothing delays the clients, which end their sessions.
         deployment.ingress.order("reset")
+        clients.send("close")
         try:
             clients.receive(CLOSE_SECONDS)  # "closed"
         except ClientsFailedError:

@@ -43,8 +43,8 @@ class Done:
 async def do(task: Task) -> None:
     """Make clients, announce that they are ready, wait for the time of the beginning, run, and say what became of it.
 
-    The clients are closed after that: they end their sessions, and the ingress may make them wait until its limits are
-    lifted.
+    The clients are closed when the parent has the last report of the ingress: they end their sessions, which must not
+    count as attempts.
     """
     driver = DRIVERS[task.arm.driver](task.uri, task.arm, task.scenario)
     try:
@@ -57,6 +57,7 @@ async def do(task: Task) -> None:
         application = Application(task.scenario, task.seed, driver, start)
         record = await application.run(lambda step, values: say((step, values)))
         say(Done(record, cpu_seconds() - before, driver.version(), dict(driver.surprises)))
+        pickle.load(sys.stdin.buffer)  # "close", at once
     finally:
         await driver.close()
 
