@@ -36,6 +36,7 @@ class Products:
         return await self.collection.find_one_and_update(
             {"sku": sku, "stock": {"$gte": count}},
             {"$inc": {"stock": -count}},
+            projection={"_id": False},
             return_document=ReturnDocument.AFTER,
         )
 
