@@ -252,7 +252,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         statement = update_statement(
             filter,
             update,
-            upsert=upsert if type(upsert) is bool else converted("upsert", upsert, boolean),
+            upsert=_flag("upsert", upsert),
             collation=None if collation is None else collation_document(collation),
             array_filters=array_filters,
             hint=None if hint is None else hint_value(hint),
@@ -302,7 +302,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             filter,
             update,
             multi=True,
-            upsert=upsert if type(upsert) is bool else converted("upsert", upsert, boolean),
+            upsert=_flag("upsert", upsert),
             collation=None if collation is None else collation_document(collation),
             array_filters=array_filters,
             hint=None if hint is None else hint_value(hint),
@@ -349,7 +349,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         statement = replace_statement(
             filter,
             replacement,
-            upsert=upsert if type(upsert) is bool else converted("upsert", upsert, boolean),
+            upsert=_flag("upsert", upsert),
             collation=None if collation is None else collation_document(collation),
             hint=None if hint is None else hint_value(hint),
             sort=sort,
@@ -492,3 +492,7 @@ def _collect(documents: Iterator[Any], found: list[Any]) -> Slices[None]:
     while part := list(islice(documents, ITEMS)):
         found += part
         yield
+
+
+def _flag(name: str, value: Any) -> bool:
+    return value if type(value) is bool else bool(converted(name, value, boolean))

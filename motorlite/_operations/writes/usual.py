@@ -61,6 +61,7 @@ class UsualInsert(_Usual, Insert):
 
     __slots__ = ("template", "varying")
 
+    template: Template
     is_acknowledged = is_retryable = True
 
 
@@ -72,6 +73,7 @@ class UsualUpdate(_Usual, Update):
 
     __slots__ = ("template", "varying")
 
+    template: Template
     is_acknowledged = True
 
 
@@ -83,6 +85,7 @@ class UsualDelete(_Usual, Delete):
 
     __slots__ = ("template", "varying")
 
+    template: Template
     is_acknowledged = True
 
 
