@@ -6,8 +6,8 @@ import gc
 import socket
 import ssl
 import struct
-import threading
 import tempfile
+import threading
 from collections import deque
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass

@@ -11,6 +11,7 @@ from motorlite._api.arguments.identifiers import id_first, identify, new_ids
 from motorlite._base.arguments import check_document
 from motorlite._operations.writes.arrays import encode_together, suits_arrays
 from motorlite._operations.writes.slices import ITEMS, MAX_SIZE, slice_length
+from motorlite._operations.writes.usual import MANY_FIELDS
 
 if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 def identified(document: Any) -> tuple[Any, Any]:
     """Check a document and add a missing `_id`. Return the `_id`, and the document with its `_id` first.
 
-    A RawBSONDocument is not looked into; its `_id` counts as None.
+    A RawBSONDocument is not looked into; its `_id` counts as None. One with more than `MANY_FIELDS` stays as it is,
+    since a copy takes almost as long as encoding it.
 
     Raises:
         TypeError: It is not a document.
@@ -33,7 +35,9 @@ def identified(document: Any) -> tuple[Any, Any]:
     if "_id" not in document:
         document["_id"] = ObjectId()
     identifier = document["_id"]
-    return identifier, document if next(iter(document)) == "_id" else {"_id": identifier, **document}
+    if next(iter(document)) == "_id" or len(document) > MANY_FIELDS:
+        return identifier, document
+    return identifier, {"_id": identifier, **document}
 
 
 def take_documents(run: Run, codec_options: CodecOptions[Any], *, encodes: bool = True) -> Slices[list[Any]]:

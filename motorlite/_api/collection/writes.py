@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from motorlite._api.arguments.identifiers import id_first
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
 from motorlite._api.collection.documents import identified, take_documents
@@ -79,7 +80,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         call = self._begin(session, timeoutMS, write_concern.acknowledged)
         operation = Insert(
             *self._names,
-            document,
+            id_first(document),
             codec_options=self._settings.codec_options,
             write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
@@ -89,10 +90,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         return InsertOneResult(inserted_id, write_concern.acknowledged)
 
     def _make_usual_writes(self) -> UsualWrites:
-        settings = self._settings
-        self._usual_writes = UsualWrites(
-            *self._names, codec_options=settings.codec_options, write_concern=settings.write_concern
-        )
+        options, concern = self._settings.codec_options, self._settings.write_concern
+        self._usual_writes = UsualWrites(*self._names, codec_options=options, write_concern=concern)
         return self._usual_writes
 
     async def insert_many(
