@@ -20,8 +20,8 @@ from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import ModuleType
 
+    from motorlite._api.pymongo_blocks import Theirs
     from motorlite._client.core import Core
 
 
@@ -119,13 +119,11 @@ def duration_from_ms(timeout_ms: float) -> float:
 def _around(core: Core) -> _Limit | None:
     """Return the block around the caller: motorlite's, PyMongo's, or what both leave together."""
     block, pymongo = _block.get(), _modules.get("pymongo")
-    return block if pymongo is None else _with_theirs(core, block, pymongo)
+    theirs = None if pymongo is None else innermost(pymongo)
+    return block if theirs is None else _combined(core, block, theirs)
 
 
-def _with_theirs(core: Core, block: _Limit | None, pymongo: ModuleType) -> _Limit | None:
-    theirs = innermost(pymongo)
-    if theirs is None:
-        return block
+def _combined(core: Core, block: _Limit | None, theirs: Theirs) -> _Limit:
     expires_at = core.now() + theirs.remaining
     if theirs.seconds is None:
         if block is None:
@@ -162,7 +160,9 @@ def deadline(core: Core, inherited: float | None, timeout_ms: float | None = Non
     # As `_around`, without the call.
     block, pymongo = _block.get(), _modules.get("pymongo")
     if pymongo is not None:
-        block = _with_theirs(core, block, pymongo)
+        theirs = innermost(pymongo)
+        if theirs is not None:
+            block = _combined(core, block, theirs)
     scope = core.scope_deadline()
     if timeout_ms is not None:
         return _from_now(core, duration_from_ms(timeout_ms), block, scope)

@@ -36,21 +36,26 @@ class Theirs(NamedTuple):
 class _Readable:
     """The blocks of a PyMongo that is understood."""
 
-    __slots__ = ("_deadline", "_remaining", "_timeout", "_variable")
+    __slots__ = ("_deadline", "_remaining", "_seconds", "_timeout")
 
     def __init__(self, timeout: Timeout, private: Any) -> None:
         self._timeout = timeout
-        self._variable: ContextVar[float | None] = private.TIMEOUT
-        self._deadline: ContextVar[float] = private.DEADLINE
+        self._seconds: Callable[[], float | None] = private.TIMEOUT.get
+        self._deadline: Callable[[], float] = private.DEADLINE.get
         self._remaining: Callable[[], float | None] = private.remaining
 
+    @property
+    def variables(self) -> tuple[Callable[[], float | None], Callable[[], float]]:
+        """What returns the argument of the innermost block, None without one, and the end of all, infinity without."""
+        return self._seconds, self._deadline
+
     def __call__(self) -> Theirs | None:
-        seconds = self._variable.get()
+        seconds = self._seconds()
         if seconds:
             return Theirs(seconds, self._left())
         if seconds is not None:
             return Theirs(seconds, inf)
-        if self._deadline.get() == inf:
+        if self._deadline() == inf:
             return None
         # `timeout(None)` inside of a block: nothing is limited, but no limit that is set there may outlast the block.
         with self._timeout(_FOREVER):
@@ -114,8 +119,22 @@ def _reader(pymongo: ModuleType, timeout: Timeout) -> Reader:
         return unreadable
 
 
-# PyMongo's module, and what reads its blocks.
-_found: tuple[ModuleType | None, Reader] = (None, lambda: None)
+class _Found:
+    """PyMongo's module, and what reads its blocks."""
+
+    __slots__ = ("deadline", "module", "read", "seconds")
+
+    def __init__(self, module: ModuleType | None, read: Reader) -> None:
+        self.module = module
+        self.read = read
+        # The two look-ups of every operation: of a context without any block, unless it must be looked at more closely.
+        self.seconds: Callable[[], float | None] = lambda: 0
+        self.deadline: Callable[[], float] = lambda: 0
+        if isinstance(read, _Readable):
+            self.seconds, self.deadline = read.variables
+
+
+_found = _Found(None, lambda: None)
 
 
 def innermost(pymongo: ModuleType) -> Theirs | None:
@@ -128,11 +147,12 @@ def innermost(pymongo: ModuleType) -> Theirs | None:
         InvalidOperation: There is, or may be, such a block, and this PyMongo keeps its limit where it is not found.
     """
     global _found
-    module, read = _found
-    if module is not pymongo:
+    found = _found
+    if found.module is not pymongo:
         timeout = getattr(pymongo, "timeout", None)
         if timeout is None:  # it is being imported
             return None
-        read = _reader(pymongo, timeout)
-        _found = pymongo, read
-    return read()
+        found = _found = _Found(pymongo, _reader(pymongo, timeout))
+    if found.seconds() is None and found.deadline() == inf:
+        return None
+    return found.read()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import beanie
 import pymongo.errors
@@ -159,10 +159,6 @@ class OnlyName(BaseModel):
     name: str
 
 
-MODELS: list[Any] = [
-    *(Window, Door, House, Person, Residence, Counter, Vehicle, Car, Bus),
-    *(Pets, Hamster, Fish, Reading, Note, Cached),
-]
 set_: Any = operators.Set
 
 
@@ -173,11 +169,24 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def client(replica_set: LocalServer, database_name: str) -> AsyncIterator[Client]:
+async def client(replica_set: LocalServer) -> AsyncIterator[Client]:
     async with make_client(replica_set) as made:
-        database: Any = made[database_name]
-        await init_beanie(database=database, document_models=MODELS)
         yield made
+
+
+class Begin(Protocol):
+    """Calls `init_beanie` for some models."""
+
+    async def __call__(self, *models: Any) -> None: ...
+
+
+@pytest.fixture
+def begin(client: Client, database_name: str) -> Begin:
+    async def initialize(*models: Any) -> None:
+        database: Any = client[database_name]  # typed for PyMongo's
+        await init_beanie(database=database, document_models=models)
+
+    return initialize
 
 
 @pytest.fixture
@@ -194,7 +203,8 @@ async def make_house(session: Any = None) -> House:
     return await house.insert(link_rule=WriteRules.WRITE, session=session)
 
 
-async def test_links(client: Client) -> None:
+async def test_links(begin: Begin) -> None:
+    await begin(Window, Door, House)
     await make_house()
     found: Any = await House.find_one(House.name == "cottage", fetch_links=True)
     assert (found.door.material, found.door.window.width) == ("oak", 1)
@@ -209,7 +219,8 @@ async def test_links(client: Client) -> None:
     assert matching.name == "cottage"
 
 
-async def test_back_links(client: Client) -> None:
+async def test_back_links(begin: Begin) -> None:
+    await begin(Residence, Person)
     home = await Residence(name="home").insert()
     for name in ("Ada", "Grace"):
         await Person(name=name, houses=[home]).insert()
@@ -217,7 +228,8 @@ async def test_back_links(client: Client) -> None:
     assert sorted(person.name for person in found.people) == ["Ada", "Grace"]
 
 
-async def test_a_transaction_is_committed_or_aborted(client: Client) -> None:
+async def test_a_transaction_is_committed_or_aborted(client: Client, begin: Begin) -> None:
+    await begin(Window)
     session: Any
     async with client.start_session() as session:
         async with await session.start_transaction():
@@ -232,7 +244,9 @@ async def test_a_transaction_is_committed_or_aborted(client: Client) -> None:
     assert [(window.width, window.height) for window in await Window.find_all().to_list()] == [(1, 3)]
 
 
-async def test_with_transaction_and_a_bound_session(client: Client) -> None:
+async def test_with_transaction(client: Client, begin: Begin) -> None:
+    await begin(Window)
+
     async def both(session: Any) -> None:
         await Window(width=1).insert(session=session)
         await Window.find_one(Window.width == 1, session=session).update(set_({Window.width: 2}))
@@ -243,7 +257,8 @@ async def test_with_transaction_and_a_bound_session(client: Client) -> None:
     assert await Window.find_one(Window.width == 2) is not None
 
 
-async def test_lists_of_links_are_not_written_in_a_transaction(client: Client) -> None:
+async def test_lists_of_links_are_not_written_in_a_transaction(client: Client, begin: Begin) -> None:
+    await begin(Window, Door, House)
     # Beanie saves the documents of the list at the same time, which servers do not support within a transaction.
     session: Any
     async with client.start_session() as session:
@@ -259,7 +274,8 @@ async def test_lists_of_links_are_not_written_in_a_transaction(client: Client) -
     assert [window.width for window in found.windows] == [5, 7]
 
 
-async def test_duplicates(client: Client, installed: None) -> None:
+async def test_duplicates(begin: Begin, installed: None) -> None:
+    await begin(Window, Door, House)
     await make_house()
     with pytest.raises(pymongo.errors.DuplicateKeyError) as caught:
         await make_house()
@@ -268,7 +284,8 @@ async def test_duplicates(client: Client, installed: None) -> None:
     assert caught.value.details["keyPattern"] == {"name": 1}
 
 
-async def test_revisions(client: Client, installed: None) -> None:
+async def test_revisions(begin: Begin, installed: None) -> None:
+    await begin(Counter)
     first = await Counter(label="a").insert()
     second: Any = await Counter.get(first.id)
     await first.set({Counter.number: 1})
@@ -280,7 +297,8 @@ async def test_revisions(client: Client, installed: None) -> None:
     await second.save(ignore_revision=True)
 
 
-async def test_revisions_without_compat(client: Client) -> None:
+async def test_revisions_without_compat(begin: Begin) -> None:
+    await begin(Counter)
     first = await Counter(label="a").insert()
     second: Any = await Counter.get(first.id)
     await first.set({Counter.number: 1})
@@ -288,7 +306,8 @@ async def test_revisions_without_compat(client: Client) -> None:
         await second.save()
 
 
-async def test_actions_and_state(client: Client) -> None:
+async def test_actions_and_state(begin: Begin) -> None:
+    await begin(Counter)
     Counter.events.clear()
     made = await Counter(label="a").insert()
     assert (made.label, Counter.events) == ("A", ["A"])
@@ -304,7 +323,8 @@ async def test_actions_and_state(client: Client) -> None:
     assert found.number == 5
 
 
-async def test_responses_of_updates(client: Client) -> None:
+async def test_responses_of_updates(begin: Begin) -> None:
+    await begin(Window)
     await Window(width=1).insert()
     old: Any = await Window.find_one(Window.width == 1).update(
         set_({Window.height: 5}), response_type=UpdateResponse.OLD_DOCUMENT
@@ -320,7 +340,8 @@ async def test_responses_of_updates(client: Client) -> None:
     assert deleted.deleted_count == 1
 
 
-async def test_inheritance_and_unions(client: Client) -> None:
+async def test_inheritance_and_unions(begin: Begin) -> None:
+    await begin(Vehicle, Car, Bus, Pets, Hamster, Fish)
     await Vehicle(color="red").insert()
     await Vehicle.insert_many([Car(color="blue", doors=3), Bus(color="red", seats=50)])
     found = await Vehicle.find(Vehicle.color == "red", with_children=True).to_list()
@@ -333,7 +354,8 @@ async def test_inheritance_and_unions(client: Client) -> None:
     assert totals == {"pets": 2}
 
 
-async def test_time_series(client: Client) -> None:
+async def test_time_series(begin: Begin) -> None:
+    await begin(Reading)
     now = datetime.now(UTC)
     await Reading.insert_many([Reading(at=now, sensor="a", value=value) for value in (1.0, 2.0)])
     assert await Reading.find(Reading.sensor == "a").sum(Reading.value) == 3.0
@@ -344,7 +366,8 @@ async def test_time_series(client: Client) -> None:
     assert info["options"]["expireAfterSeconds"] == 3600
 
 
-async def test_soft_delete_lazy_parsing_projections_and_the_cache(client: Client) -> None:
+async def test_soft_delete_lazy_parsing_projections_and_the_cache(begin: Begin) -> None:
+    await begin(Note, Residence, Person, Cached)
     note = await Note(text="a").insert()
     await note.delete()
     assert await Note.get_pymongo_collection().count_documents({}) == 1
@@ -366,7 +389,8 @@ async def test_soft_delete_lazy_parsing_projections_and_the_cache(client: Client
     assert await Cached.find(Cached.value == 1).to_list() == first
 
 
-async def test_indexes_that_changed(client: Client, database_name: str) -> None:
+async def test_indexes_that_changed(client: Client, begin: Begin, database_name: str) -> None:
+    await begin(Window, Door, House)
     await make_house()
     changed: Any = create_model("House", __base__=Document, name=(Annotated[str, Indexed()], ...))
     changed.Settings = type("Settings", (), {"name": "House", "indexes": ["door"]})
@@ -378,7 +402,8 @@ async def test_indexes_that_changed(client: Client, database_name: str) -> None:
     assert (await changed.inspect_collection()).status.value == "OK"
 
 
-async def test_the_handshake_names_beanie(client: Client) -> None:
+async def test_the_handshake_names_beanie(client: Client, begin: Begin) -> None:
+    await begin(Window)
     # Beanie calls `append_metadata`.
     assert [info.name for info in client._core._libraries.infos] == ["beanie"]
 
@@ -426,7 +451,8 @@ async def test_migrations(client: Client, database_name: str, tmp_path: Path, mo
         assert sorted([found[field] async for found in migrated.find()]) == ["a", "added", "b"]
 
 
-async def test_limits_of_both_libraries_around_beanie(client: Client) -> None:
+async def test_limits_of_both_libraries_around_beanie(begin: Begin) -> None:
+    await begin(Window)
     await Window(width=1).insert()
     for block in (pymongo.timeout, motorlite.timeout):
         with block(1e-6), pytest.raises(motorlite.errors.PyMongoError) as caught:
