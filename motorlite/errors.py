@@ -236,6 +236,9 @@ class OperationFailure(PyMongoError):
         details: The whole reply, or None.
     """
 
+    # Not only of instances: behind this class, `motorlite.compat` may put one with a property of this name.
+    _max_wire_version: int | None = None
+
     def __init__(
         self,
         error: str,
