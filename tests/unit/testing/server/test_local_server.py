@@ -146,7 +146,7 @@ def test_a_uri_names_a_deployment_that_is_not_started_here(more: dict[str, Any])
 def test_a_uri_is_named_in_messages() -> None:
     with pytest.raises(ServerNotFound, match=r"^uri names 127\.0\.0\.1:1, which cannot be used"):
         LocalServer.start(uri="mongodb://127.0.0.1:1/")
-    with pytest.raises(ServerNotFound, match="^uri must start with mongodb://"):
+    with pytest.raises(ServerNotFound, match=r"^uri must start with mongodb://"):
         LocalServer.start(uri="localhost")
 
 
