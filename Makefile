@@ -5,11 +5,11 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check cov spec-tests bench bench-smoke storm failover mutation format clean
+.PHONY: help demo test quick check cov spec-tests bench bench-smoke storm failover mutation release-check format clean
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-demo  ## a real MongoDB server under overload, live in the terminal
 	@$(RUN) -m benchmarks.demo
@@ -43,6 +43,9 @@ failover: $(VENV)/.installed-dev  ## kill the primary twenty times under load (e
 
 mutation: $(VENV)/.installed-dev  ## break the decision code in many ways; the tests must notice (minutes: not in test)
 	@$(RUN) -m scripts.mutation
+
+release-check: $(VENV)/.installed-dev  ## build the packages, and use them as users do on each Python (minutes: not in test)
+	@$(RUN) -m scripts.release $(ARGS)
 
 format: $(VENV)/.installed-dev  ## let ruff format and fix the code
 	@$(RUN) -m ruff format . && $(RUN) -m ruff check --fix .
