@@ -72,7 +72,9 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if bypass_document_validation is None and session is None and comment is None and not BOUND:
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
-                await self._core.executor.execute(usual.insert(document), self._begin(None, timeoutMS))
+                # Before the executor is read: the first operation of a client makes it.
+                call = self._begin(None, timeoutMS)
+                await self._core.executor.execute(usual.insert(document), call)
                 return InsertOneResult(inserted_id, True)
         write_concern = self._write_concern(session)
         call = self._begin(session, timeoutMS, write_concern.acknowledged)
