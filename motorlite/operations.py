@@ -30,6 +30,10 @@ __all__ = [
 _Document = TypeVar("_Document", bound="Mapping[str, Any]")
 
 
+# The arguments of requests that their repr does not name.
+_POSITIONAL: Final = ("document", "filter", "replacement", "update")
+
+
 class _Request:
     """The base class of requests, with equality and repr based on the constructor's arguments."""
 
@@ -50,9 +54,13 @@ class _Request:
         return self.namespace == other.namespace and self._values() == other._values()
 
     def __repr__(self) -> str:
-        values = ", ".join(repr(value) for value in self._values())
-        namespace = "" if self.namespace is None else f", namespace={self.namespace!r}"
-        return f"{type(self).__name__}({values}{namespace})"
+        options = ((name, getattr(self, name)) for name in (*self._shown, "namespace"))
+        shown = [
+            repr(value) if name in _POSITIONAL else f"{name}={value!r}"
+            for name, value in options
+            if name in _POSITIONAL or value is not None
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class InsertOne(_Request, Generic[_Document]):

@@ -21,8 +21,8 @@ from motorlite._api.database import DatabaseBase, name_of
 from motorlite._api.missing import name_after, no_attribute
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import instance
-from motorlite._base.values import format_address
 from motorlite._options.options import client_options
+from motorlite._options.shown import shown
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -496,8 +496,7 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         return self[name]
 
     def __repr__(self) -> str:
-        seeds = self._options.srv.host_name if self._options.srv else ",".join(map(format_address, self._options.seeds))
-        return f"AsyncMongoClient({seeds!r})"
+        return f"AsyncMongoClient({shown(self._options)})"
 
 
 name_after(

@@ -99,6 +99,22 @@ class CursorBase(ABC, Generic[DocumentT]):
             f"an {type(self).__name__} cannot be copied or pickled: a cursor on the server has a single reader"
         )
 
+    def __repr__(self) -> str:
+        cursor = self._cursor
+        if self._is_closed:
+            state = "closed"
+        elif cursor is None:
+            state = "not started"
+        else:
+            state = "open" if cursor.has_more or self._documents else "exhausted"
+        where = self._namespace if cursor is None else cursor.namespace
+        return f"<{type(self).__name__} {f'of {where}, ' if where else ''}{state}>"
+
+    @property
+    def _namespace(self) -> str:
+        """What the cursor reads, ``"database.collection"``; empty if only the server knows it."""
+        return ""
+
     @abstractmethod
     def _first_operation(self) -> Operation[CursorReply]:
         """Return the command that opens the cursor."""

@@ -101,6 +101,10 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         self._check_exhaust()
         super().__init__(core, session, self._make_limits(), settings.codec_options, get_more, settings.call_options)
 
+    @property
+    def _namespace(self) -> str:
+        return ".".join(self._names)
+
     def _make_limits(self) -> CursorLimits:
         kind = self._query.get("cursor_type", CursorType.NON_TAILABLE)
         timeout_ms, mode = self._timeouts
