@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 from motorlite._api import missing
 from motorlite._api.arguments.names import collection_name, database_name
 from motorlite._api.client import ClientBase
+from motorlite._api.client_bulk import ClientBulkWrites
 from motorlite._api.collection.find_and_modify import CollectionFindAndModify
 from motorlite._api.collection.indexes import CollectionIndexes
 from motorlite._api.collection.reads import CollectionReads
 from motorlite._api.collection.search_indexes import CollectionSearchIndexes
 from motorlite._api.collection.writes import CollectionWrites
 from motorlite._api.database import DatabaseBase, name_of
-from motorlite._api.missing import no_attribute
+from motorlite._api.missing import name_after, no_attribute
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import instance
-from motorlite._base.values import format_address
 from motorlite._options.options import client_options
+from motorlite._options.shown import shown
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -495,5 +496,12 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         return self[name]
 
     def __repr__(self) -> str:
-        seeds = self._options.srv.host_name if self._options.srv else ",".join(map(format_address, self._options.seeds))
-        return f"AsyncMongoClient({seeds!r})"
+        return f"AsyncMongoClient({shown(self._options)})"
+
+
+name_after(
+    AsyncCollection,
+    *(CollectionReads, CollectionWrites, CollectionFindAndModify, CollectionIndexes, CollectionSearchIndexes),
+)
+name_after(AsyncDatabase, DatabaseBase)
+name_after(AsyncMongoClient, ClientBase, ClientBulkWrites)

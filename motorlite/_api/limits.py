@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
     from motorlite._api.pymongo_blocks import Theirs
     from motorlite._client.core import Core
@@ -46,9 +47,8 @@ _modules = sys.modules
 _block: ContextVar[_Limit | None] = ContextVar("motorlite.timeout", default=None)
 
 
-@contextmanager
-def timeout(seconds: float | None) -> Iterator[None]:
-    """Limit all operations in a ``with`` block together.
+class timeout:  # PyMongo's name, and that of asyncio's and anyio's counterparts
+    """Limit all operations in a ``with`` block together; ``async with`` does the same.
 
     The limit overrides `timeoutMS` of client, database and collection, and caps the `timeoutMS` of a single
     operation. An inner block cannot last longer than the outer one.
@@ -59,30 +59,54 @@ def timeout(seconds: float | None) -> Iterator[None]:
     Raises:
         TypeError: `seconds` is not a number.
         ValueError: `seconds` is negative.
-        InvalidOperation: No event loop is running.
+        InvalidOperation: No event loop is running, or the block has been entered already.
 
     Source: client-side operations timeout specification.
     """
-    if seconds is None:
-        yield
-        return
-    duration = _duration("seconds", seconds, 1.0)
-    try:
-        now = loop_time()
-    except InvalidOperation:
-        raise InvalidOperation("motorlite.timeout() needs a running event loop") from None
-    outer = _block.get()
-    limit = _Limit(now + duration, duration)
-    if outer is not None:
-        limit = _Limit(min(limit.expires_at, outer.expires_at), min(duration, outer.seconds))
-    token = _block.set(limit)
-    try:
-        yield
-    finally:
-        _block.reset(token)
 
+    __module__ = "motorlite"
 
-timeout.__module__ = "motorlite"
+    __slots__ = ("_duration", "_seconds", "_token")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._duration = None if seconds is None else _duration("seconds", seconds, 1.0)
+        # Inside of the block: what restores the outer one.
+        self._token: Token[_Limit | None] | None = None
+
+    def __enter__(self) -> None:
+        duration = self._duration
+        if duration is None:
+            return
+        if self._token is not None:
+            raise InvalidOperation(f"{self!r} has been entered already; make one for each block")
+        try:
+            now = loop_time()
+        except InvalidOperation:
+            raise InvalidOperation("motorlite.timeout() needs a running event loop") from None
+        outer = _block.get()
+        limit = _Limit(now + duration, duration)
+        if outer is not None:
+            limit = _Limit(min(limit.expires_at, outer.expires_at), min(duration, outer.seconds))
+        self._token = _block.set(limit)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            _block.reset(token)
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"motorlite.timeout({self._seconds!r})"
 
 
 @contextmanager

@@ -1,8 +1,11 @@
-"""Pure: PyMongo features that motorlite does not have yet, by attribute name."""
+"""Pure: the names of a handle's attributes in messages: missing features of PyMongo, and misspelt methods."""
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Final
+
+from motorlite._base.arguments import similar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +18,21 @@ COLLECTION: Final[Mapping[str, str]] = {}
 
 class MissingFeature(AttributeError, NotImplementedError):
     """A feature of PyMongo that motorlite does not have yet. `hasattr` returns False for its name."""
+
+
+def not_callable(kind: str, owner: type, name: str, taken_for: str) -> str:
+    """Return the message for the call of a method that `owner` lacks, so that its name was taken for something else."""
+    near = similar(name, (each for each in dir(owner) if each[0] != "_" and callable(getattr(owner, each))))
+    hint = f"; did you mean {near}()?" if near else ""
+    return f"{owner.__name__} has no method {name!r}{hint} ({kind} is not callable: the name was taken for {taken_for})"
+
+
+def name_after(owner: type, *parts: type) -> None:
+    """Name the methods of `parts` after the public class that has them, as in Python's own messages."""
+    for part in parts:
+        for name, value in vars(part).items():
+            if isinstance(value, FunctionType):
+                value.__qualname__ = f"{owner.__name__}.{name}"
 
 
 def no_attribute(owner: str, name: str, features: Mapping[str, str], instead: str = "") -> AttributeError:

@@ -44,6 +44,7 @@ class HandshakeSettings:
     __slots__ = (
         "backpressure",
         "compressors",
+        "is_plain",
         "load_balanced",
         "metadata",
         "server_api",
@@ -57,6 +58,7 @@ class HandshakeSettings:
         compressors: Sequence[Compressor] = (),
         backpressure: bool | str = True,
         server_api: ServerApi | None = None,
+        is_plain: bool = False,
     ) -> None:
         # Called for each handshake, because applications may append metadata.
         self.metadata: Callable[[], Document] = metadata
@@ -67,6 +69,8 @@ class HandshakeSettings:
         # changes").
         self.backpressure: bool | str = backpressure
         self.server_api: ServerApi | None = server_api
+        # Whether connections are without TLS, for messages.
+        self.is_plain: bool = is_plain
 
 
 class EstablishmentError(Exception):
@@ -145,6 +149,8 @@ class Establisher:
         except PyMongoError as error:
             _close(connection)
             error.address = address
+            if connection is not None and self._settings.is_plain and type(error) is AutoReconnect:
+                error._explain("a server that requires TLS (tls=true) or is overloaded does so before it answers")
             if _may_be_overload(error):
                 _label_as_overload(error)
             raise EstablishmentError(

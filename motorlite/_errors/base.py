@@ -70,6 +70,11 @@ class PyMongoError(_Root):
         """Whether this error carries `label`."""
         return label in self._labels
 
+    def _explain(self, text: str) -> None:
+        """Add what helps a person to the message."""
+        self._message = f"{self._message.removesuffix('.')}; {text}"
+        self.args = (self._message, *self.args[1:])
+
     def _add_error_label(self, label: str) -> None:
         self._labels.add(label)
 

@@ -117,7 +117,9 @@ class SRVDiscovery:
 
     def _too_late(self) -> ServerSelectionTimeoutError:
         name = self._srv.host_name
-        error = ServerSelectionTimeoutError(f"{name}: its SRV and TXT records have not been looked up in time")
+        error = ServerSelectionTimeoutError(
+            f"{name}: its SRV and TXT records were not found within serverSelectionTimeoutMS or timeoutMS"
+        )
         error.phase = "selection"
         return error
 

@@ -7,7 +7,7 @@ be interrupted (server discovery and monitoring specification, "Why synchronize 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import monitoring as events
 from motorlite._base.values import format_address
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from motorlite._topology.monitor import MonitorSettings
     from motorlite._topology.selection import Selector, ServerSelector
     from motorlite.errors import PyMongoError
+
+
+# What ends the wait for a server.
+_SELECTION: Final = "serverSelectionTimeoutMS"
+_OPERATION: Final = "timeoutMS or motorlite.timeout()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +171,7 @@ class Topology:
             InvalidOperation: the client was closed.
         """
         limit = min(until, deadline.expires_at)
+        started = self._runtime.now()
         while True:
             if self._is_stopped:
                 raise InvalidOperation("the client is closed")
@@ -185,12 +191,15 @@ class Topology:
             try:
                 await waiter.wait(limit)
             except WaitTimeout:
-                raise self._timed_out(selector) from None
+                option = _SELECTION if until <= deadline.expires_at else _OPERATION
+                seconds = limit - started if option is _SELECTION else deadline.timeout
+                raise self._timed_out(selector, seconds, option) from None
             finally:
                 self._waiters.discard(waiter)
 
-    def _timed_out(self, selector: Selector) -> ServerSelectionTimeoutError:
-        error = ServerSelectionTimeoutError(describe_failure(self.description, selector))
+    def _timed_out(self, selector: Selector, seconds: float, option: str) -> ServerSelectionTimeoutError:
+        limit = f"within {seconds:.3g} s ({option})"
+        error = ServerSelectionTimeoutError(describe_failure(self.description, selector, limit))
         error.phase = "selection"
         return error
 

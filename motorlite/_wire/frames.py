@@ -17,6 +17,8 @@ _BUFFER_SIZE: Final = 64 * 1024
 _LENGTH: Final = Struct("<i")
 # Servers announce size limits for requests; their replies may exceed these by some overhead.
 REPLY_HEADROOM: Final = 16 * 1024
+# What the answer of a web server begins with.
+_HTTP: Final = b"HTTP/"
 
 
 class FrameReader:
@@ -114,6 +116,8 @@ class FrameReader:
             self._filled = 0
             return self._buffer[:length]
         if length < HEADER_SIZE or length > self.max_message_size + REPLY_HEADROOM:
+            if self._buffer.startswith(_HTTP):
+                raise ProtocolError("the peer speaks HTTP: this is the port of a web server, not of MongoDB")
             raise ProtocolError(
                 f"a message announces {length} bytes; allowed are {HEADER_SIZE} to {self.max_message_size}",
             )

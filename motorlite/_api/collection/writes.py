@@ -13,7 +13,7 @@ from motorlite._api.collection.documents import identified, take_documents
 from motorlite._api.transactions.context import BOUND
 from motorlite._api.turns import Turns
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import boolean, collation_document, converted, hint_value, mapping, wrong
+from motorlite._base.arguments import boolean, check_items, collation_document, converted, hint_value, mapping
 from motorlite._operations.writes.bulk_runs import insert_run, ordered_runs, unordered_runs
 from motorlite._operations.writes.delete import Delete
 from motorlite._operations.writes.insert import Insert
@@ -114,8 +114,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             timeoutMS: Time limit of all commands together; 0 for no limit.
 
         Raises:
-            TypeError: `documents` is not an iterable of mutable mappings.
-            InvalidOperation: There are no documents.
+            TypeError: `documents` is not an iterable of mutable mappings, or has none.
             BulkWriteError: Some documents could not be inserted; `details` lists them.
             PyMongoError: A command failed as a whole; `partial_result` describes the writes before it.
             bson.errors.InvalidDocument, OverflowError, ...: bson's error for a value that it cannot encode, also with
@@ -126,8 +125,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        if isinstance(documents, dict | str | bytes):
-            raise TypeError(wrong("documents", documents, "a list of documents"))
+        check_items("documents", documents, "a list of documents")
         converted("ordered", ordered, boolean)
         call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
         turns = Turns(self._core, call.deadline)
@@ -180,6 +178,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
+        check_items("requests", requests, "a list of requests, such as [InsertOne({...})]")
         converted("ordered", ordered, boolean)
         if let is not None:
             converted("let", let, mapping)
@@ -193,7 +192,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
             if run.kind == "insert":
                 # Not more at once than a batch may have.
                 encodes = run is runs[0]
-                await turns.compute(take_documents(run, self._settings.codec_options, encodes=encodes))
+                codec_options, where = self._settings.codec_options, "requests[{}].document"
+                await turns.compute(take_documents(run, codec_options, encodes=encodes, where=where))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
         details = await self._execute_runs("bulkWrite", runs, ordered, call, turns, options)
         return BulkWriteResult(details or {}, details is not None)

@@ -101,6 +101,10 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         self._check_exhaust()
         super().__init__(core, session, self._make_limits(), settings.codec_options, get_more, settings.call_options)
 
+    @property
+    def _namespace(self) -> str:
+        return ".".join(self._names)
+
     def _make_limits(self) -> CursorLimits:
         kind = self._query.get("cursor_type", CursorType.NON_TAILABLE)
         timeout_ms, mode = self._timeouts
@@ -279,9 +283,12 @@ class AsyncCursor(BatchedCursor[DocumentT]):
             TypeError: `index` is not a slice.
             InvalidOperation: The query has already run.
         """
-        self._check_not_started()
         if not isinstance(index, slice):
-            raise TypeError(f"a cursor is not a sequence; use skip({index!r}).limit(-1).next()")
+            raise TypeError(
+                f"a cursor is not a sequence: instead of cursor[{index!r}], use "
+                f"`await cursor.skip({index!r}).limit(-1).next()`, or the list from `await cursor.to_list()`"
+            )
+        self._check_not_started()
         start, stop = index.start or 0, index.stop
         if index.step is not None or start < 0 or (stop is not None and stop < start):
             raise IndexError(wrong("a slice", index, "a start of at least 0, a stop not before it, and no step"))

@@ -30,7 +30,7 @@ def test_documents() -> None:
     arguments.check_document("document", SON())
     arguments.check_document("document", RAW)
     # It could not be given an _id.
-    with pytest.raises(TypeError, match="document must be a mutable mapping or a RawBSONDocument"):
+    with pytest.raises(TypeError, match="document must be a dict, another mutable mapping or a RawBSON"):
         arguments.check_document("document", MappingProxyType({}))
 
 

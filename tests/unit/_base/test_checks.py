@@ -30,7 +30,7 @@ from motorlite._base import arguments
     ],
 )
 def test_wrong_values(check: arguments.Check, value: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=f"^x must be .*, not {re.escape(repr(value))}$"):
+    with pytest.raises(error, match=f"^x must be .*, not {re.escape(repr(value))}"):
         arguments.converted("x", value, check)
 
 
@@ -55,11 +55,9 @@ def test_right_values(check: arguments.Check, value: Any, result: Any) -> None:
 
 def test_unknown_options_name_value_and_what_is_allowed() -> None:
     checks = {"limit": arguments.count, "skip": arguments.count}
-    with pytest.raises(
-        TypeError, match=r"find\(\) has no option limi=3; did you mean limit\? \(allowed: limit, skip\)"
-    ):
+    with pytest.raises(TypeError, match=r"find\(\) has no option limi=3; did you mean limit\?$"):
         arguments.checked("find", {"limi": 3}, checks)
-    with pytest.raises(TypeError, match=r"no option zzz=3 \(allowed"):
+    with pytest.raises(TypeError, match=r"no option zzz=3 \(allowed: limit, skip\)"):
         arguments.checked("find", {"zzz": 3}, checks)
 
 

@@ -253,9 +253,9 @@ def test_hosts(hosts: str | list[str], port: int | None, seeds: list[tuple[str, 
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"host": 5}, TypeError, "the hosts must be .* not int"),
-        ({"host": []}, TypeError, "the hosts must be .* not list"),
-        ({"host": [b"a"]}, TypeError, "the hosts must be"),
+        ({"host": 5}, TypeError, "the hosts must be .* not the type int"),
+        ({"host": []}, TypeError, "the hosts must be .* not an empty list"),
+        ({"host": [b"a"]}, TypeError, "the hosts must be .* not a list with the type bytes"),
         ({"host": ["mongodb://a", "b"]}, ValueError, "must not contain connection strings"),
         ({"host": "a:b"}, InvalidURI, "the port of host number 1"),
         ({"port": "27017"}, TypeError, "port must be an integer from 1 to 65535, not '27017'"),
