@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow], deadline=None)
 settings.load_profile("any machine")
 
+# Programs that `motorlite.port` changes, with tests of their own.
+collect_ignore = ["port_projects"]
+
 TESTS: Final = Path(__file__).parent
 # Elsewhere, or against these rules, the markers `virtual_time` and `real_time` decide.
 VIRTUAL: Final = ("unit", "sim")

@@ -64,6 +64,8 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "event_loggers": OPEN[: OPEN.index("_options")],
     "testing": (*OPEN, "_net", "_wire"),
     "exporters": OPEN,
+    # A command; it knows the driver from a table.
+    "port": (),
 }
 # Who may import names of the package itself (`from motorlite import AsyncMongoClient`), which come from the
 # top.
@@ -123,6 +125,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "pymongo": ("compat",),
     "gridfs": ("compat",),
     "trustme": ("testing.server.certificates",),
+    "libcst": ("port.*",),
     "prometheus_client": ("exporters.prometheus",),
     "opentelemetry": ("exporters.opentelemetry.*",),
     "snappy": ("_wire.compression*",),
@@ -149,7 +152,7 @@ LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
     ),
     **dict.fromkeys(("_overload", "_sessions", "_operations", "gridfs"), ("Pure",)),
     "_net": ("Pure", "Net"),
-    "retry": ("Pure", "Shell"),
+    **dict.fromkeys(("retry", "port"), ("Pure", "Shell")),
     **dict.fromkeys(
         ("_observe", "_connection", "_pool", "_topology", "_execution", "_client", "_api", "_gridfs"),
         ("Pure", "Shell"),
@@ -500,6 +503,11 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
         ("names are imported", "testing.server", "from importlib import metadata", False),
         ("packages are known", "exporters.prometheus", "import prometheus_client", False),
         ("packages are known", "_client.core", "import prometheus_client", True),
+        ("packages are known", "port._names", "import libcst as cst", False),
+        ("packages are known", "_api.database", "import libcst", True),
+        ("imports point down", "port._names", "from motorlite.port._table import Table", False),
+        ("imports point down", "port._names", "from motorlite.errors import PyMongoError", True),
+        ("imports point down", "testing.server", "from motorlite.port import _table", True),
         ("packages are known", "_client.tracing", "from opentelemetry import trace", True),
         ("imports point down", "_client.tracing", "from motorlite.exporters import prometheus", True),
         ("imports point down", "exporters.prometheus", "from motorlite import AsyncMongoClient", False),

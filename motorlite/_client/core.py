@@ -447,7 +447,8 @@ class Core:
 
     def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
         # May run in another thread, at any point of the event loop's work, or after the loop has ended.
-        if self._runtime is None or self._has_forked or (self._is_closed and not self._has_lost_loop):
+        # When the interpreter ends, a closed client may outlive the modules: it is looked at first.
+        if self._runtime is None or (self._is_closed and not self._has_lost_loop) or self._has_forked:
             return
         self._runtime.run_soon(self._background.end)
         options = self.options

@@ -81,9 +81,13 @@ class Table:
         self.modules: Mapping[str, str] = content["modules"]
         # PyMongo's modules that are not compared.
         self.not_compared: frozenset[str] = frozenset(chain.from_iterable(content["not_compared"].values()))
-        self.different: tuple[Reason, ...] = _reasons(content["different"])
+        # The same, and the reason for each.
+        self.not_compared_reasons: Mapping[str, str] = {
+            module: reason for reason, modules in content["not_compared"].items() for module in modules
+        }
+        self.different: tuple[Reason, ...] = reasons(content["different"])
         # What is being built.
-        self.not_yet: tuple[Reason, ...] = _reasons(content["not_yet"])
+        self.not_yet: tuple[Reason, ...] = reasons(content["not_yet"])
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
@@ -100,7 +104,8 @@ class Table:
         return [row.pattern for row in self.reasons if not any(map(row.explains, found))]
 
 
-def _reasons(rows: Mapping[str, Any]) -> tuple[Reason, ...]:
+def reasons(rows: Mapping[str, Any]) -> tuple[Reason, ...]:
+    """Return the rows of a part of a table: text = [patterns]."""
     # "[Child" would be a set of characters.
     return tuple(Reason(pattern.replace("[", "[[]"), text) for text, patterns in rows.items() for pattern in patterns)
 
@@ -316,6 +321,12 @@ def parameters(function: Any) -> dict[str, Parameter]:
             for key in options.__annotations__:
                 found[key] = Parameter(key, Parameter.KEYWORD_ONLY, default=_UNSET)
     return found
+
+
+def their_positional(method: Any) -> list[str]:
+    """Return the names of the arguments that a method of PyMongo's takes by position."""
+    found = parameters(_FORWARDS.get(method, method))
+    return [name for name, each in found.items() if each.kind in _POSITIONAL and name != "collection"]
 
 
 def unpacked(function: Any, parameter: Parameter) -> Any:

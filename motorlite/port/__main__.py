@@ -1,0 +1,10 @@
+"""Shell: ``python -m motorlite.port``."""
+
+from __future__ import annotations
+
+import sys
+
+from motorlite.port._command import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,218 @@
+"""Pure: the imported names of PyMongo and Motor in a file, where they are used, and what becomes of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import libcst as cst
+
+from motorlite.port._source import dotted, text_of
+from motorlite.port._table import PACKAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from motorlite.port._kinds import Kinds
+    from motorlite.port._source import Source
+    from motorlite.port._table import Table, Target
+
+_BOTH_ERRORS: Final = (
+    "this file also uses the synchronous client, which raises PyMongo's: catch both, {ours} and {theirs}, or keep the "
+    "two in files of their own"
+)
+_FOREIGN: Final = "a package outside of the project exports Motor's class"
+# Where a string is code.
+_CODE_CALLS: Final = frozenset({"cast", "TypeVar", "ForwardRef"})
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What becomes of one name: it moves to a path in motorlite, or stays where it is."""
+
+    # What it means, ``pymongo.errors.AutoReconnect``.
+    path: str
+    # Its path in motorlite; empty if it stays.
+    ours: str
+    # What a person has to do, or to know.
+    advice: str = ""
+    is_synchronous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A chain of names that begins with an imported one."""
+
+    # A Name, an Attribute, or the string that has it.
+    node: cst.BaseExpression
+    chain: str
+    name: Name
+
+
+@dataclass(slots=True)
+class Local:
+    """A local name that was imported, and its uses."""
+
+    # What it means itself: a module, or a name.
+    path: str
+    is_module: bool
+    uses: list[Use] = field(default_factory=list)
+
+
+class Names:
+    """The names of a file."""
+
+    def __init__(self, table: Table, source: Source, kinds: Kinds) -> None:
+        self._table = table
+        self._source = source
+        self._kinds = kinds
+        found = _Chains(source)
+        source.module.visit(found)
+        self.statements: list[cst.Import | cst.ImportFrom] = found.statements
+        chains = list(found.chains)
+        for text in found.strings:
+            chains += [(text, chain) for chain in chains_in(text)]
+        paths = [(node, chain, path) for node, chain in chains for path in [self._path(chain, node)] if path]
+        imported = {path for paths in source.imported_names().values() for path in paths if self._is_theirs(path)}
+        everything = {path for path in (*imported, *(path for _, _, path in paths)) if not table.is_module(path)}
+        targets = [target for path in everything for target in [table.target(path)] if target]
+        # The synchronous API, and the asynchronous one, which may be in the same file.
+        self._is_synchronous = any(target.is_synchronous for target in targets)
+        ported = {path for paths in source.imported_names().values() for path in paths if path.startswith("motorlite")}
+        self._is_asynchronous = any(self._is_async_name(path) for path in everything) or bool(ported)
+        self.locals: dict[str, Local] = {}
+        for node, chain, path in paths:
+            root = chain.partition(".")[0]
+            own = self._path(root, node)
+            # Without a path of its own, it is a module of the project that exports such a name.
+            local = self.locals.setdefault(root, Local(own, not own or table.is_module(own)))
+            local.uses.append(Use(node, chain, self.decided(path)))
+
+    def _is_theirs(self, path: str) -> bool:
+        return path.partition(".")[0] in PACKAGES
+
+    def _is_async_name(self, path: str) -> bool:
+        return path.startswith(("motor.", "pymongo.asynchronous")) or bool(self._table.kind(path))
+
+    def _path(self, chain: str, node: cst.CSTNode) -> str:
+        """What a chain means, if it is of these packages, or Motor's class from a module of the project."""
+        for path in self._source.import_paths(chain, node):
+            if self._is_theirs(path) or (self._table.target(path) and not path.startswith("motorlite")):
+                return path
+        return ""
+
+    def decided(self, path: str) -> Name:
+        """Return what becomes of `path`."""
+        target = self._table.target(path)
+        if target is None:
+            return Name(path, "")
+        if not target.path:
+            return Name(path, "", target.reason, target.is_synchronous)
+        if not self._is_theirs(path) and self._kinds.module(path.rpartition(".")[0], self._source) is None:
+            return Name(path, "", _FOREIGN)
+        if self._is_synchronous and not self._is_async_name(path):
+            # The synchronous client takes PyMongo's objects, and motorlite takes them too.
+            return Name(path, "", self._errors_of_both(path, target) if self._is_asynchronous else "")
+        return Name(path, target.path)
+
+    def _errors_of_both(self, path: str, target: Target) -> str:
+        is_error = target.path.startswith("motorlite.errors") or ".errors" in path
+        return _BOTH_ERRORS.format(ours=target.path, theirs=path) if is_error else ""
+
+
+def chains_in(node: cst.SimpleString) -> list[str]:
+    """Return the chains of names in a string that is an expression."""
+    try:
+        parsed = cst.parse_expression(text_of(node))
+    except (cst.ParserSyntaxError, ValueError):
+        return []
+    found = _Expression()
+    parsed.visit(found)
+    return found.chains
+
+
+class _Expression(cst.CSTVisitor):
+    """Collects the chains of an expression."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chains: list[str] = []
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        chain = dotted(node)
+        self.chains += [chain] if chain else []
+        return not chain
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.chains.append(node.value)
+
+
+class _Chains(cst.CSTVisitor):
+    """Collects import statements, chains of names, and strings that are code."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self._source = source
+        self.statements: list[cst.Import | cst.ImportFrom] = []
+        self.chains: list[tuple[cst.BaseExpression, str]] = []
+        self.strings: list[cst.SimpleString] = []
+
+    def visit_Import(self, node: cst.Import) -> bool:
+        self.statements.append(node)
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        self.statements.append(node)
+        return False
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        chain = dotted(node)
+        if chain:
+            self.chains.append((node, chain))
+            return False
+        node.value.visit(self)
+        return False
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.chains.append((node, node.value))
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        # Not the keyword, which is a Name too.
+        node.value.visit(self)
+        return False
+
+    def visit_Param(self, node: cst.Param) -> bool:
+        for part in (node.annotation, node.default):
+            if part is not None:
+                part.visit(self)
+        return False
+
+    def visit_SimpleString(self, node: cst.SimpleString) -> None:
+        if is_code(node, self._source):
+            self.strings.append(node)
+
+
+def is_code(node: cst.SimpleString, source: Source) -> bool:
+    """Whether a string is an annotation, or a type in another place."""
+    inner: cst.CSTNode = node
+    for parent in source.parents(node):
+        if isinstance(parent, cst.Annotation):
+            return True
+        if isinstance(parent, cst.Call):
+            return dotted(parent.func).rpartition(".")[2] in _CODE_CALLS
+        if isinstance(parent, cst.Subscript):
+            name = dotted(parent.value).rpartition(".")[2]
+            if inner is not parent.value and (name[:1].isupper() or name in ("list", "dict", "tuple", "set", "type")):
+                return True
+        if isinstance(parent, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+            return False
+        inner = parent
+    return False
+
+
+def modules_in(statement: cst.Import | cst.ImportFrom) -> Iterator[str]:
+    """Yield the modules that a statement imports, or imports from."""
+    if isinstance(statement, cst.ImportFrom):
+        yield dotted(statement.module) if statement.module else ""
+    else:
+        yield from (dotted(alias.name) for alias in statement.names)

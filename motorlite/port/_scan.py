@@ -1,0 +1,83 @@
+"""Pure: goes through the files of a project."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import libcst as cst
+
+from motorlite.port._imports import Imports
+from motorlite.port._kinds import Kinds
+from motorlite.port._names import Names
+from motorlite.port._report import Report
+from motorlite.port._source import Source
+from motorlite.port._texts import Texts
+from motorlite.port._uses import Uses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from motorlite.port._finding import Finding
+    from motorlite.port._table import Table
+
+# A file without any of these words has nothing to change, and nothing that says what others have.
+_WORDS: Final = re.compile(
+    rb"pymongo|motor|gridfs|mongo|database|collection|AsyncIO|\.close\(|fetch_next|get_io_loop|next_object",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What was found in a file."""
+
+    path: str
+    findings: tuple[Finding, ...]
+    # The file with all changes that can be made; None if there are none.
+    changed: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file that is no Python, or of another version."""
+
+    path: str
+    problem: str
+
+
+def parse(path: str, parts: tuple[str, ...], content: bytes) -> Source | Unreadable | None:
+    """Return the parsed file, or what is wrong with it; None if it has nothing to do with databases.
+
+    Args:
+        path: Its path, for the report.
+        parts: The same as the names of packages and module.
+        content: The bytes of the file.
+    """
+    if not _WORDS.search(content):
+        return None
+    try:
+        module = cst.parse_module(content)
+        if module.bytes != content:
+            return Unreadable(path, "LibCST cannot reproduce it byte by byte (form feeds between lines are a cause)")
+        return Source(path, parts, module)
+    except cst.ParserSyntaxError as error:
+        return Unreadable(path, f"line {error.raw_line}: {error.message}")
+    except (UnicodeDecodeError, LookupError, SyntaxError, ValueError) as error:
+        return Unreadable(path, str(error))
+    except RecursionError:
+        return Unreadable(path, "it is nested too deeply")
+
+
+def scan(sources: Mapping[str, Source], table: Table) -> Iterator[Scan]:
+    """Yield what is found in each file; `sources` are the files of one project, by their paths."""
+    kinds = Kinds(table, list(sources.values()))
+    for path, source in sources.items():
+        report = Report(source)
+        names = Names(table, source, kinds)
+        Imports(table, source, names, report).run()
+        source.module.visit(Uses(table, source, kinds, report))
+        source.module.visit(Texts(table, source, names, report))
+        changed = report.changed() if report.has_changes else None
+        yield Scan(path, tuple(sorted(report.findings)), changed.bytes if changed else None)

@@ -1,0 +1,292 @@
+"""Pure: uses of clients, databases, collections, cursors and files that differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import libcst as cst
+
+from motorlite.port._finding import Mark
+from motorlite.port._kinds import CHILDREN, Kind
+from motorlite.port._loops import chunks_instead, is_fetch_loop, iterated_instead
+from motorlite.port._source import dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from motorlite.port._kinds import Kinds
+    from motorlite.port._report import Report
+    from motorlite.port._source import Source
+    from motorlite.port._table import Table
+
+# Names of Motor's that nothing else has: they are found where nothing is known about the object, too.
+_TELLING: Final = {
+    "get_io_loop": "AsyncMongoClient",
+    "io_loop": "AsyncMongoClient",
+    "fetch_next": "AsyncCursor",
+    "next_object": "AsyncCursor",
+    "stream_to_handler": "AsyncGridOut",
+}
+_OF_FUTURES: Final = frozenset({"add_done_callback", "cancel", "done", "exception", "result"})
+_NOT_HERE: Final = "must be awaited, and nothing can be awaited here"
+_REFERENCE: Final = "what calls it must await it"
+
+
+class Uses(cst.CSTVisitor):
+    """Reports the uses in a file."""
+
+    def __init__(self, table: Table, source: Source, kinds: Kinds, report: Report) -> None:
+        super().__init__()
+        self._table = table
+        self._source = source
+        self._kinds = kinds
+        self._report = report
+        # Parts of loops that are rewritten as a whole.
+        self._done: set[cst.CSTNode] = set()
+
+    def _kind(self, node: cst.CSTNode) -> Kind | None:
+        return self._kinds.of(node, self._source)
+
+    def visit_Import(self, node: cst.Import) -> bool:
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        return False
+
+    # --- members ---
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        if node in self._done:
+            return
+        kind, name = self._kind(node.value), node.attr.value
+        if kind is None or not kind.name:
+            if kind is not None and kind.is_pending and name in _OF_FUTURES:
+                self._report.hand(node, self._table.behaviour["*.add_done_callback"])
+            elif kind is None and name in _TELLING and name != "io_loop":
+                self._report.hand(node, self._table.missing_member(_TELLING[name], name))
+            return
+        if kind.is_pending:
+            if name in _OF_FUTURES:
+                self._report.hand(node, self._table.behaviour["*.add_done_callback"])
+            return
+        member = f"{kind.name}.{name}"
+        missing = self._missing(kind, name)
+        if missing:
+            self._report.hand(self._called(node), missing)
+        elif name == "delegate" and kind.origin == "motor":
+            self._report.hand(node, self._table.behaviour["*.delegate"])
+        elif member in self._table.awaited_properties:
+            self._await(node, kind)
+        elif member in self._table.awaited_methods:
+            call = self._called(node)
+            if call is not node:
+                self._await(call, kind)
+            elif kind.origin == "motor":
+                self._report.hand(node, _REFERENCE)
+
+    def _missing(self, kind: Kind, name: str) -> str:
+        """What to write instead of a member; "" if it may be the name of a database or a collection."""
+        if kind.name in CHILDREN and (name == "next" or (kind.origin != "motor" and name not in _TELLING)):
+            return ""
+        return self._table.missing_member(kind.name, name)
+
+    def _called(self, node: cst.Attribute) -> cst.BaseExpression:
+        parent = self._source.parent(node)
+        return parent if isinstance(parent, cst.Call) and parent.func is node else node
+
+    def _await(self, node: cst.BaseExpression, kind: Kind) -> None:
+        """Await what Motor does not."""
+        parent = self._source.parent(node)
+        if isinstance(parent, cst.Await):
+            return
+        is_property = isinstance(node, cst.Attribute)
+        is_statement = isinstance(parent, cst.Expr)
+        if (
+            kind.origin != "motor"
+            and not is_statement
+            and not (is_property and isinstance(parent, cst.Attribute | cst.Subscript))
+        ):
+            # A coroutine may be passed on.
+            return
+        if not self._can_await(node):
+            self._report.hand(node, _NOT_HERE)
+            return
+        new = cst.Await(node)
+        needs_parentheses = not isinstance(parent, cst.Expr | cst.Assign | cst.Return | cst.Arg | cst.AnnAssign)
+        if needs_parentheses:
+            new = new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        self._report.write(node, new, lambda updated: new.with_changes(expression=updated))
+
+    def _can_await(self, node: cst.CSTNode) -> bool:
+        for parent in self._source.parents(node):
+            if isinstance(parent, cst.FunctionDef):
+                return parent.asynchronous is not None
+            if isinstance(parent, cst.Lambda | cst.ClassDef | cst.GeneratorExp):
+                return False
+        return False
+
+    # --- calls ---
+
+    def visit_Call(self, node: cst.Call) -> None:
+        method = self._method(node)
+        if not method:
+            return
+        for argument in node.args:
+            self._argument(node, argument, method)
+        self._positions(node, method)
+
+    def _method(self, node: cst.Call) -> str:
+        """``Class.method`` of a call, ``Class`` of a constructor, "" of anything else."""
+        function = node.func.value if isinstance(node.func, cst.Subscript) else node.func
+        name = dotted(function)
+        if name:
+            kind = self._kind(node)
+            paths = self._source.import_paths(name, node)
+            if kind and any(self._table.kind(path) == kind.name for path in paths):
+                return kind.name
+        if isinstance(function, cst.Attribute):
+            base = self._kind(function.value)
+            if base and base.name and not base.is_pending:
+                return f"{base.name}.{function.attr.value}"
+        return ""
+
+    def _argument(self, call: cst.Call, argument: cst.Arg, method: str) -> None:
+        name = argument.keyword.value if argument.keyword else ""
+        if not name:
+            return
+        # Options of a client may be in any case.
+        key = name.lower() if method == "AsyncMongoClient" else name
+        renamed = self._table.renamed_argument.get(method, {}).get(name)
+        if renamed:
+            self._report.write(argument, argument.with_changes(keyword=cst.Name(renamed)), _renamed(renamed))
+            return
+        advice = self._table.no_argument.get(method, {}).get(key)
+        if advice is None:
+            return
+        if key == "io_loop":
+            self._report.add(argument, self._source.code(argument), advice, Mark.WRITE)
+            if not self._report.is_kept(argument):
+                self._report.edit(call, _without(name))
+        else:
+            self._report.add(argument, self._source.code(argument), advice, Mark.HAND)
+
+    def _positions(self, call: cst.Call, method: str) -> None:
+        """Name the arguments that motorlite does not take by position."""
+        facts = self._table.positional(method)
+        if facts is None:
+            return
+        count, names = facts
+        plain = [each for each in call.args if each.keyword is None]
+        if len(plain) <= count or any(each.star for each in plain[:count]) or len(plain) > len(names):
+            return
+        named = ", ".join(f"{name}=..." for name in names[count : len(plain)])
+        self._report.add(
+            call,
+            self._source.code(call.func) + f"() with {len(plain)} arguments by position",
+            f"name them: {named}",
+            Mark.WRITE if not any(each.star for each in plain) else Mark.HAND,
+        )
+        if not any(each.star for each in plain) and not self._report.is_kept(call):
+            self._report.edit(call, _with_names(count, names))
+
+    # --- statements ---
+
+    def visit_Expr(self, node: cst.Expr) -> None:
+        kind = self._kind(node.value)
+        function = node.value.func if isinstance(node.value, cst.Call) else None
+        if kind is None or not kind.is_pending or not isinstance(function, cst.Attribute):
+            return
+        base = self._kind(function.value)
+        if base and f"{base.name}.{function.attr.value}" not in self._table.awaited_methods:
+            self._report.hand(node.value, self._table.behaviour["a call that is not awaited"])
+
+    def visit_While(self, node: cst.While) -> None:
+        if not is_fetch_loop(node):
+            return
+        new = iterated_instead(node)
+        if new is not None:
+            self._loop(node, new, "fetch_next", iterated_instead)
+
+    def visit_For(self, node: cst.For) -> None:
+        kind = self._kind(node.iter) if node.asynchronous else None
+        if kind is None or kind.name != "AsyncGridOut" or kind.origin != "motor" or kind.is_pending:
+            return
+        new = chunks_instead(node)
+        if new is None:
+            self._report.hand(node.iter, self._table.behaviour["GridOut.__aiter__"])
+        else:
+            self._loop(node, new, "", chunks_instead)
+
+    def _loop(
+        self,
+        node: cst.While | cst.For,
+        new: cst.BaseStatement,
+        part: str,
+        edit: Callable[[cst.CSTNode], cst.CSTNode | None],
+    ) -> None:
+        if self._report.is_kept(node):
+            return
+        head, head_now = self._source.code(_head(node)), self._source.code(_head(new))
+        self._report.add(node, head, head_now, Mark.WRITE, lambda updated: edit(updated) or updated)
+        if part:
+            self._done.update(_attributes(node.test if isinstance(node, cst.While) else node.iter))
+            self._done.update(_attributes(node.body.body[0]))
+
+
+def _head(node: cst.CSTNode) -> cst.CSTNode:
+    """A loop without its body."""
+    assert isinstance(node, cst.While | cst.For)
+    return node.with_changes(body=cst.SimpleStatementSuite([cst.Expr(cst.Ellipsis())]), leading_lines=[], orelse=None)
+
+
+def _attributes(node: cst.CSTNode) -> Iterable[cst.CSTNode]:
+    found: list[cst.CSTNode] = [node]
+    for child in node.children:
+        found += _attributes(child)
+    return found
+
+
+def _renamed(name: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
+    return lambda updated: updated.with_changes(keyword=cst.Name(name))
+
+
+def _without(name: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
+    """Leave an argument out."""
+
+    def edit(call: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(call, cst.Call)
+        args = [each for each in call.args if each.keyword is None or each.keyword.value != name]
+        if args and args[-1] is not call.args[-1]:
+            args[-1] = _ended_like(args[-1], call.args[-1])
+        return call.with_changes(args=args)
+
+    return edit
+
+
+def _ended_like(argument: cst.Arg, last: cst.Arg) -> cst.Arg:
+    """The argument with the line break of another one behind it; its own comment stays."""
+    if not isinstance(last.comma, cst.Comma):
+        return argument.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+    assert isinstance(argument.comma, cst.Comma)
+    own, space = argument.comma.whitespace_after, last.comma.whitespace_after
+    if isinstance(own, cst.ParenthesizedWhitespace) and isinstance(space, cst.ParenthesizedWhitespace):
+        space = own.with_changes(last_line=space.last_line, indent=space.indent)
+    return argument.with_changes(comma=argument.comma.with_changes(whitespace_after=space))
+
+
+def _with_names(count: int, names: list[str]) -> Callable[[cst.CSTNode], cst.CSTNode]:
+    """Pass arguments by name from a position on."""
+
+    def edit(call: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(call, cst.Call)
+        equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+        return call.with_changes(
+            args=[
+                each.with_changes(keyword=cst.Name(names[place]), equal=equal)
+                if place >= count and each.keyword is None
+                else each
+                for place, each in enumerate(call.args)
+            ]
+        )
+
+    return edit

@@ -1,0 +1,159 @@
+"""The command line: exit statuses, folders, files that are no Python, encodings and line endings."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from motorlite.port._command import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEFORE = "from pymongo import AsyncMongoClient\n"
+AFTER = "from motorlite import AsyncMongoClient\n"
+BY_HAND = "import pymongo\npymongo.has_c()\n"
+
+
+def test_it_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.py"
+    file.write_text(BEFORE)
+    assert main([str(tmp_path)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{file}:1: write: from pymongo import AsyncMongoClient -> from motorlite import AsyncMongoClient",
+        "1 file: 1 difference, --write changes 1",
+    ]
+    assert file.read_text() == BEFORE
+
+
+def test_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.py"
+    file.write_text(BEFORE)
+    file.chmod(0o755)
+    assert main(["--write", "--quiet", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "1 file: 1 difference, 1 changed in 1 file\n"
+    assert file.read_text() == AFTER
+    assert file.stat().st_mode & 0o777 == 0o755
+    assert main(["--write", str(file)]) == 0
+    assert capsys.readouterr().out == "1 file: 0 differences, 0 changed in 0 files\n"
+    assert os.listdir(tmp_path) == ["a.py"]
+
+
+def test_what_is_left_by_hand_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.py").write_text(BEFORE + BY_HAND)
+    assert main(["--write", str(tmp_path)]) == 1
+    assert "1 by hand" in capsys.readouterr().out
+    assert main([str(tmp_path)]) == 1
+    assert "1 difference, 1 by hand" in capsys.readouterr().out
+
+
+def test_the_synchronous_api_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.py").write_text("from pymongo import MongoClient\n")
+    assert main([str(tmp_path)]) == 0
+    assert "1 of the synchronous API, which stay with PyMongo" in capsys.readouterr().out
+
+
+def test_folders_of_others_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in (".venv", ".git", "__pycache__", "build", "deep/site-packages", "env3"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "a.py").write_text(BEFORE)
+    (tmp_path / "env3" / "pyvenv.cfg").touch()
+    (tmp_path / "notes.txt").write_text(BEFORE)
+    assert main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "0 files: 0 differences\n"
+
+
+def test_files_that_are_no_python_do_not_stop_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.py").write_text("import pymongo\nprint 'two'\n")
+    (tmp_path / "b.py").write_bytes(b"# -*- coding: none-such -*-\nimport pymongo\n")
+    (tmp_path / "c.py").write_bytes(b"import pymongo\nx = '\xff'\n")
+    (tmp_path / "d.py").write_text(BEFORE)
+    (tmp_path / "e.py").symlink_to(tmp_path / "nothing")
+    (tmp_path / "f.py").write_text("import pymongo\n\x0cx = 1\n")
+    assert main(["--write", str(tmp_path)]) == 1
+    output = capsys.readouterr()
+    assert [line.partition(": ")[0] for line in output.err.splitlines()] == [str(tmp_path / f"{n}.py") for n in "abcef"]
+    assert "5 files not read" in output.out
+    assert (tmp_path / "d.py").read_text() == AFTER
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbffrom pymongo import TEXT\n",
+        "# -*- coding: latin-1 -*-\nfrom pymongo import TEXT\nx = 'ü'\n".encode("latin-1"),
+        b"from pymongo import TEXT\r\nx = 1\r\n",
+        b"from pymongo import TEXT\nx = 1\r\n",
+        b"from pymongo import TEXT",
+        b"if 1:\n\tfrom pymongo import TEXT\n\t\t# a comment\n\tpass   \n\n\n",
+    ],
+)
+def test_everything_else_stays(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "a.py"
+    file.write_bytes(content)
+    assert main(["--write", str(tmp_path)]) == 0
+    assert file.read_bytes() == content.replace(b"pymongo", b"motorlite")
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text(BEFORE)
+    (tmp_path / "a.py").symlink_to("real.txt")
+    assert main(["--write", str(tmp_path)]) == 0
+    assert (tmp_path / "a.py").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == AFTER
+
+
+def test_a_file_is_whole_if_it_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.py"
+    file.write_text(BEFORE)
+
+    def fail(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="No space"):
+        main(["--write", str(tmp_path)])
+    assert file.read_text() == BEFORE
+    assert os.listdir(tmp_path) == ["a.py"]
+
+
+# --- wrong use ---
+
+
+def test_a_path_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "nothing")]) == 2
+    assert "no such file or folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "status"), [([], 2), (["--wrong", "."], 2), (["--help"], 0)])
+def test_usage(arguments: list[str], status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+    assert raised.value.code == status
+    output = capsys.readouterr()
+    assert "python -m motorlite.port" in output.out + output.err
+
+
+def test_without_the_extra(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = builtins.__import__
+
+    def without_libcst(name: str, *arguments: Any, **options: Any) -> Any:
+        if name == "libcst":
+            raise ImportError(name)
+        return imported(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without_libcst)
+    assert main([str(tmp_path)]) == 2
+    assert "pip install 'motorlite[port]'" in capsys.readouterr().err
+
+
+def test_it_is_a_module(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(BEFORE)
+    command = [sys.executable, "-m", "motorlite.port", "--quiet", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "1 file: 1 difference, --write changes 1\n", "")

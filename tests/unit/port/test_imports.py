@@ -1,0 +1,279 @@
+"""Imports, and the uses of what they import."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.porting import ported, report, written
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from pymongo import AsyncMongoClient\n", "from motorlite import AsyncMongoClient\n"),
+        ("from pymongo import AsyncMongoClient as Client\n", "from motorlite import AsyncMongoClient as Client\n"),
+        ("from pymongo import InsertOne, UpdateOne  # both\n", "from motorlite import InsertOne, UpdateOne  # both\n"),
+        (
+            "from pymongo.errors import (\n    A,\n)\n".replace("A", "AutoReconnect"),
+            "from motorlite.errors import (\n    AutoReconnect,\n)\n",
+        ),
+        (
+            "from pymongo.errors import DuplicateKeyError as Twice\n",
+            "from motorlite.errors import DuplicateKeyError as Twice\n",
+        ),
+        ("from pymongo import errors\nerrors.AutoReconnect\n", "from motorlite import errors\nerrors.AutoReconnect\n"),
+        ("from pymongo import errors as e\ne.AutoReconnect\n", "from motorlite import errors as e\ne.AutoReconnect\n"),
+        (
+            "from pymongo import monitoring\nmonitoring.CommandListener\n",
+            "from motorlite import monitoring\nmonitoring.CommandListener\n",
+        ),
+        ("import pymongo\npymongo.ASCENDING\n", "import motorlite\nmotorlite.ASCENDING\n"),
+        ("import pymongo\n", "import motorlite\n"),
+        ("import pymongo as pm\npm.ReturnDocument.AFTER\n", "import motorlite as pm\npm.ReturnDocument.AFTER\n"),
+        ("import pymongo, sys\nx = pymongo.TEXT\n", "import motorlite, sys\nx = motorlite.TEXT\n"),
+        (
+            "import pymongo.errors\npymongo.errors.AutoReconnect\n",
+            "import motorlite.errors\nmotorlite.errors.AutoReconnect\n",
+        ),
+        ("import pymongo.errors as e\ne.AutoReconnect\n", "import motorlite.errors as e\ne.AutoReconnect\n"),
+        (
+            "import pymongo\nimport pymongo.monitoring\npymongo.monitoring.register(pymongo.X)\n".replace("X", "TEXT"),
+            "import motorlite\nimport motorlite.monitoring\nmotorlite.monitoring.register(motorlite.TEXT)\n",
+        ),
+        ("from pymongo.asynchronous.collection import AsyncCollection\n", "from motorlite import AsyncCollection\n"),
+        (
+            "from pymongo.asynchronous import database\ndatabase.AsyncDatabase\n",
+            "import motorlite\nmotorlite.AsyncDatabase\n",
+        ),
+        (
+            "import pymongo.asynchronous.cursor\nx: pymongo.asynchronous.cursor.AsyncCursor\n",
+            "import motorlite.cursor\nx: motorlite.cursor.AsyncCursor\n",
+        ),
+        ("from pymongo.collection import ReturnDocument\n", "from motorlite import ReturnDocument\n"),
+        (
+            "import pymongo.collection\npymongo.collection.ReturnDocument\n",
+            "import motorlite\nmotorlite.ReturnDocument\n",
+        ),
+        (
+            "from pymongo import collection\ncollection.ReturnDocument.AFTER\n",
+            "import motorlite\nmotorlite.ReturnDocument.AFTER\n",
+        ),
+        ("from pymongo.write_concern import WriteConcern\n", "from motorlite.write_concern import WriteConcern\n"),
+        ("from pymongo.server_type import SERVER_TYPE\n", "from motorlite.topology_description import SERVER_TYPE\n"),
+        ("import gridfs\ngridfs.NoFile\n", "from motorlite import gridfs\ngridfs.NoFile\n"),
+        ("import gridfs as g\ng.NoFile\n", "from motorlite import gridfs as g\ng.NoFile\n"),
+        ("from gridfs import AsyncGridFSBucket, NoFile\n", "from motorlite.gridfs import AsyncGridFSBucket, NoFile\n"),
+        ("from gridfs.asynchronous import AsyncGridOut\n", "from motorlite.gridfs import AsyncGridOut\n"),
+        ("from gridfs.errors import NoFile\n", "from motorlite.gridfs import NoFile\n"),
+        ("if True:\n    from pymongo import ASCENDING\n", "if True:\n    from motorlite import ASCENDING\n"),
+        (
+            "def f():\n\tfrom pymongo import TEXT\n\treturn TEXT\n",
+            "def f():\n\tfrom motorlite import TEXT\n\treturn TEXT\n",
+        ),
+        ("import os; import pymongo; x = pymongo.TEXT\n", "import os; import motorlite; x = motorlite.TEXT\n"),
+        (
+            "from pymongo import \\\n    ASCENDING, \\\n    DESCENDING\n",
+            "from motorlite import \\\n    ASCENDING, \\\n    DESCENDING\n",
+        ),
+        (
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
+            "    from pymongo.asynchronous.database import AsyncDatabase\n",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from motorlite import AsyncDatabase\n",
+        ),
+        (
+            "try:\n    from pymongo import AsyncMongoClient\nexcept ImportError:\n    AsyncMongoClient = None\n",
+            "try:\n    from motorlite import AsyncMongoClient\nexcept ImportError:\n    AsyncMongoClient = None\n",
+        ),
+    ],
+)
+def test_pymongo(before: str, after: str) -> None:
+    assert written(before) == after
+    # What was written has nothing left.
+    assert report(after) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "from motor.motor_asyncio import AsyncIOMotorClient\nAsyncIOMotorClient()\n",
+            "from motorlite import AsyncMongoClient\nAsyncMongoClient()\n",
+        ),
+        (
+            "from motor.motor_asyncio import AsyncIOMotorClient as Client\nClient()\n",
+            "from motorlite import AsyncMongoClient as Client\nClient()\n",
+        ),
+        (
+            "import motor.motor_asyncio\nmotor.motor_asyncio.AsyncIOMotorClient()\n",
+            "import motorlite\nmotorlite.AsyncMongoClient()\n",
+        ),
+        (
+            "import motor.motor_asyncio as ma\nma.AsyncIOMotorClient()\n",
+            "import motorlite as ma\nma.AsyncMongoClient()\n",
+        ),
+        (
+            "from motor import motor_asyncio\nmotor_asyncio.AsyncIOMotorClient()\n",
+            "import motorlite\nmotorlite.AsyncMongoClient()\n",
+        ),
+        (
+            "import motor.motor_asyncio\nx: motor.motor_asyncio.AsyncIOMotorGridFSBucket\n",
+            "import motorlite\nimport motorlite.gridfs\nx: motorlite.gridfs.AsyncGridFSBucket\n",
+        ),
+        (
+            "import motor.motor_asyncio as ma\nx: ma.AsyncIOMotorGridOut\n",
+            "import motorlite as ma\nimport motorlite.gridfs\nx: motorlite.gridfs.AsyncGridOut\n",
+        ),
+        (
+            "from motor.motor_asyncio import (\n    AsyncIOMotorClient,  # one\n    AsyncIOMotorGridFSBucket,\n)\n",
+            "from motorlite import (\n    AsyncMongoClient,  # one\n"
+            ")\nfrom motorlite.gridfs import AsyncGridFSBucket\n",
+        ),
+        (
+            "from motor.core import AgnosticDatabase\ndef f(db: AgnosticDatabase): ...\n",
+            "from motorlite import AsyncDatabase\ndef f(db: AsyncDatabase): ...\n",
+        ),
+        (
+            "from motor import MotorClient\nMotorClient()\n",
+            "from motorlite import AsyncMongoClient\nAsyncMongoClient()\n",
+        ),
+        (
+            "from motor.motor_asyncio import AsyncIOMotorDatabase\nclass AsyncDatabase: ...\nx: AsyncIOMotorDatabase\n",
+            "from motorlite import AsyncDatabase as AsyncIOMotorDatabase\nclass AsyncDatabase: ...\n"
+            "x: AsyncIOMotorDatabase\n",
+        ),
+        (
+            "from motor.motor_asyncio import AsyncIOMotorClient\n__all__ = ['AsyncIOMotorClient']\n",
+            "from motorlite import AsyncMongoClient\n__all__ = ['AsyncMongoClient']\n",
+        ),
+    ],
+)
+def test_motor(before: str, after: str) -> None:
+    assert written(before) == after
+    assert report(after) == []
+
+
+def test_annotations_that_are_strings() -> None:
+    before = """\
+        from __future__ import annotations
+        from typing import TYPE_CHECKING, Optional, cast
+        if TYPE_CHECKING:
+            import motor.motor_asyncio as ma
+            from motor.motor_asyncio import AsyncIOMotorDatabase
+        def f(a: 'AsyncIOMotorDatabase', b: Optional["AsyncIOMotorDatabase[dict]"]) -> "list[ma.AsyncIOMotorCursor]":
+            note = "AsyncIOMotorDatabase"
+            return cast("AsyncIOMotorDatabase | None", note)
+    """
+    after = written(before)
+    assert 'def f(a: \'AsyncDatabase\', b: Optional["AsyncDatabase[dict]"]) -> "list[ma.AsyncCursor]":' in after
+    assert 'note = "AsyncIOMotorDatabase"' in after
+    assert 'cast("AsyncDatabase | None", note)' in after
+
+
+def test_names_that_are_shadowed_stay() -> None:
+    text = "def f(pymongo, errors):\n    return pymongo.ASCENDING, errors.AutoReconnect\n"
+    assert report(text) == []
+    both = "import pymongo\n" + text + "pymongo.TEXT\n"
+    assert written(both) == "import motorlite\n" + text + "motorlite.TEXT\n"
+
+
+def test_bson_stays() -> None:
+    assert report("import bson\nfrom bson import ObjectId\nfrom bson.codec_options import CodecOptions\n") == []
+    # Some word of a database has to be there, or the file is not read at all.
+    assert report("from bson import ObjectId\ncollection = ObjectId()\n") == []
+
+
+# --- what stays ---
+
+
+def test_the_synchronous_api_stays() -> None:
+    text = "from pymongo import MongoClient, UpdateOne\nfrom pymongo.errors import AutoReconnect\nMongoClient()\n"
+    assert written(text) == text
+    lines = report(text)
+    assert len(lines) == 2
+    assert all(": stays: pymongo.MongoClient -> " in line for line in lines)
+
+
+def test_both_clients_in_one_file() -> None:
+    before = """\
+        import pymongo
+        from pymongo import AsyncMongoClient, MongoClient, UpdateOne
+        from pymongo.errors import AutoReconnect
+        pymongo.MongoClient
+        pymongo.AsyncMongoClient
+        pymongo.ASCENDING
+    """
+    text, lines = ported({"a.py": before})["a.py"]
+    assert text == (
+        "import pymongo\nimport motorlite\n"
+        "from motorlite import AsyncMongoClient\nfrom pymongo import MongoClient, UpdateOne\n"
+        "from pymongo.errors import AutoReconnect\npymongo.MongoClient\nmotorlite.AsyncMongoClient\npymongo.ASCENDING\n"
+    )
+    (by_hand,) = (line for line in lines if "by hand" in line)
+    assert "motorlite.errors.AutoReconnect and pymongo.errors.AutoReconnect" in by_hand
+
+
+def test_names_that_motorlite_lacks() -> None:
+    text, lines = ported({"a.py": "import pymongo\npymongo.has_c()\npymongo.timeout(5)\n"})["a.py"]
+    assert text == "import pymongo\nimport motorlite\npymongo.has_c()\nmotorlite.timeout(5)\n"
+    assert "2: by hand: pymongo.has_c -> bson.has_c() says it; motorlite has no C extension of its own" in lines
+    (line,) = report("from pymongo.encryption import ClientEncryption\n")
+    assert (
+        line == "1: by hand: pymongo.encryption.ClientEncryption -> client-side field-level encryption is not supported"
+    )
+    (line,) = report("from pymongo.errors import CertificateError\n")
+    assert line.endswith("motorlite.errors has no such name")
+    (line,) = report("from pymongo import *\n")
+    assert "write out the names" in line
+
+
+def test_a_line_can_be_kept() -> None:
+    text = "from pymongo import AsyncMongoClient  # port: keep\nAsyncMongoClient()\n"
+    assert (written(text), report(text)) == (text, [])
+    text = "import pymongo\npymongo.TEXT\npymongo.has_c()  # port: keep\n"
+    assert report(text) == [
+        "1: write: import pymongo -> import pymongo; import motorlite",
+        "2: write: pymongo.TEXT -> motorlite.TEXT",
+    ]
+
+
+# --- several files ---
+
+
+def test_motors_names_that_a_module_of_the_project_exports() -> None:
+    found = ported(
+        {
+            "app/__init__.py": "",
+            "app/types.py": "from motor.motor_asyncio import AsyncIOMotorDatabase as AsyncIOMotorDatabase\n",
+            "app/a.py": "from app.types import AsyncIOMotorDatabase\nx: AsyncIOMotorDatabase\n",
+            "app/b.py": "from .types import AsyncIOMotorDatabase\nx: 'AsyncIOMotorDatabase'\n",
+            "app/c.py": "from app import types\nx: types.AsyncIOMotorDatabase\n",
+            "app/d.py": "from elsewhere import AsyncIOMotorDatabase\nx: AsyncIOMotorDatabase\n",
+        }
+    )
+    assert found["app/types.py"][0] == "from motorlite import AsyncDatabase as AsyncDatabase\n"
+    assert found["app/a.py"][0] == "from app.types import AsyncDatabase\nx: AsyncDatabase\n"
+    assert found["app/b.py"][0] == "from .types import AsyncDatabase\nx: 'AsyncDatabase'\n"
+    assert found["app/c.py"][0] == "from app import types\nx: types.AsyncDatabase\n"
+    assert found["app/d.py"][0] == "from elsewhere import AsyncIOMotorDatabase\nx: AsyncIOMotorDatabase\n"
+    assert "a package outside of the project exports Motor's class" in found["app/d.py"][1][0]
+
+
+# --- strings ---
+
+
+def test_loggers_and_paths() -> None:
+    before = """\
+        import logging
+        from unittest import mock
+        logging.getLogger("pymongo.command").setLevel(30)
+        logging.getLogger(name='pymongo')
+        CONFIG = {"loggers": {"pymongo.topology": {"level": "INFO"}}, "pymongo": 1}
+        mock.patch("pymongo.AsyncMongoClient")
+        mock.patch("motor.motor_asyncio.AsyncIOMotorClient")
+    """
+    text, lines = ported({"a.py": before})["a.py"]
+    assert 'getLogger("motorlite.command")' in text
+    assert "getLogger(name='motorlite')" in text
+    assert '{"loggers": {"motorlite.topology": {"level": "INFO"}}, "pymongo": 1}' in text
+    assert '6: by hand: "pymongo.AsyncMongoClient" -> "motorlite.AsyncMongoClient"' in lines
+    assert '7: by hand: "motor.motor_asyncio.AsyncIOMotorClient" -> "motorlite.AsyncMongoClient"' in lines

@@ -1,0 +1,73 @@
+"""The command's table, and that it and the guides are made from the comparison of the APIs."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from motorlite.port._files import read_table
+from motorlite.port._table import Target
+from scripts import porting
+
+TABLE = read_table()
+
+
+def test_everything_generated_is_current() -> None:
+    stale = [path.name for path, text in porting.documents(porting.Facts()) if path.read_text(encoding="utf-8") != text]
+    assert stale == [], "run: python -m scripts.porting"
+
+
+def test_every_name_is_where_the_table_says() -> None:
+    targets = {target.path for path in TABLE.known_paths() for target in [TABLE.target(path)] if target}
+    assert len(targets) > 140
+    for path in targets:
+        module, _, name = path.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), path
+
+
+def test_every_class_is_followed_under_all_its_names() -> None:
+    for path in ("pymongo.AsyncMongoClient", "pymongo.asynchronous.mongo_client.AsyncMongoClient", "motor.MotorClient"):
+        assert TABLE.kind(path) == "AsyncMongoClient"
+    assert TABLE.kind("motorlite.AsyncMongoClient") == "AsyncMongoClient"
+    assert TABLE.kind("elsewhere.AsyncMongoClient") == ""
+    assert TABLE.kind("pymongo.MongoClient") == ""
+    assert TABLE.kind("pymongo.errors.AutoReconnect") == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "ours"),
+    [
+        ("pymongo.errors.AutoReconnect", "motorlite.errors.AutoReconnect"),
+        ("pymongo.errors", "motorlite.errors"),
+        ("pymongo.ReadPreference.PRIMARY", "motorlite.ReadPreference.PRIMARY"),
+        ("pymongo.mongo_client.ReadPreference", "motorlite.ReadPreference"),
+        ("motor", "motorlite"),
+        ("app.types.AsyncIOMotorClient", "motorlite.AsyncMongoClient"),
+    ],
+)
+def test_where_names_are(path: str, ours: str) -> None:
+    assert TABLE.target(path) == Target(ours)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason", "is_synchronous"),
+    [
+        ("pymongo.MongoClient", "motorlite is asynchronous only", True),
+        ("pymongo.MongoClient.close", "motorlite is asynchronous only", True),
+        ("pymongo.synchronous.mongo_client.MongoClient", "motorlite is asynchronous only", True),
+        ("pymongo.collection.Collection", "the synchronous API: motorlite is asynchronous only", True),
+        ("gridfs.GridFS", "motorlite is asynchronous only", True),
+        ("pymongo.encryption.ClientEncryption", "client-side field-level encryption is not supported", False),
+        ("pymongo.errors.NoSuchError", "motorlite.errors has no such name", False),
+        ("motor.motor_asyncio.Nothing", "motorlite has no such name", False),
+    ],
+)
+def test_what_has_no_counterpart(path: str, reason: str, is_synchronous: bool) -> None:
+    assert TABLE.target(path) == Target("", reason)
+    assert Target("", reason).is_synchronous is is_synchronous
+
+
+@pytest.mark.parametrize("path", ["os.path", "motorlite.errors", "bson.ObjectId", "pymongo_inmemory.MongoClient"])
+def test_what_is_not_of_these_packages(path: str) -> None:
+    assert TABLE.target(path) is None

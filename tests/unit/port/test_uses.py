@@ -1,0 +1,177 @@
+"""Uses of clients, databases, collections, cursors and files that differ."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+import pytest
+
+from tests.support.porting import ported, report, written
+
+HEAD = """\
+from motor.motor_asyncio import (
+    AsyncIOMotorClient, AsyncIOMotorCollection, AsyncIOMotorCursor, AsyncIOMotorDatabase,
+    AsyncIOMotorGridFSBucket, AsyncIOMotorGridOut, AsyncIOMotorClientSession)
+async def program(
+    client: AsyncIOMotorClient, db: AsyncIOMotorDatabase, parts: AsyncIOMotorCollection, cursor: AsyncIOMotorCursor,
+    bucket: AsyncIOMotorGridFSBucket, file: AsyncIOMotorGridOut, session: AsyncIOMotorClientSession
+):
+"""
+
+
+def body(text: str) -> tuple[str, list[str]]:
+    """What is written in place of lines of a function, and the report about them, from the line number on."""
+    head = len(HEAD.splitlines())
+    after, lines = ported({"a.py": HEAD + indent(dedent(text), "    ")})["a.py"]
+    kept = [line for line in lines if int(line.partition(":")[0]) > head]
+    return dedent("".join(after.splitlines(keepends=True)[-len(dedent(text).splitlines()) :])), kept
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("client.close()\n", "await client.close()\n"),
+        ("client.close()  # at last\n", "await client.close()  # at last\n"),
+        ("x = client.primary\n", "x = await client.primary\n"),
+        ("x = client.primary[0]\n", "x = (await client.primary)[0]\n"),
+        ("if client.is_primary: pass\n", "if (await client.is_primary): pass\n"),
+        ("x, y = client.nodes, client.secondaries\n", "x, y = client.nodes, (await client.secondaries)\n"),
+        ("file.seek(4)\n", "await file.seek(4)\n"),
+        ("cursor.rewind()\n", "await cursor.rewind()\n"),
+        ("f(client.close())\n", "f(await client.close())\n"),
+        ("(await bucket.open_download_stream(1)).seek(2)\n", "await (await bucket.open_download_stream(1)).seek(2)\n"),
+        ("await session.with_transaction(coro=f)\n", "await session.with_transaction(callback=f)\n"),
+        ("AsyncIOMotorGridFSBucket(db, collection='x')\n", "AsyncGridFSBucket(db, bucket_name='x')\n"),
+        ("AsyncIOMotorClient(io_loop=loop)\n", "AsyncMongoClient()\n"),
+        ("AsyncIOMotorClient('a', io_loop=loop)\n", "AsyncMongoClient('a')\n"),
+        ("AsyncIOMotorClient('a', io_loop=loop, w=1)\n", "AsyncMongoClient('a', w=1)\n"),
+        ("parts.find({}, None, 0, 1, True)\n", "parts.find({}, None, 0, 1, no_cursor_timeout=True)\n"),
+        ("db.parts.find_one({}, None, 3)\n", "db.parts.find_one({}, None, skip=3)\n"),
+    ],
+)
+def test_what_is_written(before: str, after: str) -> None:
+    found, lines = body(before)
+    # A call that is not awaited is another finding.
+    assert found == after
+    assert any(": write: " in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        "await parts.insert_one({})\n",
+        "x = parts.insert_one({})\n",
+        "docs = await parts.find().to_list(length=None)\n",
+        "async for doc in parts.aggregate([]): pass\n",
+        "async with await client.start_session() as s: await s.commit_transaction()\n",
+        "async with session.start_transaction(): pass\n",
+        "await cursor.close()\n",
+        "parts.find({}, None, 0, 1)\n",
+        "parts.find(*arguments)\n",
+        "client.nodes\n",
+        "thing.close()\n",
+        "thing.primary\n",
+        "client['close'].close\n",
+        "client.other.parts.next_step\n",
+        "await bucket.open_download_stream(1)\n",
+        "close = 1; close()\n",
+    ],
+)
+def test_what_is_the_same(same: str) -> None:
+    assert body(same) == (same, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("client.get_io_loop()\n", "asyncio.get_running_loop()"),
+        ("db.get_io_loop\n", "asyncio.get_running_loop()"),
+        ("client.io_loop\n", "asyncio.get_running_loop()"),
+        ("unknown.get_io_loop()\n", "asyncio.get_running_loop()"),
+        ("cursor.each(f)\n", "async for document in cursor: callback(document)"),
+        ("x = await cursor.fetch_next\n", "async for document in cursor"),
+        ("x = unknown.next_object()\n", "async for document in cursor"),
+        ("db.wrap(x)\n", "nothing to wrap"),
+        ("file.stream_to_handler(h)\n", "readchunk"),
+        ("parts.delegate\n", "no synchronous object"),
+        ("parts.find_one().add_done_callback(f)\n", "asyncio.ensure_future"),
+        ("x = parts.find_one()\nx.add_done_callback(f)\n", "asyncio.ensure_future"),
+        ("parts.insert_one({})\n", "a coroutine does not"),
+        ("atexit.register(client.close)\n", "what calls it must await it"),
+        ("f(lambda: client.close())\n", "must be awaited, and nothing can be awaited here"),
+        ("def g(): client.close()\n", "must be awaited, and nothing can be awaited here"),
+        ("parts.drop(encrypted_fields={})\n", "client-side field-level encryption"),
+        ("AsyncIOMotorClient(auto_encryption_opts=x)\n", "client-side field-level encryption"),
+        ("parts.find(None, None, 0, 0, *others)\n", "name them: no_cursor_timeout=..."),
+        ("async for x, y in file: pass\n", "readchunk"),
+    ],
+)
+def test_what_a_person_has_to_change(text: str, expected: str) -> None:
+    _, lines = body(text)
+    assert any(": by hand: " in line and expected in line for line in lines), lines
+
+
+# --- loops ---
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "while await cursor.fetch_next:\n    # One of them.\n    doc = cursor.next_object()\n    print(doc)\n",
+            "async for doc in cursor:\n    # One of them.\n    print(doc)\n",
+        ),
+        (
+            "while (await cursor.fetch_next):  # all\n"
+            "    a['x'] = cursor.next_object()\n\n    use(a)\nelse:\n    end()\n",
+            "async for a['x'] in cursor:  # all\n\n    use(a)\nelse:\n    end()\n",
+        ),
+        (
+            "async for chunk in file:\n    print(chunk)\n    continue\n",
+            "while chunk := await file.readchunk():\n    print(chunk)\n    continue\n",
+        ),
+    ],
+)
+def test_loops(before: str, after: str) -> None:
+    after_head = written(HEAD + indent(before, "    "))
+    assert dedent(after_head.partition("):\n")[2]) == after
+    assert report(after_head) == []
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while await cursor.fetch_next:\n    print(cursor.next_object())\n",
+        "while await cursor.fetch_next:\n    doc = cursor.next_object()\n    last = cursor.next_object()\n",
+        "while await cursor.fetch_next:\n    doc = other.next_object()\n    print(doc)\n",
+        "while await cursor.fetch_next:\n    doc = cursor.next_object()\n",
+    ],
+)
+def test_loops_that_a_person_has_to_change(loop: str) -> None:
+    text, lines = body(loop)
+    assert text == loop
+    assert any(": by hand: " in line for line in lines)
+
+
+# --- after the change ---
+
+
+def test_what_was_left_by_hand_is_found_again() -> None:
+    before = HEAD + "    client.get_io_loop()\n    parts.insert_one({})\n    def f(): client.close()\n"
+    after, lines = ported({"a.py": before})["a.py"]
+    by_hand = [line for line in lines if "by hand" in line]
+    assert len(by_hand) == 3
+    # One import has become two.
+    assert [line.partition(":")[2] for line in report(after)] == [line.partition(":")[2] for line in by_hand]
+
+
+def test_a_call_that_is_passed_on_is_no_difference_in_pymongos_programs() -> None:
+    text = """\
+        import asyncio
+        from motorlite import AsyncMongoClient
+        async def f(client: AsyncMongoClient):
+            await asyncio.gather(client.close(), client.shop.parts.drop())
+            asyncio.create_task(client.aconnect())
+            return client.close()
+    """
+    assert report(text) == []
