@@ -92,7 +92,15 @@ print(first + 1)
 ```output
 2
 ```
+
+```python
+async def test_it():
+    assert True
+```
 """
+
+
+TEXT_OF_TEST: Final = "async def test_it():\n    assert True\n"
 
 
 @pytest.fixture
@@ -110,18 +118,20 @@ def test_the_blocks_of_a_page(page: str) -> None:
         ("page.md:13", PYTHON, "other.py"),
         ("page.md:17", PYTHON, None),
         ("page.md:21", OUTPUT, None),
+        ("page.md:25", PYTHON, None),
     ]
 
 
 def test_each_block_is_a_program(page: str) -> None:
-    first, second = programs(page, Page(cases=(Case("first + 1", before="first = 1\n", prints="2"),)))
+    first, second, third = programs(page, Page(cases=(Case("first + 1", before="first = 1\n", prints="2"),)))
+    assert [program.is_for_pytest for program in (first, second, third)] == [False, False, True]
     assert first.printed == ("1",)
     assert (second.text, second.printed, second.words) == ("first = 1\nprint(first + 1)\n", ("2",), "2")
 
 
 def test_a_page_is_one_program(page: str) -> None:
-    (program,) = programs(page, Page(is_one_program=True, replace={"first": "one"}))
-    assert program.text == "one = 1\nprint(one)\n#> 1\n\nprint(one + 1)\n"
+    (program,) = programs(page, Page(is_one_program=True, replace={"first": "one", TEXT_OF_TEST: ""}))
+    assert program.text == "one = 1\nprint(one)\n#> 1\n\nprint(one + 1)\n\n"
     assert program.printed == ("1", "2")
 
 

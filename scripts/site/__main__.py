@@ -29,11 +29,14 @@ def build(folder: Path) -> int:
     except DeadLinkError as error:
         print(error, file=sys.stderr)
         return 1
-    command = [sys.executable, "-m", "mkdocs", "--quiet", "build", "--strict", "--config-file", str(configuration)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(configuration)]
     # The notice is about the generator, not about the pages (docs/architecture.md says more).
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(REPOSITORY)}
-    if status := subprocess.run(command, cwd=REPOSITORY, env=environment, check=False).returncode:
-        return status
+    # Not quiet: then warnings are not counted, and strict is not strict.
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stdout, done.stderr, sep="", file=sys.stderr)
+        return done.returncode
     search_from_disk(site)
     found = list(problems(site))
     for problem in found:

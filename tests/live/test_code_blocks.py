@@ -16,7 +16,7 @@ import pytest
 from tests.live.clients import NO_WORD_ABOUT_SLOW_STEPS
 from tests.support.block_checks import statements
 from tests.support.code_blocks import LOCAL, REPOSITORY, Block, Program, blocks, documents, programs
-from tests.support.documented_programs import PAGES, certificates
+from tests.support.documented_programs import PAGES, PYTEST, certificates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,9 +64,10 @@ def run(folder: Path, uri: str, *arguments: str) -> subprocess.CompletedProcess[
 def test_program(program: Program, empty: LocalServer, tmp_path: Path) -> None:
     if "tlsCAFile" in program.text:
         certificates(tmp_path)
-    (tmp_path / "program.py").write_text(LOCAL.sub(empty.uri, program.text), encoding="utf-8")
-    done = run(tmp_path, empty.uri, "-c", RUN)
-    assert done.returncode == 0, done.stderr
+    name = "test_program.py" if program.is_for_pytest else "program.py"
+    (tmp_path / name).write_text(LOCAL.sub(empty.uri, program.text), encoding="utf-8")
+    done = run(tmp_path, empty.uri, *(PYTEST if program.is_for_pytest else ("-c", RUN)))
+    assert done.returncode == 0, done.stdout + done.stderr
     if program.printed is not None:
         assert done.stdout.splitlines() == list(program.printed)
     assert program.words in done.stdout

@@ -2,7 +2,7 @@
 
 A Python block is a program, unless `documented_programs.PAGES` says more about its page. A line ``#> text`` in one is
 what it prints there, and so is a block ``output`` that follows it. Where a comment ``<!-- file: name -->`` precedes
-a block, the block is that file, of any language.
+a block, the block is that file, of any language. A block with a function ``test_...`` is run by pytest.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _BLOCK: Final = re.compile(
     r"(?:^<!-- file: (?P<file>\S+) -->\n+)?^(?P<fence>`{3,})(?P<language>\S*)\n(?P<text>.*?)^(?P=fence)$",
     re.DOTALL | re.MULTILINE,
 )
+_TEST: Final = re.compile(r"^(?:async )?def test_", re.MULTILINE)
 _PRINTED: Final = re.compile(r"^ *#> (.*)$", re.MULTILINE)
 
 
@@ -84,6 +85,11 @@ class Program:
     printed: tuple[str, ...] | None
     words: str = ""
     logged: str = ""
+
+    @property
+    def is_for_pytest(self) -> bool:
+        """Whether it consists of tests."""
+        return _TEST.search(self.text) is not None
 
 
 def documents() -> list[str]:

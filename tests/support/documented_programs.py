@@ -161,7 +161,7 @@ PAGES: Final[dict[str, Page]] = {
     "docs/recipes/pytest.md": Page(commands=(PYTEST,)),
     "docs/recipes/trio.md": Page(commands=(("-c", WORKER),)),
     "docs/retry-strategies.md": Page(is_one_program=True),
-    "docs/testing.md": Page(
+    "docs/testing-kit.md": Page(
         cases=(
             Case("failpoints.overload", prints="mongodb://127.0.0.1:"),
             Case("proxy.black_hole", prints="mongodb://127.0.0.1:"),
