@@ -5,7 +5,7 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check cov spec-tests bench bench-smoke storm failover mutation release-check format clean
+.PHONY: help demo test quick check cov docs spec-tests bench bench-smoke storm failover mutation release-check format clean
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
@@ -25,6 +25,9 @@ check: $(VENV)/.installed-dev  ## style, types, architecture and size budgets
 
 cov: $(VENV)/.installed-dev  ## unit and simulation tests, and the lines and branches that they miss
 	@$(RUN) scripts/run_parts.py unit sim
+
+docs: $(VENV)/.installed-docs  ## the documentation site, offline, with all links checked (build/site/index.html)
+	@$(RUN) -m scripts.site
 
 spec-tests: $(VENV)/.installed-dev  ## the specification suites alone, with a table (spec-tests/README.md)
 	@$(RUN) -m tests.spec $(ARGS)

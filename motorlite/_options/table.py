@@ -404,7 +404,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "pauseGarbageCollector",
             _BOOLEAN,
             "Whether decoding a large reply pauses the cyclic garbage collector; see "
-            "[performance.md](performance.md#the-garbage-collector).",
+            "[The garbage collector](performance.md#the-garbage-collector).",
             True,
             "pause_garbage_collector",
             aliases=("pause_garbage_collector",),
@@ -429,7 +429,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
                 "a mapping with any of `enabled` (True or False), `query_text_max_length` (a non-negative integer), "
                 "`phases` (True or False), `tracer_provider`",
             ),
-            "Trace operations and commands with OpenTelemetry; see [metrics.md](metrics.md#traces).",
+            "Trace operations and commands with OpenTelemetry; see [Traces](metrics.md#traces).",
             None,
             "tracing",
         ),

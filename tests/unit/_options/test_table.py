@@ -25,7 +25,7 @@ from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy
 from motorlite.server_api import ServerApi
 from tests.support.options_document import FILE, default_text, document
 
-README: Final = Path(__file__).resolve().parents[3] / "README.md"
+DOCUMENTS: Final = Path(__file__).resolve().parents[3] / "docs"
 # Fields of `ClientOptions` that are made of several options, or of none.
 MADE: Final = frozenset(
     {
@@ -154,9 +154,11 @@ def test_the_page_of_options_is_up_to_date() -> None:
     assert FILE.read_text(encoding="utf-8") == document(), "run: python -m tests.support.options_document"
 
 
-def test_the_readme_has_the_same_defaults() -> None:
+def test_the_page_about_overload_has_the_same_defaults() -> None:
     """Its lines are ``| `a`, `b` | the default of both | ...`` or ``| `a`, `b` | that of a, that of b | ...``."""
-    tables = re.findall(r"\| default \| meaning \|\n\|[-|]+\n((?:\|.*\n)+)", README.read_text(encoding="utf-8"))
+    tables = re.findall(
+        r"\| default \| meaning \|\n\|[-|]+\n((?:\|.*\n)+)", (DOCUMENTS / "overload.md").read_text("utf-8")
+    )
     found = []
     for line in "".join(tables).splitlines():
         listed, texts, *_ = line.strip("| ").split(" | ")
@@ -164,4 +166,4 @@ def test_the_readme_has_the_same_defaults() -> None:
         for name, text in zip(names, defaults * len(names) if len(defaults) == 1 else defaults, strict=True):
             assert text == default_text(BY_NAME[name.lower()]), name
         found += names
-    assert {"maxAdaptiveRetries", "retryWrites", "proxyPort"} <= set(found)
+    assert {"maxAdaptiveRetries", "adaptiveRetries", "retryWrites"} <= set(found)
