@@ -13,7 +13,7 @@ from motorlite.errors import AutoReconnect
 from motorlite.monitoring import CommandListener, CommandStartedEvent
 from motorlite.testing.scripted import Close
 from tests.support.clients import scripted_client
-from tests.support.core import A, DONE, replica_set
+from tests.support.core import DONE, A, replica_set
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 SIZES = pytest.mark.parametrize("fields", [1, MANY_FIELDS + 1])
