@@ -96,6 +96,8 @@ async def main():
         """
 ITS_END: Final = "        print(movie['year'])\n\nasyncio.run(main())\n"
 
+MOTOR: Final = "import warnings\nwarnings.simplefilter('ignore', DeprecationWarning)\n"
+
 PRIORITIES: Final = """
 import asyncio
 
@@ -155,6 +157,8 @@ PAGES: Final[dict[str, Page]] = {
             Case("TracerProvider()", prints='"server selection"'),
         ),
     ),
+    # Motor has deprecated what the program before its port uses.
+    "docs/porting-from-motor.md": Page(cases=(Case("from motor.motor_asyncio", before=MOTOR),)),
     "docs/recipes/change-stream-consumers.md": Page(commands=(("-c", CONSUMER),)),
     "docs/recipes/fastapi.md": Page(commands=(PYTEST,)),
     "docs/recipes/forking-workers.md": Page(commands=(("pool.py",),)),
