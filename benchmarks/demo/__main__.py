@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import subprocess
 import sys
@@ -27,6 +28,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.demo", description=__doc__)
     parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio", help="default: asyncio")
     arguments = parser.parse_args()
+    # Or else Python prints the driver's warnings in the middle of the tables, which count all errors.
+    logging.getLogger("motorlite").addHandler(logging.NullHandler())
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=PIPED_WIDTH)

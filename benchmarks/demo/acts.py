@@ -55,10 +55,11 @@ async def survive(uri: str, control: Client, console: Console) -> list[str]:
     load = SURVIVAL_LOAD
     console.rule(f"[bold]The server rejects {REJECTED:.0%} of all commands", align="left")
     console.print(
-        f"{load.tasks} tasks send {load.rate:.0f} requests a second. Goodput: requests served in that second. Tokens: "
-        f"what is left of the client's budget for retries, {TOKENS} at first; a retry takes one, a success returns a "
-        "tenth, and a retry that succeeds returns its own too. Without tokens, the client does not retry. p50, p99: "
-        "time from a request to its result, or to its error if all attempts failed.\n"
+        f"{load.tasks} tasks send {load.rate:.0f} requests a second. In the table:\n"
+        "  goodput   requests that were served in that second\n"
+        f"  tokens    the client's budget for retries, {TOKENS} at first: a retry takes one,\n"
+        "            a success returns some; without tokens, the client does not retry\n"
+        "  p50, p99  time from a request to its result, or to its error if it failed\n"
     )
     tally = Tally()
     async with _client(uri, tally) as client, anyio.create_task_group() as group:

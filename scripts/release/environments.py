@@ -26,6 +26,7 @@ pythonpath = .
 filterwarnings = error
 markers =
     slow: takes long
+    timeout: the plugin for it is not installed
     real_time: run under the event loop's own clock
     virtual_time: run in virtual time
 """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from motorlite.testing import LocalServer
 
 REPOSITORY: Final = Path(__file__).parents[3]
-SECONDS: Final = 30.0
+SECONDS: Final = 60.0
 # What Python and the event loops write when a program does not clean up.
 COMPLAINTS: Final = (
     "ResourceWarning",

@@ -53,6 +53,6 @@ class Project:
             env={**environment, **more, "PYTHONPATH": os.pathsep.join(paths)},
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=200,
             check=False,
         )

@@ -13,6 +13,9 @@ from tests.live.pytest_plugin.projects import REPOSITORY, Project
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
 
+# Each test runs a pytest.
+pytestmark = pytest.mark.slow
+
 DOCUMENT: Final = (Path(__file__).parents[3] / "docs" / "testing.md").read_text(encoding="utf-8")
 ANYIO_ALONE: Final = ("-p", "no:asyncio", "-p", "no:trio")
 ON_ASYNCIO: Final = """
@@ -149,7 +152,6 @@ def test_a_database_on_a_server_that_remains_is_dropped(project: Project, standa
     assert found[1] not in names
 
 
-@pytest.mark.slow  # starts four mongods
 def test_a_replica_set_is_repaired_and_a_server_is_started(project: Project) -> None:
     project.write(
         "test_it.py",
@@ -176,7 +178,6 @@ def test_a_replica_set_is_repaired_and_a_server_is_started(project: Project) -> 
     assert "3 passed" in done.stdout, done.stdout
 
 
-@pytest.mark.slow  # starts three mongods
 def test_the_document(project: Project, replica_set: LocalServer) -> None:
     blocks = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
     assert len(blocks) == 4

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from motorlite.testing import LocalServer
 
+# Each test runs a pytest.
+pytestmark = pytest.mark.slow
+
 # What all projects do: a fixture of the user's on top of the client, and tests that must not see each other's data.
 USE: Final = """
 async def store(client, database):
@@ -56,13 +59,13 @@ class TestTheLoopOfTheClass:
 ANYIO: Final = """
 import pytest
 from use import store
-import sniffio_or_anyio
+import running
 
 MARKS
 
 @pytest.fixture
 async def part(motorlite_database, ANYIO_BACKEND):
-    await motorlite_database.parts.insert_one({"_id": sniffio_or_anyio.backend()})
+    await motorlite_database.parts.insert_one({"_id": running.backend()})
     yield await motorlite_database.parts.find_one()
     await motorlite_database.parts.delete_many({})
 
@@ -71,7 +74,7 @@ async def test_fixtures(motorlite_client, motorlite_database):
 
 async def test_a_fixture_on_top(part):
     print("backend:", part["_id"])
-    assert part == {"_id": sniffio_or_anyio.backend()}
+    assert part == {"_id": running.backend()}
 """
 BACKEND: Final = """
 import sys
@@ -92,7 +95,7 @@ def backend():
 def project(tmp_path: Path) -> Project:
     made = Project(tmp_path)
     made.write("use.py", USE)
-    made.write("sniffio_or_anyio.py", BACKEND)
+    made.write("running.py", BACKEND)
     return made
 
 
