@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
 from bson.raw_bson import RawBSONDocument
@@ -269,6 +269,9 @@ def index_pairs(keys: Hint, direction: int | str | None = None) -> list[tuple[st
         return [(keys, ASCENDING)]
     if isinstance(keys, Mapping):
         return list(keys.items())
+    # PyMongo accepts them, and libraries pass the items of its `IndexModel.document["key"]`.
+    if isinstance(keys, ItemsView):
+        return list(keys)
     if not isinstance(keys, (list, tuple)):
         raise TypeError(f"keys must be a name, a mapping or a list of (name, direction) pairs, not {keys!r}")
     return [(item, ASCENDING) if isinstance(item, str) else item for item in keys]
@@ -279,7 +282,7 @@ def index_document(keys: IndexKeys, option: str | None = None) -> dict[str, Any]
 
     `option`: the name of the argument; None where `converted` adds it to the error.
     """
-    if isinstance(keys, str) or not isinstance(keys, (list, tuple, Mapping)):
+    if isinstance(keys, str) or not isinstance(keys, (list, tuple, Mapping, ItemsView)):
         allowed = "a mapping or a list of (name, direction) pairs"
         raise WrongType(allowed) if option is None else TypeError(wrong(option, keys, allowed))
     if not keys:
