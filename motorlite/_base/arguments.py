@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Mapping, MutableMapping, Sequence
 from types import CoroutineType
 from typing import Any, Final, TypeAlias
 
@@ -344,6 +344,9 @@ def index_pairs(keys: Hint, direction: int | str | None = None) -> list[tuple[st
         return [(keys, ASCENDING)]
     if isinstance(keys, Mapping):
         return list(keys.items())
+    # PyMongo accepts them, and libraries pass the items of its `IndexModel.document["key"]`.
+    if isinstance(keys, ItemsView):
+        return list(keys)
     if not isinstance(keys, (list, tuple)):
         raise TypeError(wrong("keys", keys, "a name, a mapping or a list of (name, direction) pairs"))
     return [(item, ASCENDING) if isinstance(item, str) else item for item in keys]
@@ -354,7 +357,7 @@ def index_document(keys: IndexKeys, option: str | None = None) -> dict[str, Any]
 
     `option`: the name of the argument; None where `converted` adds it to the error.
     """
-    if isinstance(keys, str) or not isinstance(keys, (list, tuple, Mapping)):
+    if isinstance(keys, str) or not isinstance(keys, (list, tuple, Mapping, ItemsView)):
         raise WrongType(_PAIRS) if option is None else TypeError(wrong(option, keys, _PAIRS))
     if not keys:
         raise ValueError(f"the list of keys must not be empty; write [('name', {ASCENDING})]")

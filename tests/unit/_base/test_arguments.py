@@ -71,6 +71,8 @@ def test_collations() -> None:
         ({"a": -1, "b": 1}, [("a", -1), ("b", 1)]),
         ([("a", -1), "b"], [("a", -1), ("b", 1)]),
         (("a", "b"), [("a", 1), ("b", 1)]),
+        ({"a": -1, "b": 1}.items(), [("a", -1), ("b", 1)]),
+        (SON({"a": "text"}).items(), [("a", "text")]),
     ],
 )
 def test_index_pairs(keys: Any, expected: Any) -> None:
@@ -87,6 +89,8 @@ def test_index_pairs_with_a_direction() -> None:
 
 def test_index_documents() -> None:
     assert arguments.index_document([("b", -1), "a"]) == {"b": -1, "a": 1}
+    items: Any = {"b": -1, "a": 1}.items()
+    assert arguments.index_document(items) == {"b": -1, "a": 1}
     assert list(arguments.index_document({"b": 1, "a": "2d"}).items()) == [("b", 1), ("a", "2d")]
     assert arguments.hint_value([("a", 1)]) == {"a": 1}
     assert arguments.hint_value("a_1") == "a_1"
