@@ -72,7 +72,7 @@ TEXT: Final = """\
 ```python
 first = 1
 print(first)
-#> 1
+# > 1
 ```
 
 ```output
@@ -131,7 +131,7 @@ def test_each_block_is_a_program(page: str) -> None:
 
 def test_a_page_is_one_program(page: str) -> None:
     (program,) = programs(page, Page(is_one_program=True, replace={"first": "one", TEXT_OF_TEST: ""}))
-    assert program.text == "one = 1\nprint(one)\n#> 1\n\nprint(one + 1)\n\n"
+    assert program.text == "one = 1\nprint(one)\n# > 1\n\nprint(one + 1)\n\n"
     assert program.printed == ("1", "2")
 
 

@@ -7,9 +7,12 @@ reStructuredText does. A reader of the site needs neither.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import griffe
+
+from scripts.site.links import REPOSITORY
 
 if TYPE_CHECKING:
     from griffe import Module, Object
@@ -26,7 +29,14 @@ def readable(text: str) -> str:
     text = _KIND.sub(lambda match: match[1].upper(), text)
     text = _LITERAL.sub(":", text)
     text = _DOUBLE.sub(r"`\1`", text)
-    return _PAGE.sub(r"[\1](../\1)", text)
+    return _PAGE.sub(lambda match: f"[{_title(match[1])}](../{match[1]})", text)
+
+
+@cache
+def _title(page: str) -> str:
+    """The heading of a page of docs/."""
+    with (REPOSITORY / "docs" / page).open(encoding="utf-8") as lines:
+        return next(lines).removeprefix("# ").strip()
 
 
 class Readable(griffe.Extension):

@@ -109,6 +109,27 @@ def _listed(module: griffe.Module, names: list[str]) -> str:
     return "\n".join(["", "Described with the module that they belong to:", "", *rows, ""])
 
 
+def _entry(module: griffe.Module, name: str, **options: str) -> str:
+    """What mkdocstrings replaces by the description of a name.
+
+    Members of a base class are listed if the base class has no description of its own: methods of a collection are in
+    private classes, while all errors share the attributes of `PyMongoError`.
+    """
+    member = module.members[name]
+    found = member.final_target if isinstance(member, griffe.Alias) else member
+    inherited = []
+    if isinstance(found, griffe.Class):
+        bases = {key: each.final_target.parent for key, each in found.inherited_members.items()}
+        inherited = [
+            key
+            for key, base in bases.items()
+            if base is not None and base.path not in homes() and not key.startswith("_")
+        ]
+    options["inherited_members"] = f"[{', '.join(inherited)}]" if inherited else "false"
+    lines = [f"      {option}: {value}" for option, value in options.items()]
+    return "\n".join([f"::: {module.path}.{name}", "    options:", *lines])
+
+
 def _page(path: str, module: griffe.Module) -> Page:
     """The page of a module."""
     described: list[str] = []
@@ -123,7 +144,7 @@ def _page(path: str, module: griffe.Module) -> Page:
     if elsewhere:
         lines.append(_listed(module, elsewhere))
     for name in described:
-        lines += [f"::: {path}.{name}", ""]
+        lines += [_entry(module, name), ""]
     return Page(f"{path}.md", path.removeprefix(f"{PACKAGE}."), "\n".join(lines))
 
 
@@ -133,9 +154,8 @@ def _file_of(name: str) -> str:
 
 def pages() -> list[Page]:
     """All pages, the overview first."""
-    found = [Page(_file_of(name), name, f"# {name}\n\n::: {PACKAGE}.{name}\n") for name in LARGE]
-    for path, module in public_modules().items():
-        found.append(_page(path, module))
+    large = [Page(_file_of(name), name, _entry(package(), name, heading_level="1") + "\n") for name in LARGE]
+    modules = [_page(path, module) for path, module in public_modules().items()]
     rows = [f"| [`{path}`]({path}.md) | {_summary(module)} |" for path, module in public_modules().items()]
     overview = [
         "# API reference",
@@ -151,4 +171,4 @@ def pages() -> list[Page]:
         *rows,
         "",
     ]
-    return [Page("index.md", "Overview", "\n".join(overview)), *found]
+    return [Page("index.md", "Overview", "\n".join(overview)), *large, *modules]

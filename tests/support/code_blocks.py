@@ -1,6 +1,6 @@
 """The code blocks of README and documentation, and how they become programs.
 
-A Python block is a program, unless `documented_programs.PAGES` says more about its page. A line ``#> text`` in one is
+A Python block is a program, unless `documented_programs.PAGES` says more about its page. A line ``# > text`` in one is
 what it prints there, and so is a block ``output`` that follows it. Where a comment ``<!-- file: name -->`` precedes
 a block, the block is that file, of any language. A block with a function ``test_...`` is run by pytest.
 """
@@ -25,7 +25,7 @@ _BLOCK: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _TEST: Final = re.compile(r"^(?:async )?def test_", re.MULTILINE)
-_PRINTED: Final = re.compile(r"^ *#> (.*)$", re.MULTILINE)
+_PRINTED: Final = re.compile(r"^ *# > (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,6 @@ async def main():
     async with AsyncMongoClient("mongodb://localhost:27017") as client:
         await client.test.movies.insert_one({"year": 1979})
         """
-ITS_END: Final = "        print(movie['year'])\n\nasyncio.run(main())\n"
 
 MOTOR: Final = "import warnings\nwarnings.simplefilter('ignore', DeprecationWarning)\n"
 
@@ -136,7 +135,11 @@ asyncio.run(use())
 PAGES: Final[dict[str, Page]] = {
     "": Page(),
     "README.md": Page(cases=(Case("insert_many", prints="{'_id': 3, 'name': 'part 3', 'stock': 23}"),)),
-    "docs/architecture.md": Page(cases=(Case("client.test.movies", before=TOUR, after=ITS_END),)),
+    "docs/architecture.md": Page(
+        cases=(Case("client.test.movies", before=TOUR, after="\nasyncio.run(main())\n", prints="1979"),),
+        # The loop becomes one line of the program around it.
+        replace={":\n    ...\n": ": print(movie['year'])\n"},
+    ),
     "docs/authentication.md": Page(
         is_one_program=True,
         cases=(Case("my_identity_provider", before="async def my_identity_provider(timeout): ...\n"),),

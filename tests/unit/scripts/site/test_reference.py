@@ -64,8 +64,8 @@ def test_the_overview_has_a_line_for_each_module() -> None:
         ("Shell: `find`.", "`find`."),
         ("Use it::\n\n    a = 1", "Use it:\n\n    a = 1"),
         ("``a`` and `b`", "`a` and `b`"),
-        ("`docs/retries.md` says", "[retries.md](../retries.md) says"),
-        ("(docs/limits.md)", "([limits.md](../limits.md))"),
+        ("`docs/retries.md` says", "[What is retried when](../retries.md) says"),
+        ("(docs/limits.md)", "([Breakers and limits](../limits.md))"),
         ("[limits](docs/limits.md)", "[limits](docs/limits.md)"),
     ],
 )
