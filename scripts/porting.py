@@ -289,13 +289,20 @@ _WORDS: Final = {
 
 def words(whats: Iterable[str]) -> str:
     """Return kinds of difference in the words of the guides."""
-    return ", ".join(dict.fromkeys(_WORDS.get(what, what.removeprefix("is ")) for what in sorted(whats)))
+    # Not the values themselves: versions are among them.
+    found = {_WORDS.get(what, "another value" if " not " in what else what) for what in whats}
+    return "other parameters" if len(found) > 2 else " or ".join(sorted(found, reverse=True))
 
 
 def rows_of(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Return a Markdown table."""
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+
+
+def shortened(names: list[str]) -> str:
+    """Return a list of names that need not be complete."""
+    return ", ".join(names) if len(names) < 12 else f"{', '.join(names[:4])} and {len(names) - 4} others"
 
 
 def compared(rows: Iterable[Reason], differences: Iterable[Difference], prefix: str) -> Iterator[tuple[str, str, str]]:
@@ -314,13 +321,14 @@ def pymongo_tables(facts: Facts) -> str:
     by_reason: dict[str, list[str]] = {}
     for module, reason in facts.pymongo.not_compared_reasons.items():
         by_reason.setdefault(reason, []).append(f"`{module}`")
+    missing = [(shortened(names), reason) for reason, names in by_reason.items()]
     modules = [(f"`{theirs}`", f"`{ours}`") for theirs, ours in facts.pymongo.modules.items()]
     return "\n".join(
         [
             "### Modules\n",
             rows_of(("PyMongo", "motorlite"), modules),
             "These have no counterpart:\n",
-            rows_of(("PyMongo", "reason"), [(", ".join(names), reason) for reason, names in by_reason.items()]),
+            rows_of(("PyMongo", "reason"), missing),
             "### Methods and parameters\n",
             "`*` stands for any name; a name in parentheses is a parameter.\n",
             rows_of(
@@ -342,7 +350,9 @@ def motor_tables(facts: Facts) -> str:
         for method, names in facts.motor.renamed_arguments.items()
         for theirs, ours in names.items()
     ]
-    behaviour = [(f"`{name}`" if " " not in name else name, text) for name, text in facts.motor.behaviour.items()]
+    behaviour = [
+        (f"`AsyncIOMotor{name}`" if " " not in name else name, text) for name, text in facts.motor.behaviour.items()
+    ]
     return "\n".join(
         [
             "### Classes\n",

@@ -93,9 +93,9 @@ class _Run:
                 self._unreadable(parsed.path, parsed.problem)
             elif parsed is not None:
                 sources[str(path)] = parsed
-        for found in scan(sources, read_table()):
+        for found in scan(sources, read_table(), write=self._write):
             self._report(found.path, found.findings)
-            if self._write and found.changed is not None:
+            if found.changed is not None:
                 write(Path(found.path), found.changed)
                 self._changed += 1
 

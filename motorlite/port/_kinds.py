@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import libcst as cst
-import libcst.matchers as m
 from libcst.metadata import Assignment, ImportAssignment
 
-from motorlite.port._source import Source, dotted, text_of
+from motorlite.port._source import Source, dotted, text_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,7 +71,47 @@ class Kinds:
         self._attributes: dict[str, list[_Entry]] = {}
         self._fixtures: dict[str, list[tuple[Source, cst.FunctionDef]]] = {}
         for source in sources:
-            source.module.visit(_Attributes(self._attributes, self._fixtures, source))
+            self._collect(source)
+
+    # --- attributes, methods and fixtures ---
+
+    def _collect(self, source: Source) -> None:
+        for node in source.nodes:
+            if isinstance(node, cst.FunctionDef):
+                if isinstance(_place(node, source), cst.ClassDef):
+                    self._add(source, node, node.name.value, None, node)
+                if _is_fixture(node):
+                    self._fixtures.setdefault(node.name.value, []).append((source, node))
+            elif isinstance(node, cst.Assign):
+                for target in node.targets:
+                    self._add_target(source, target.target, None, node.value)
+            elif isinstance(node, cst.AnnAssign):
+                self._add_target(source, node.target, node.annotation, node.value)
+
+    def _add_target(
+        self,
+        source: Source,
+        target: cst.BaseExpression,
+        annotation: cst.Annotation | None,
+        value: cst.BaseExpression | None,
+    ) -> None:
+        is_in_class = isinstance(target, cst.Name) and isinstance(_place(target, source), cst.ClassDef)
+        if isinstance(target, cst.Attribute) or is_in_class:
+            self._add(source, target, dotted(target), annotation, value)
+
+    def _add(
+        self,
+        source: Source,
+        node: cst.CSTNode,
+        text: str,
+        annotation: cst.Annotation | None,
+        value: cst.BaseExpression | cst.FunctionDef | None,
+    ) -> None:
+        name = node.attr.value if isinstance(node, cst.Attribute) else text
+        owner = next((each for each in source.parents(node) if isinstance(each, cst.ClassDef)), None)
+        self._attributes.setdefault(name, []).append(_Entry(source, text, owner, annotation, value))
+
+    # --- expressions ---
 
     def of(self, node: cst.CSTNode, source: Source) -> Kind | None:
         """Return the kind of an expression, or None."""
@@ -270,8 +309,7 @@ class Kinds:
         """Return the kind of what a function returns, or yields."""
         if function.returns is not None:
             return self.of_annotation(function.returns.annotation, source)
-        returned = m.findall(function.body, m.Return() | m.Yield())
-        values = [each.value for each in returned if isinstance(each, cst.Return | cst.Yield)]
+        values = [each.value for each in walk(function.body) if isinstance(each, cst.Return | cst.Yield)]
         return self._first(self.of(value, source) for value in values if isinstance(value, cst.BaseExpression))
 
     def _of_call(self, node: cst.Call, source: Source) -> Kind | None:
@@ -354,61 +392,14 @@ def _is_none(node: cst.CSTNode | None) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
 
 
-class _Attributes(cst.CSTVisitor):
-    """Collects the values of attributes, the methods of classes, and pytest's fixtures."""
+def _place(node: cst.CSTNode, source: Source) -> cst.CSTNode | None:
+    """The class or function whose body has a statement."""
+    return next((each for each in source.parents(node) if isinstance(each, cst.ClassDef | cst.FunctionDef)), None)
 
-    def __init__(
-        self,
-        attributes: dict[str, list[_Entry]],
-        fixtures: dict[str, list[tuple[Source, cst.FunctionDef]]],
-        source: Source,
-    ) -> None:
-        super().__init__()
-        self._attributes = attributes
-        self._fixtures = fixtures
-        self._source = source
-        self._owners: list[cst.ClassDef | cst.FunctionDef] = []
 
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        self._owners.append(node)
-
-    def leave_ClassDef(self, original_node: cst.ClassDef) -> None:
-        self._owners.pop()
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        if self._owners and isinstance(self._owners[-1], cst.ClassDef):
-            self._add(node.name.value, node.name.value, None, node)
-        for decorator in node.decorators:
-            function = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
-            if dotted(function).rpartition(".")[2] == "fixture":
-                self._fixtures.setdefault(node.name.value, []).append((self._source, node))
-        self._owners.append(node)
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
-        self._owners.pop()
-
-    def visit_Assign(self, node: cst.Assign) -> None:
-        for target in node.targets:
-            self._assigned(target.target, None, node.value)
-
-    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
-        self._assigned(node.target, node.annotation, node.value)
-
-    def _assigned(
-        self, target: cst.BaseExpression, annotation: cst.Annotation | None, value: cst.BaseExpression | None
-    ) -> None:
-        is_in_class = bool(self._owners) and isinstance(self._owners[-1], cst.ClassDef)
-        if isinstance(target, cst.Attribute):
-            self._add(target.attr.value, dotted(target), annotation, value)
-        elif isinstance(target, cst.Name) and is_in_class:
-            self._add(target.value, target.value, annotation, value)
-
-    def _add(
-        self,
-        name: str,
-        text: str,
-        annotation: cst.Annotation | None,
-        value: cst.BaseExpression | cst.FunctionDef | None,
-    ) -> None:
-        owner = next((each for each in reversed(self._owners) if isinstance(each, cst.ClassDef)), None)
-        self._attributes.setdefault(name, []).append(_Entry(self._source, text, owner, annotation, value))
+def _is_fixture(node: cst.FunctionDef) -> bool:
+    """Whether it is a fixture of pytest's."""
+    functions = [
+        each.decorator.func if isinstance(each.decorator, cst.Call) else each.decorator for each in node.decorators
+    ]
+    return any(dotted(function).rpartition(".")[2] == "fixture" for function in functions)

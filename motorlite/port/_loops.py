@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from motorlite.port._source import dotted
+from motorlite.port._source import dotted, walk
 
 
 def is_fetch_loop(node: cst.While) -> bool:
@@ -59,10 +59,9 @@ def _next_object(statement: cst.BaseStatement, cursor: cst.BaseExpression) -> cs
     return assign.targets[0].target if function.value.deep_equals(cursor) else None
 
 
-def _has_next_object(node: cst.CSTNode) -> bool:
-    if isinstance(node, cst.Attribute) and node.attr.value in ("next_object", "fetch_next"):
-        return True
-    return any(_has_next_object(child) for child in node.children)
+def _has_next_object(statement: cst.CSTNode) -> bool:
+    names = (node.attr.value for node in walk(statement) if isinstance(node, cst.Attribute))
+    return any(name in ("next_object", "fetch_next") for name in names)
 
 
 def chunks_instead(node: cst.CSTNode) -> cst.While | None:

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import libcst as cst
 
-from motorlite.port._source import dotted, text_of
+from motorlite.port._source import children, dotted, text_of, walk
 from motorlite.port._table import PACKAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from motorlite.port._kinds import Kinds
     from motorlite.port._source import Source
     from motorlite.port._table import Table, Target
@@ -67,7 +65,6 @@ class Names:
         self._source = source
         self._kinds = kinds
         found = _Chains(source)
-        source.module.visit(found)
         self.statements: list[cst.Import | cst.ImportFrom] = found.statements
         chains = list(found.chains)
         for text in found.strings:
@@ -126,70 +123,41 @@ def chains_in(node: cst.SimpleString) -> list[str]:
         parsed = cst.parse_expression(text_of(node))
     except (cst.ParserSyntaxError, ValueError):
         return []
-    found = _Expression()
-    parsed.visit(found)
-    return found.chains
+    parents = {child: node for node in walk(parsed) for child in children(node)}
+    return [
+        chain
+        for node in walk(parsed)
+        if isinstance(node, cst.Name | cst.Attribute) and _is_whole(node, parents.get(node))
+        for chain in [dotted(node)]
+        if chain
+    ]
 
 
-class _Expression(cst.CSTVisitor):
-    """Collects the chains of an expression."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.chains: list[str] = []
-
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        chain = dotted(node)
-        self.chains += [chain] if chain else []
-        return not chain
-
-    def visit_Name(self, node: cst.Name) -> None:
-        self.chains.append(node.value)
-
-
-class _Chains(cst.CSTVisitor):
-    """Collects import statements, chains of names, and strings that are code."""
+class _Chains:
+    """The import statements, chains of names, and strings that are code, of a file."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__()
-        self._source = source
         self.statements: list[cst.Import | cst.ImportFrom] = []
         self.chains: list[tuple[cst.BaseExpression, str]] = []
         self.strings: list[cst.SimpleString] = []
+        for node in source.nodes:
+            if isinstance(node, cst.Import | cst.ImportFrom):
+                self.statements.append(node)
+            elif isinstance(node, cst.Name | cst.Attribute):
+                chain = dotted(node)
+                if chain and _is_whole(node, source.parent(node)):
+                    self.chains.append((node, chain))
+            elif isinstance(node, cst.SimpleString) and is_code(node, source):
+                self.strings.append(node)
 
-    def visit_Import(self, node: cst.Import) -> bool:
-        self.statements.append(node)
-        return False
 
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-        self.statements.append(node)
-        return False
-
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        chain = dotted(node)
-        if chain:
-            self.chains.append((node, chain))
-            return False
-        node.value.visit(self)
-        return False
-
-    def visit_Name(self, node: cst.Name) -> None:
-        self.chains.append((node, node.value))
-
-    def visit_Arg(self, node: cst.Arg) -> bool:
-        # Not the keyword, which is a Name too.
-        node.value.visit(self)
-        return False
-
-    def visit_Param(self, node: cst.Param) -> bool:
-        for part in (node.annotation, node.default):
-            if part is not None:
-                part.visit(self)
-        return False
-
-    def visit_SimpleString(self, node: cst.SimpleString) -> None:
-        if is_code(node, self._source):
-            self.strings.append(node)
+def _is_whole(node: cst.Name | cst.Attribute, parent: cst.CSTNode | None) -> bool:
+    """Whether a chain of names is an expression: no part of a longer one, no keyword, no name of something new."""
+    if isinstance(parent, cst.Arg):
+        return parent.value is node
+    if isinstance(parent, cst.Param | cst.FunctionDef | cst.ClassDef):
+        return parent.name is not node
+    return not isinstance(parent, cst.Attribute | cst.ImportAlias | cst.ImportFrom | cst.AsName)
 
 
 def is_code(node: cst.SimpleString, source: Source) -> bool:
@@ -208,11 +176,3 @@ def is_code(node: cst.SimpleString, source: Source) -> bool:
             return False
         inner = parent
     return False
-
-
-def modules_in(statement: cst.Import | cst.ImportFrom) -> Iterator[str]:
-    """Yield the modules that a statement imports, or imports from."""
-    if isinstance(statement, cst.ImportFrom):
-        yield dotted(statement.module) if statement.module else ""
-    else:
-        yield from (dotted(alias.name) for alias in statement.names)

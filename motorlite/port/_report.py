@@ -37,7 +37,7 @@ class Report:
 
     def is_kept(self, node: cst.CSTNode) -> bool:
         """Whether the line of `node` says ``# port: keep``."""
-        return self._source.position(node)[0] in self._kept
+        return bool(self._kept) and self._source.position(node)[0] in self._kept
 
     def add(self, node: cst.CSTNode, found: str, instead: str, mark: Mark, edit: Edit | None = None) -> None:
         """Add a finding, unless its line is kept; `edit` makes the change."""

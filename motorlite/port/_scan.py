@@ -35,7 +35,7 @@ class Scan:
 
     path: str
     findings: tuple[Finding, ...]
-    # The file with all changes that can be made; None if there are none.
+    # The file with all changes that can be made; None if there are none, or if none should be made.
     changed: bytes | None
 
 
@@ -70,14 +70,20 @@ def parse(path: str, parts: tuple[str, ...], content: bytes) -> Source | Unreada
         return Unreadable(path, "it is nested too deeply")
 
 
-def scan(sources: Mapping[str, Source], table: Table) -> Iterator[Scan]:
-    """Yield what is found in each file; `sources` are the files of one project, by their paths."""
+def scan(sources: Mapping[str, Source], table: Table, *, write: bool) -> Iterator[Scan]:
+    """Yield what is found in each file.
+
+    Args:
+        sources: The files of one project, by their paths.
+        table: What is known of PyMongo, Motor and motorlite.
+        write: Also make the changes.
+    """
     kinds = Kinds(table, list(sources.values()))
     for path, source in sources.items():
         report = Report(source)
         names = Names(table, source, kinds)
         Imports(table, source, names, report).run()
-        source.module.visit(Uses(table, source, kinds, report))
-        source.module.visit(Texts(table, source, names, report))
-        changed = report.changed() if report.has_changes else None
+        Uses(table, source, kinds, report).run()
+        Texts(source, names, report).run()
+        changed = report.changed() if write and report.has_changes else None
         yield Scan(path, tuple(sorted(report.findings)), changed.bytes if changed else None)

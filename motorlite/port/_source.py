@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 import libcst as cst
 from libcst.metadata import (
     ImportAssignment,
     MetadataWrapper,
-    ParentNodeProvider,
     PositionProvider,
     QualifiedNameSource,
     ScopeProvider,
@@ -48,6 +48,40 @@ def text_of(node: cst.SimpleString) -> str:
     return value if isinstance(value, str) else ""
 
 
+# Fields of nodes with punctuation and white space: no names are in them.
+_PUNCTUATION: Final = frozenset(
+    {
+        *("comma", "dot", "equal", "footer", "header", "leading_lines", "lines_after_decorators", "lpar", "rpar"),
+        *("semicolon", "trailing_whitespace", "lbracket", "rbracket", "lbrace", "rbrace"),
+    }
+)
+
+
+@cache
+def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    names = (field.name for field in dataclasses.fields(kind))
+    return tuple(name for name in names if name not in _PUNCTUATION and not name.startswith("whitespace"))
+
+
+def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the parts of a node, without punctuation; many times faster than a visitor of LibCST's."""
+    for name in _fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from (each for each in value if isinstance(each, cst.CSTNode))
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield a node and all its parts, outer ones first."""
+    left = [node]
+    while left:
+        found = left.pop()
+        yield found
+        left += reversed(list(children(found)))
+
+
 class Source:
     """A parsed file.
 
@@ -72,12 +106,13 @@ class Source:
         return dict(self._wrapper.resolve(ScopeProvider))
 
     @cached_property
-    def _parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
-        return dict(self._wrapper.resolve(ParentNodeProvider))
+    def nodes(self) -> list[cst.CSTNode]:
+        """All nodes, outer ones first."""
+        return list(walk(self.module))
 
     @cached_property
-    def _positions(self) -> dict[cst.CSTNode, object]:
-        return dict(self._wrapper.resolve(PositionProvider))
+    def _parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
+        return {child: node for node in self.nodes for child in children(node)}
 
     @cached_property
     def top(self) -> Scope:

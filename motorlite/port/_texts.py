@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from motorlite.port._names import Names
     from motorlite.port._report import Report
     from motorlite.port._source import Source
-    from motorlite.port._table import Table
 
 # PyMongo's loggers, which motorlite has under its own name.
 _LOGGERS: Final = frozenset(
@@ -23,17 +22,21 @@ _LOGGERS: Final = frozenset(
 )
 
 
-class Texts(cst.CSTVisitor):
+class Texts:
     """Reports the strings of a file."""
 
-    def __init__(self, table: Table, source: Source, names: Names, report: Report) -> None:
-        super().__init__()
-        self._table = table
+    def __init__(self, source: Source, names: Names, report: Report) -> None:
         self._source = source
         self._names = names
         self._report = report
 
-    def visit_SimpleString(self, node: cst.SimpleString) -> None:
+    def run(self) -> None:
+        """Report everything."""
+        for node in self._source.nodes:
+            if isinstance(node, cst.SimpleString):
+                self._string(node)
+
+    def _string(self, node: cst.SimpleString) -> None:
         text = text_of(node)
         if text in _LOGGERS and self._names_a_logger(node):
             self._report.write(node, _with_text(node, "motorlite" + text.removeprefix("pymongo")))

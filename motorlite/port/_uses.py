@@ -9,10 +9,10 @@ import libcst as cst
 from motorlite.port._finding import Mark
 from motorlite.port._kinds import CHILDREN, Kind
 from motorlite.port._loops import chunks_instead, is_fetch_loop, iterated_instead
-from motorlite.port._source import dotted
+from motorlite.port._source import dotted, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from motorlite.port._kinds import Kinds
     from motorlite.port._report import Report
@@ -32,11 +32,10 @@ _NOT_HERE: Final = "must be awaited, and nothing can be awaited here"
 _REFERENCE: Final = "what calls it must await it"
 
 
-class Uses(cst.CSTVisitor):
+class Uses:
     """Reports the uses in a file."""
 
     def __init__(self, table: Table, source: Source, kinds: Kinds, report: Report) -> None:
-        super().__init__()
         self._table = table
         self._source = source
         self._kinds = kinds
@@ -47,17 +46,24 @@ class Uses(cst.CSTVisitor):
     def _kind(self, node: cst.CSTNode) -> Kind | None:
         return self._kinds.of(node, self._source)
 
-    def visit_Import(self, node: cst.Import) -> bool:
-        return False
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-        return False
+    def run(self) -> None:
+        """Report everything."""
+        for node in self._source.nodes:
+            if isinstance(node, cst.Attribute):
+                if node not in self._done:
+                    self._member(node)
+            elif isinstance(node, cst.Call):
+                self._call(node)
+            elif isinstance(node, cst.Expr):
+                self._statement(node)
+            elif isinstance(node, cst.While):
+                self._while(node)
+            elif isinstance(node, cst.For) and node.asynchronous:
+                self._for(node)
 
     # --- members ---
 
-    def visit_Attribute(self, node: cst.Attribute) -> None:
-        if node in self._done:
-            return
+    def _member(self, node: cst.Attribute) -> None:
         kind, name = self._kind(node.value), node.attr.value
         if kind is None or not kind.name:
             if kind is not None and kind.is_pending and name in _OF_FUTURES:
@@ -127,7 +133,7 @@ class Uses(cst.CSTVisitor):
 
     # --- calls ---
 
-    def visit_Call(self, node: cst.Call) -> None:
+    def _call(self, node: cst.Call) -> None:
         method = self._method(node)
         if not method:
             return
@@ -191,7 +197,7 @@ class Uses(cst.CSTVisitor):
 
     # --- statements ---
 
-    def visit_Expr(self, node: cst.Expr) -> None:
+    def _statement(self, node: cst.Expr) -> None:
         kind = self._kind(node.value)
         function = node.value.func if isinstance(node.value, cst.Call) else None
         if kind is None or not kind.is_pending or not isinstance(function, cst.Attribute):
@@ -200,15 +206,15 @@ class Uses(cst.CSTVisitor):
         if base and f"{base.name}.{function.attr.value}" not in self._table.awaited_methods:
             self._report.hand(node.value, self._table.behaviour["a call that is not awaited"])
 
-    def visit_While(self, node: cst.While) -> None:
+    def _while(self, node: cst.While) -> None:
         if not is_fetch_loop(node):
             return
         new = iterated_instead(node)
         if new is not None:
             self._loop(node, new, "fetch_next", iterated_instead)
 
-    def visit_For(self, node: cst.For) -> None:
-        kind = self._kind(node.iter) if node.asynchronous else None
+    def _for(self, node: cst.For) -> None:
+        kind = self._kind(node.iter)
         if kind is None or kind.name != "AsyncGridOut" or kind.origin != "motor" or kind.is_pending:
             return
         new = chunks_instead(node)
@@ -229,21 +235,14 @@ class Uses(cst.CSTVisitor):
         head, head_now = self._source.code(_head(node)), self._source.code(_head(new))
         self._report.add(node, head, head_now, Mark.WRITE, lambda updated: edit(updated) or updated)
         if part:
-            self._done.update(_attributes(node.test if isinstance(node, cst.While) else node.iter))
-            self._done.update(_attributes(node.body.body[0]))
+            self._done.update(walk(node.test if isinstance(node, cst.While) else node.iter))
+            self._done.update(walk(node.body.body[0]))
 
 
 def _head(node: cst.CSTNode) -> cst.CSTNode:
     """A loop without its body."""
     assert isinstance(node, cst.While | cst.For)
     return node.with_changes(body=cst.SimpleStatementSuite([cst.Expr(cst.Ellipsis())]), leading_lines=[], orelse=None)
-
-
-def _attributes(node: cst.CSTNode) -> Iterable[cst.CSTNode]:
-    found: list[cst.CSTNode] = [node]
-    for child in node.children:
-        found += _attributes(child)
-    return found
 
 
 def _renamed(name: str) -> Callable[[cst.CSTNode], cst.CSTNode]:

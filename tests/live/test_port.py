@@ -58,7 +58,9 @@ def run(folder: Path, server: LocalServer, database: str, *command: str, refused
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert not refused or not done.stderr
+    assert "never awaited" not in done.stderr
+    # Motor's own objects may be dropped at the end.
+    assert not refused or "ignored" not in done.stderr
     return done.stdout
 
 
