@@ -96,6 +96,8 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "_net": EFFECTS,
     "testing": frozenset({"asyncio", "select", "socket", "ssl", "subprocess", "threading"}),
     "_api": frozenset({"contextvars", "datetime", "uuid"}),
+    # The type of time zones, for type checkers.
+    "_options": frozenset({"datetime"}),
     # The time at which a file is stored.
     "_gridfs": frozenset({"datetime"}),
     # Clients in several threads may share a budget.

@@ -352,6 +352,31 @@ class DatabaseBase(Watching[DocumentT]):
             raise CollectionInvalid(f"the collection {name!r} is not valid: {invalid!r}")
         return report
 
+    async def drop_collection(
+        self,
+        name_or_collection: Any,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> dict[str, Any]:
+        """Drop a collection and return the server's reply. A missing collection is not an error.
+
+        Args:
+            name_or_collection: The collection or its name.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError: Not a collection and not a name.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+        """
+        collection: Any = self[name_of(name_or_collection)]  # type: ignore[index]  # AsyncDatabase can be indexed
+        reply: dict[str, Any] = await collection._drop(session, comment, timeoutMS)
+        return reply
+
     async def _create(
         self,
         name: str,

@@ -10,6 +10,8 @@ from motorlite._base.arguments import similar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# The modules whose classes are parts of a single public class.
+_PARTS: Final = tuple(f"motorlite._api.{name}" for name in ("client", "collection.", "database"))
 # Listed here so that they do not become databases and collections. Otherwise the error would say "not callable".
 CLIENT: Final[Mapping[str, str]] = {}
 DATABASE: Final[Mapping[str, str]] = {}
@@ -27,12 +29,16 @@ def not_callable(kind: str, owner: type, name: str, taken_for: str) -> str:
     return f"{owner.__name__} has no method {name!r}{hint} ({kind} is not callable: the name was taken for {taken_for})"
 
 
-def name_after(owner: type, *parts: type) -> None:
-    """Name the methods of `parts` after the public class that has them, as in Python's own messages."""
-    for part in parts:
-        for name, value in vars(part).items():
-            if isinstance(value, FunctionType):
-                value.__qualname__ = f"{owner.__name__}.{name}"
+def name_after(owner: type) -> None:
+    """Name the methods of a public class after it, not after the parts that define them: Python's messages have them.
+
+    What several classes share keeps its name.
+    """
+    for part in owner.__mro__:
+        if part.__module__.startswith(_PARTS):
+            for value in vars(part).values():
+                if isinstance(value, FunctionType):
+                    value.__qualname__ = f"{owner.__name__}.{value.__name__}"
 
 
 def no_attribute(owner: str, name: str, features: Mapping[str, str], instead: str = "") -> AttributeError:

@@ -8,6 +8,7 @@ from bson.codec_options import CodecOptions
 
 from motorlite._api.call_options import effective
 from motorlite._api.limits import deadline, duration_from_ms
+from motorlite._api.missing import name_after
 from motorlite._api.session import begin, is_in_transaction
 from motorlite._api.transactions.context import BOUND
 from motorlite._api.typings import DocumentT
@@ -127,6 +128,11 @@ class Configured(Generic[DocumentT]):
         def __aiter__(self) -> NoReturn:
             """Reject ``async for``, which needs the cursor of a query."""
             raise TypeError(_NOT_ITERABLE.format(type(self).__name__))
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__ == "motorlite":  # a public class
+            name_after(cls)
 
     def __init__(self, core: Core, settings: Settings) -> None:
         self._core = core

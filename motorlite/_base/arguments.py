@@ -406,11 +406,13 @@ def fields_document(fields: Mapping[str, Any] | Iterable[str], option: str = "pr
     """Return a projection in command form: a mapping unchanged, names as inclusions."""
     if isinstance(fields, Mapping):
         return fields
-    if isinstance(fields, str) or not isinstance(fields, Iterable):
-        instead = f"write [{fields!r}]" if isinstance(fields, str) else ""
-        raise TypeError(wrong(option, fields, "a mapping or a list of names", instead))
+    allowed = "a mapping or a list of names"
+    if isinstance(fields, str):
+        raise TypeError(wrong(option, fields, allowed, f"write [{fields!r}]"))
+    if not isinstance(fields, Iterable):
+        raise TypeError(wrong(option, fields, allowed))
     names = list(fields)
     for position, name in enumerate(names):
         if not isinstance(name, str):
-            raise TypeError(wrong(option, names, "a mapping or a list of names", f"item {position} is {name!r}"))
+            raise TypeError(wrong(option, names, allowed, f"item {position} is {name!r}"))
     return dict.fromkeys(names, 1)

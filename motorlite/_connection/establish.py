@@ -7,7 +7,7 @@ SystemOverloadedError and RetryableError. Errors of name resolution, certificate
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._base.values import format_address
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from motorlite._net.runtime import Connector, Runtime
     from motorlite._wire.compression import Compressor
     from motorlite.server_api import ServerApi
+
+
+_CLOSED: Final = "a server that requires TLS (tls=true) or is overloaded does so before it answers"
 
 
 class HandshakeSettings:
@@ -149,10 +152,9 @@ class Establisher:
         except PyMongoError as error:
             _close(connection)
             error.address = address
-            if connection is not None and self._settings.is_plain and type(error) is AutoReconnect:
-                error._explain("a server that requires TLS (tls=true) or is overloaded does so before it answers")
             if _may_be_overload(error):
                 _label_as_overload(error)
+                self._explain(error, connection)
             raise EstablishmentError(
                 error, during_authentication=False, max_wire_version=0, generation=generation
             ) from error
@@ -184,6 +186,11 @@ class Establisher:
         if authenticate:
             connection.expect_replies()
         return connection
+
+    def _explain(self, error: PyMongoError, connection: Connection | None) -> None:
+        """Say that the server may require TLS, if it closed a connection without it."""
+        if connection is not None and self._settings.is_plain and type(error) is AutoReconnect:
+            error._explain(_CLOSED)
 
     async def _hello(
         self, connection: Connection, authentication: Authentication | None, until: float, *, is_monitor: bool

@@ -131,7 +131,7 @@ class CommandBuilder:
             if run.is_retry and not getattr(error, "timeout", False):
                 raise CommandNotRebuilt(f"no equivalent command for this server: {error}") from error
             if not isinstance(error, PyMongoError):
-                from motorlite._wire.unencodable import explain
+                from motorlite._errors.unencodable import explain
 
                 explain(error)
             raise

@@ -89,8 +89,8 @@ def read_uri(uri: str, default_port: int = DEFAULT_PORT) -> tuple[ParsedURI, lis
     if not is_srv and not uri.startswith(_SCHEME):
         scheme, separator, _ = uri.partition("://")
         # Anything but a plain word may be a piece of a password.
-        found = f", not with {scheme}{separator}" if separator and re.fullmatch("[A-Za-z][A-Za-z0-9+]*", scheme) else ""
-        raise InvalidURI(f"a connection string begins with {_SCHEME} or {_SRV_SCHEME}{found}")
+        other = f", not with {scheme}{separator}" if separator and re.fullmatch("[A-Za-z][A-Za-z0-9+]*", scheme) else ""
+        raise InvalidURI(f"a connection string begins with {_SCHEME} or {_SRV_SCHEME}{other}")
     rest, _, query = uri.partition("://")[2].partition("?")
     authority, _, path = rest.partition("/")
     userinfo, at_sign, host_list = authority.rpartition("@")

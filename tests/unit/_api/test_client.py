@@ -29,12 +29,12 @@ def test_arguments() -> None:
     assert client.options.max_pool_size == 3
     assert client.codec_options.document_class is OrderedDict
     assert client.codec_options.tz_aware
-    assert repr(client) == "AsyncMongoClient('a.example:7,b.example:3')"
+    assert repr(client).startswith("AsyncMongoClient('a.example:7,b.example:3', ")
 
 
 def test_wrong_arguments() -> None:
     with pytest.raises(ConfigurationError, match="maxPoolSise"):
-        AsyncMongoClient(maxPoolSise=3)
+        AsyncMongoClient(maxPoolSise=3)  # type: ignore[call-arg]  # what is tested
 
 
 async def test_its_life() -> None:

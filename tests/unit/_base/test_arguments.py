@@ -34,6 +34,30 @@ def test_documents() -> None:
         arguments.check_document("document", MappingProxyType({}))
 
 
+def test_items() -> None:
+    arguments.check_items("documents", [], "a list")
+    arguments.check_items("documents", iter(()), "a list")
+    for wrong in ({}, "a", b"a", None, 5):
+        with pytest.raises(TypeError, match="documents must be a list, not "):
+            arguments.check_items("documents", wrong, "a list")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (("a", 1), r"expected a name or a \(name, direction\) pair, not 1; write \[\('a', 1\)\]$"),
+        (["a", 1], r"not 1; write \[\('a', 1\)\]$"),
+        (["a", "b", 1], "not 1$"),
+        ([("a", "asc")], r"the direction of 'a' must be 1, -1, '2d' or the like, not 'asc'; write 1$"),
+        ([("a", "DESCENDING")], "not 'DESCENDING'; write -1$"),
+        ([("a", 1.5)], "not 1.5$"),
+    ],
+)
+def test_wrong_keys_say_what_to_write(keys: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        arguments.index_document(keys, "keys")
+
+
 def test_booleans_strings_and_lists() -> None:
     arguments.check_boolean("upsert", False)
     with pytest.raises(TypeError, match="upsert must be True or False, not 1"):

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
 import enum
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from types import CoroutineType
 from typing import Any, Final
 
 import bson
-from bson.codec_options import DEFAULT_CODEC_OPTIONS
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._base.values import cut
-from motorlite._wire import documents
 
 # Characters of the value that the message repeats.
 _SHOWN: Final = 100
@@ -22,8 +18,19 @@ _SHOWN: Final = 100
 _MAX_DEPTH: Final = 200
 # Errors whose text is their only argument.
 _PLAIN: Final = (bson.errors.InvalidDocument, OverflowError, TypeError, ValueError)
-_ENCODING: Final = (documents.encode.__code__, bson.encode.__code__)
+# What the functions that encode documents have in common: their name and these arguments.
+_ENCODER: Final = "encode"
+_ARGUMENTS: Final = frozenset({"document", "codec_options"})
 _LARGEST: Final = 2**63
+# What to write instead of a value, by its class.
+_INSTEAD: Final[Mapping[str, str]] = {
+    "builtins.set": "a list",
+    "builtins.frozenset": "a list",
+    "datetime.date": "a datetime.datetime",
+    "datetime.time": "a datetime.datetime or a str",
+    "datetime.timedelta": "its total_seconds()",
+    "decimal.Decimal": "a bson.Decimal128",
+}
 
 
 def explain(error: Exception) -> None:
@@ -43,12 +50,11 @@ def _document_of(error: Exception) -> str | None:
     """Return what `_locate` says about the document that was being encoded; its frame still has it."""
     trace, found = error.__traceback__, None
     while trace is not None:
-        if trace.tb_frame.f_code in _ENCODING:
-            found = trace.tb_frame.f_locals
+        frame = trace.tb_frame
+        if frame.f_code.co_name == _ENCODER and frame.f_locals.keys() >= _ARGUMENTS:
+            found = frame.f_locals
         trace = trace.tb_next
-    if found is None:
-        return None
-    return _locate(found["document"], found.get("codec_options", DEFAULT_CODEC_OPTIONS))
+    return None if found is None else _locate(found["document"], found["codec_options"])
 
 
 def _locate(document: Any, codec_options: Any) -> str | None:
@@ -56,9 +62,11 @@ def _locate(document: Any, codec_options: Any) -> str | None:
     value = document
     for _ in range(_MAX_DEPTH):
         for key, item in _items(value):
+            where = ".".join(path) or "the document"
             if not isinstance(key, str):
-                where = ".".join(path) or "the document"
                 return f"the key {key!r} of {where} must be a str; write {str(key)!r}"
+            if "\0" in key:
+                return f"the key {key!r} of {where} must not contain the null character"
             if not _is_encodable(item, codec_options):
                 path.append(key)
                 value = item
@@ -67,6 +75,8 @@ def _locate(document: Any, codec_options: Any) -> str | None:
             break
     if not path:
         return None
+    if isinstance(value, Mapping | list):
+        return f"the value of {'.'.join(path)} is the reason"  # without its content, most of which is none
     hint = _instead(value)
     return f"the value of {'.'.join(path)} is {cut(repr(value), _SHOWN)}{hint and '; '}{hint}"
 
@@ -94,22 +104,13 @@ def _instead(value: Any) -> str:
         return "await it first"
     if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
         return "write a str or a bson.Decimal128"
-    for kind, instead in _INSTEAD.items():
-        if isinstance(value, kind):
-            return f"write {instead}"
+    if isinstance(value, enum.Enum):
+        return "write its value"
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if kind in _INSTEAD:
+        return f"write {_INSTEAD[kind]}"
     for method in ("model_dump", "tolist"):
         if callable(getattr(value, method, None)):
             return f"write the result of its {method}()"
     is_known = isinstance(value, str | bytes | int | float | Mapping)
     return "" if is_known else "register a codec in CodecOptions(type_registry=...), or write a type that BSON has"
-
-
-_INSTEAD: Final[Mapping[Any, str]] = {
-    set: "a list",
-    frozenset: "a list",
-    datetime.date: "a datetime.datetime",
-    datetime.time: "a datetime.datetime or a str",
-    datetime.timedelta: "its total_seconds()",
-    Decimal: "a bson.Decimal128",
-    enum.Enum: "its value",
-}
