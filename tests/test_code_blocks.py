@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.support import block_checks
-from tests.support.code_blocks import OUTPUT, PYTHON, Block, Case, Page, blocks, documents, programs
+from tests.support.code_blocks import OUTPUT, PYTHON, Block, Case, Page, Program, blocks, documents, programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,6 +127,14 @@ def test_each_block_is_a_program(page: str) -> None:
     assert [program.is_for_pytest for program in (first, second, third)] == [False, False, True]
     assert first.printed == ("1",)
     assert (second.text, second.printed, second.words) == ("first = 1\nprint(first + 1)\n", ("2",), "2")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_for_motor"),
+    [("from motor.motor_asyncio import A", True), ("import motorlite", False), ("# from motor\n", False)],
+)
+def test_programs_before_a_port(text: str, is_for_motor: bool) -> None:
+    assert Program("", text, None).is_for_motor is is_for_motor
 
 
 def test_a_page_is_one_program(page: str) -> None:

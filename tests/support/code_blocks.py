@@ -25,6 +25,7 @@ _BLOCK: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _TEST: Final = re.compile(r"^(?:async )?def test_", re.MULTILINE)
+_MOTOR: Final = re.compile(r"^(?:import|from) motor\b", re.MULTILINE)
 _PRINTED: Final = re.compile(r"^ *# > (.*)$", re.MULTILINE)
 
 
@@ -90,6 +91,11 @@ class Program:
     def is_for_pytest(self) -> bool:
         """Whether it consists of tests."""
         return _TEST.search(self.text) is not None
+
+    @property
+    def is_for_motor(self) -> bool:
+        """Whether it shows a program before its port: Motor's warnings are not ours."""
+        return _MOTOR.search(self.text) is not None
 
 
 def documents() -> list[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+import griffe
 import pytest
 
 import motorlite
 from scripts.site import reference
-from scripts.site.docstrings import readable
+from scripts.site.docstrings import Readable, keys, readable, with_options
+from scripts.site.links import REPOSITORY
 
 PAGES = {page.file: page for page in reference.pages()}
 TEXT = "\n".join(page.text for page in PAGES.values())
@@ -64,6 +66,7 @@ def test_the_overview_has_a_line_for_each_module() -> None:
         ("Shell: `find`.", "`find`."),
         ("Use it::\n\n    a = 1", "Use it:\n\n    a = 1"),
         ("``a`` and `b`", "`a` and `b`"),
+        ("Ends.\n\nRetries: none.", "Ends.\n\n**Retries:** none."),
         ("`docs/retries.md` says", "[What is retried when](../retries.md) says"),
         ("(docs/limits.md)", "([Breakers and limits](../limits.md))"),
         ("[limits](docs/limits.md)", "[limits](docs/limits.md)"),
@@ -71,3 +74,34 @@ def test_the_overview_has_a_line_for_each_module() -> None:
 )
 def test_docstrings(text: str, expected: str) -> None:
     assert readable(text) == expected
+
+
+OPTIONS = """\
+Some options.
+
+Keys:
+    a: The first.
+    b, c: The others, in
+        two lines.
+
+More.
+"""
+
+
+def test_options_that_methods_share_are_listed_with_each() -> None:
+    found = keys(OPTIONS)
+    assert found == ["- `a`: The first.", "- `b`, `c`: The others, in two lines."]
+    text = "Args:\n    x: One.\n    options: See `Some`; without `a`.\n\nRaises:\n"
+    assert with_options(text, {"Some": found}) == (
+        "Args:\n    x: One.\n    options: Further options; without `a`:\n\n"
+        "        - `a`: The first.\n        - `b`, `c`: The others, in two lines.\n\n\nRaises:\n"
+    )
+    with pytest.raises(KeyError):
+        with_options(text, {})
+
+
+def test_the_options_of_find_and_of_what_it_inherits() -> None:
+    package = griffe.load("motorlite", search_paths=[str(REPOSITORY)], extensions=griffe.Extensions(Readable()))
+    text = package["_api.collection.reads.CollectionReads.find"].docstring.value
+    for key in ("batch_size", "cursor_type", "timeoutMode"):
+        assert f"`{key}`" in text
