@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from scripts.release.packages import Packages
 
+# Each program that builds or checks starts a few others.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Packages:
