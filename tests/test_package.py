@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from scripts.release.packages import Packages
 
+# Each program that builds or checks starts a few others.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Packages:
@@ -37,6 +40,6 @@ def test_repository_and_sdist_build_the_same_wheel(built: Packages, tmp_path: Pa
 
 
 def test_the_oldest_dependencies_are_known(built: Packages) -> None:
-    """The tests of motorlite/_wire run with them in `make release-check`."""
+    """The tests that depend on them run with them in `make release-check`."""
     names = [packages.name_of(line) for line in packages.oldest(packages.requirements(built.wheel))]
     assert sorted(names) == ["anyio", "dnspython", "pymongo"]

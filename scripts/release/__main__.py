@@ -120,9 +120,9 @@ def check_oldest_dependencies(
         environment.install(str(built.wheel), *pins)
         environments.run_quick_start(environment, uri)
         add(", ".join(pins))
-    with report.check(f"Python {version} with the oldest dependencies passes the tests of motorlite/_wire") as add:
+    with report.check(f"Python {version} with the oldest dependencies passes the tests of _wire and DNS") as add:
         environment.install(f"{built.wheel}[snappy,trio,zstd]", *pins, *environments.TEST_TOOLS)
-        add(environments.run_wire_tests(environment, built.sdist))
+        add(environments.run_tests_of_dependencies(environment, built.sdist))
 
 
 def optional_packages() -> set[str]:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 # What comes with an environment.
 INSTALLERS: Final = frozenset({"pip", "setuptools"})
-# What the tests of motorlite/_wire need, in no particular version.
+# The tests of the code that depends on bson and dnspython the most.
+USERS_OF_DEPENDENCIES: Final = ("tests/unit/_wire", "tests/unit/_net/test_dns.py")
+# What these tests need, in no particular version.
 TEST_TOOLS: Final = ("pytest>=8.3", "hypothesis>=6.100")
 CONFIGURATION: Final = """
 [pytest]
@@ -88,8 +90,8 @@ def run_quick_start(environment: Environment, uri: str) -> None:
         raise CheckFailed("the quick start printed nothing")
 
 
-def run_wire_tests(environment: Environment, sdist: Path) -> str:
-    """Run the tests of motorlite/_wire against the installed package; return pytest's last line."""
+def run_tests_of_dependencies(environment: Environment, sdist: Path) -> str:
+    """Run the tests of `USERS_OF_DEPENDENCIES` against the installed package; return pytest's last line."""
     sources = environment.folder / "sources"
     with tarfile.open(sdist) as archive:
         archive.extractall(sources, filter="data")
@@ -98,5 +100,5 @@ def run_wire_tests(environment: Environment, sdist: Path) -> str:
     for package in ("motorlite", "pytest_motorlite"):
         (root / package).rename(sources / package)
     (root / "release.ini").write_text(CONFIGURATION)
-    output = environment.run("-m", "pytest", "-q", "-c", "release.ini", "tests/unit/_wire", cwd=root)
+    output = environment.run("-m", "pytest", "-q", "-c", "release.ini", *USERS_OF_DEPENDENCIES, cwd=root)
     return output.strip().splitlines()[-1]
