@@ -7,4 +7,6 @@ import sys
 from motorlite.port._command import main
 
 if __name__ == "__main__":
+    # LibCST goes through long expressions by recursion.
+    sys.setrecursionlimit(20_000)
     sys.exit(main(sys.argv[1:]))

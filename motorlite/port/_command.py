@@ -94,14 +94,27 @@ class _Run:
             elif parsed is not None:
                 sources[str(path)] = parsed
         for found in scan(sources, read_table(), write=self._write):
+            if isinstance(found, Unreadable):
+                self._unreadable(found.path, found.problem)
+                continue
             self._report(found.path, found.findings)
             if found.changed is not None:
-                write(Path(found.path), found.changed)
-                self._changed += 1
+                self._change(Path(found.path), found.changed)
+
+    def _change(self, path: Path, content: bytes) -> None:
+        try:
+            write(path, content)
+        except OSError as error:
+            self._problem(f"{path}: cannot be written: {error.strerror}")
+        else:
+            self._changed += 1
 
     def _unreadable(self, path: str, problem: str) -> None:
+        self._problem(f"{path}: cannot be read: {problem}")
+
+    def _problem(self, text: str) -> None:
         self._problems += 1
-        print(f"{path}: cannot be read: {problem}", file=sys.stderr)
+        print(text, file=sys.stderr)
 
     def _report(self, path: str, findings: Sequence[Finding]) -> None:
         self._marks.update(finding.mark for finding in findings)
@@ -121,7 +134,7 @@ class _Run:
         if stays:
             parts.append(f"{stays} of the synchronous API, which stay with PyMongo")
         if self._problems:
-            parts.append(f"{_count(self._problems, 'file')} not read")
+            parts.append(f"{_count(self._problems, 'file')} not read or not written")
         return ", ".join(parts)
 
 

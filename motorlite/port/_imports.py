@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 import libcst as cst
 
 from motorlite.port._finding import Mark
-from motorlite.port._names import Names, chains_in
 from motorlite.port._source import dotted, expression, text_of
 from motorlite.port._table import PACKAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from motorlite.port._names import Local, Name, Use
+    from motorlite.port._names import Local, Name, Names, Use
     from motorlite.port._report import Report
     from motorlite.port._source import Source
     from motorlite.port._table import Table
@@ -53,14 +52,14 @@ class Imports:
         # The modules that were added, and the blocks of their imports.
         self._added: set[tuple[str, cst.CSTNode | None]] = set()
         self._plans = {
-            local: self._plan(local, facts) for local, facts in names.locals.items() if local not in self._kept
+            key: self._plan(facts.name, facts) for key, facts in names.locals.items() if facts.name not in self._kept
         }
 
     def run(self) -> None:
         """Report and change everything."""
-        for local, plan in self._plans.items():
-            for use in self._names.locals[local].uses:
-                self._use(use, plan, self._names.locals[local])
+        for key, plan in self._plans.items():
+            for use in self._names.locals[key].uses:
+                self._use(use, plan, self._names.locals[key])
         for node in {use.node for facts in self._names.locals.values() for use in facts.uses}:
             if isinstance(node, cst.SimpleString):
                 self._string(node)
@@ -162,10 +161,10 @@ class Imports:
     def _string(self, node: cst.SimpleString) -> None:
         """Change the names in a string that is code."""
         text = text_of(node)
-        for local, facts in self._names.locals.items():
+        for key, facts in self._names.locals.items():
             for use in facts.uses:
-                if use.node is node and use.name.ours and local in self._plans and use.chain in chains_in(node):
-                    new = self._replaced(use, self._plans[local], facts)
+                if use.node is node and use.name.ours and key in self._plans:
+                    new = self._replaced(use, self._plans[key], facts)
                     text = _replace_chain(text, use.chain, new)
         if text != text_of(node):
             quote = node.prefix + node.quote
@@ -189,7 +188,7 @@ class Imports:
         for alias in statement.names:
             path = dotted(alias.name)
             local = dotted(alias.asname.name) if alias.asname else path.partition(".")[0]
-            plan = self._plans.get(local)
+            plan = self._plans.get((local, self._bound(alias)))
             if not _is_theirs(path) or local in self._kept:
                 stay.append(alias)
                 continue
@@ -224,7 +223,8 @@ class Imports:
         path = dotted(alias.name)
         if not plan.stays:
             return False
-        staying = [use.name.path for use in self._names.locals[local].uses if not use.name.ours]
+        uses = self._names.locals[local, self._bound(alias)].uses
+        staying = [use.name.path for use in uses if not use.name.ours]
         is_part = any(each.startswith(f"{path}.") or each == path for each in staying)
         return is_part or path == self._bound(alias)
 
@@ -255,7 +255,7 @@ class Imports:
             local = dotted(alias.asname.name) if alias.asname else own
             path = self._path_of(statement, here, own)
             name = self._names.decided(path) if path else None
-            plan = self._plans.get(local)
+            plan = self._plans.get((local, path))
             moves = name is not None and (
                 bool(name.ours) or (plan is not None and not plan.stays and bool(plan.extras))
             )
@@ -263,14 +263,14 @@ class Imports:
                 groups.setdefault(here, []).append(alias)
                 if name is not None and local not in self._kept:
                     self._stays(statement, name)
-                added += self._extras(self._plans.get(local), statement)
+                added += self._extras(plan, statement)
                 continue
             if self._table.is_module(path):
                 self._module_alias(alias, local, name, groups, added, here)
                 continue
             module, _, new = name.ours.rpartition(".")
             module = module if _is_theirs(path) else here
-            changed = self._renamed(alias, local, own, new)
+            changed = self._renamed(alias, plan, local, new)
             groups.setdefault(module, []).append(changed)
         if (
             list(groups) == [here]
@@ -298,20 +298,22 @@ class Imports:
         here: str,
     ) -> None:
         """``from pymongo import errors``."""
-        plan = self._plans.get(local) or _Plan(self._new_name(local, name.path, name.ours), name.ours, stays=False)
+        plan = self._plans.get((local, name.path)) or _Plan(
+            self._new_name(local, name.path, name.ours), name.ours, stays=False
+        )
         if plan.new is None:
             if plan.stays or not plan.extras:
                 groups.setdefault(here, []).append(alias)
         elif "." in name.ours:
             module, _, new = name.ours.rpartition(".")
-            groups.setdefault(module, []).append(self._renamed(alias, plan.new, dotted(alias.name), new))
+            groups.setdefault(module, []).append(self._renamed(alias, plan, plan.new, new))
         else:
             added.append(_import_of(name.ours, None if plan.new == name.ours else plan.new))
         added += [_import_of(module) for module in plan.extras if plan.new is None or module == _GRIDFS]
 
-    def _renamed(self, alias: cst.ImportAlias, local: str, own: str, new: str) -> cst.ImportAlias:
+    def _renamed(self, alias: cst.ImportAlias, plan: _Plan | None, local: str, new: str) -> cst.ImportAlias:
         """The alias with the new name; its local name stays where uses keep it."""
-        plan = self._plans.get(local)
+        own = dotted(alias.name)
         now = plan.new if plan and plan.new else (local if local != own or new in self._taken else new)
         if alias.asname is not None and local == own and now == new:
             # ``from a import B as B`` exports it.

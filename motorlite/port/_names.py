@@ -51,6 +51,7 @@ class Use:
 class Local:
     """A local name that was imported, and its uses."""
 
+    name: str
     # What it means itself: a module, or a name.
     path: str
     is_module: bool
@@ -77,12 +78,13 @@ class Names:
         self._is_synchronous = any(target.is_synchronous for target in targets)
         ported = {path for paths in source.imported_names().values() for path in paths if path.startswith("motorlite")}
         self._is_asynchronous = any(self._is_async_name(path) for path in everything) or bool(ported)
-        self.locals: dict[str, Local] = {}
+        # By local name and what it means: two functions may import different things under one name.
+        self.locals: dict[tuple[str, str], Local] = {}
         for node, chain, path in paths:
             root = chain.partition(".")[0]
             own = self._path(root, node)
             # Without a path of its own, it is a module of the project that exports such a name.
-            local = self.locals.setdefault(root, Local(own, not own or table.is_module(own)))
+            local = self.locals.setdefault((root, own), Local(root, own, not own or table.is_module(own)))
             local.uses.append(Use(node, chain, self.decided(path)))
 
     def _is_theirs(self, path: str) -> bool:

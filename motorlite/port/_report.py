@@ -94,20 +94,33 @@ class _Changes(cst.CSTTransformer):
         if isinstance(original_node, cst.SimpleStatementLine):
             assert isinstance(updated_node, cst.SimpleStatementLine)
             return self._line(original_node, updated_node)
+        if isinstance(original_node, cst.SimpleStatementSuite):
+            assert isinstance(updated_node, cst.SimpleStatementSuite)
+            body = self._body(original_node.body, updated_node.body)
+            return updated_node if body is None else updated_node.with_changes(body=body)
         edit = self._edits.get(original_node)
         return updated_node if edit is None else edit(updated_node)
 
     def _line(
         self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.CSTNode]:
-        if not any(each in self._statements for each in original.body):
+        body = self._body(original.body, updated.body)
+        if body is None:
             return updated
-        body: list[cst.BaseSmallStatement] = []
-        for before, after in zip(original.body, updated.body, strict=True):
-            body += self._statements.get(before, [after])
         if len(original.body) > 1 or len(body) == 1:
             return updated.with_changes(body=body)
         first, *others = body
         return cst.FlattenSentinel(
             [updated.with_changes(body=[first]), *(cst.SimpleStatementLine([each]) for each in others)]
         )
+
+    def _body(
+        self, original: Sequence[cst.BaseSmallStatement], updated: Sequence[cst.BaseSmallStatement]
+    ) -> list[cst.BaseSmallStatement] | None:
+        """The statements of a line, with what replaces some of them; None if nothing does."""
+        if not any(each in self._statements for each in original):
+            return None
+        body: list[cst.BaseSmallStatement] = []
+        for before, after in zip(original, updated, strict=True):
+            body += self._statements.get(before, [after])
+        return body

@@ -27,6 +27,8 @@ _WORDS: Final = re.compile(
     rb"pymongo|motor|gridfs|mongo|database|collection|AsyncIO|\.close\(|fetch_next|get_io_loop|next_object",
     re.IGNORECASE,
 )
+# LibCST goes through a tree by recursion.
+_TOO_DEEP: Final = "an expression is nested too deeply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,10 @@ def parse(path: str, parts: tuple[str, ...], content: bytes) -> Source | Unreada
     except (UnicodeDecodeError, LookupError, SyntaxError, ValueError) as error:
         return Unreadable(path, str(error))
     except RecursionError:
-        return Unreadable(path, "it is nested too deeply")
+        return Unreadable(path, _TOO_DEEP)
 
 
-def scan(sources: Mapping[str, Source], table: Table, *, write: bool) -> Iterator[Scan]:
+def scan(sources: Mapping[str, Source], table: Table, *, write: bool) -> Iterator[Scan | Unreadable]:
     """Yield what is found in each file.
 
     Args:
@@ -80,10 +82,17 @@ def scan(sources: Mapping[str, Source], table: Table, *, write: bool) -> Iterato
     """
     kinds = Kinds(table, list(sources.values()))
     for path, source in sources.items():
-        report = Report(source)
-        names = Names(table, source, kinds)
-        Imports(table, source, names, report).run()
-        Uses(table, source, kinds, report).run()
-        Texts(source, names, report).run()
-        changed = report.changed() if write and report.has_changes else None
-        yield Scan(path, tuple(sorted(report.findings)), changed.bytes if changed else None)
+        try:
+            yield _scanned(path, source, table, kinds, write=write)
+        except RecursionError:
+            yield Unreadable(path, _TOO_DEEP)
+
+
+def _scanned(path: str, source: Source, table: Table, kinds: Kinds, *, write: bool) -> Scan:
+    report = Report(source)
+    names = Names(table, source, kinds)
+    Imports(table, source, names, report).run()
+    Uses(table, source, kinds, report).run()
+    Texts(table, source, names, report).run()
+    changed = report.changed() if write and report.has_changes else None
+    return Scan(path, tuple(sorted(report.findings)), changed.bytes if changed else None)

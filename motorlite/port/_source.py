@@ -117,9 +117,7 @@ class Source:
     @cached_property
     def top(self) -> Scope:
         """The scope of the module."""
-        scope = self._scopes[self.module]
-        assert scope is not None
-        return scope.globals
+        return next(iter(self.scopes())).globals
 
     def scope(self, node: cst.CSTNode) -> Scope:
         """Return the scope that `node` is in; that of the module where libcst knows none."""
@@ -161,15 +159,11 @@ class Source:
             node = node.with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return " ".join(self.module.code_for_node(node).split())
 
-    def import_path(self, name: str, near: cst.CSTNode) -> str:
-        """Return what ``a.b.c``, written at `near`, means if `a` was imported; "" if it was not."""
-        found = self.scope(near).get_qualified_names_for(name)
-        paths = sorted(each.name for each in found if each.source is QualifiedNameSource.IMPORT)
-        # ``try: from a import b`` and ``except ImportError: from c import b`` are two.
-        return paths[0] if paths else ""
-
     def import_paths(self, name: str, near: cst.CSTNode) -> list[str]:
-        """Return all that ``a.b.c`` may mean, if it was imported in several ways."""
+        """Return what ``a.b.c``, written at `near`, may mean if `a` was imported.
+
+        ``try: from a import b`` and ``except ImportError: from c import b`` are two.
+        """
         found = self.scope(near).get_qualified_names_for(name)
         return sorted(each.name for each in found if each.source is QualifiedNameSource.IMPORT)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from motorlite.port._names import Names
     from motorlite.port._report import Report
     from motorlite.port._source import Source
+    from motorlite.port._table import Table
 
 # PyMongo's loggers, which motorlite has under its own name.
 _LOGGERS: Final = frozenset(
@@ -25,7 +26,8 @@ _LOGGERS: Final = frozenset(
 class Texts:
     """Reports the strings of a file."""
 
-    def __init__(self, source: Source, names: Names, report: Report) -> None:
+    def __init__(self, table: Table, source: Source, names: Names, report: Report) -> None:
+        self._table = table
         self._source = source
         self._names = names
         self._report = report
@@ -44,10 +46,13 @@ class Texts:
             return
         elif self._is_exported(node):
             self._exported(node, text)
-        elif "." in text and text.partition(".")[0] in PACKAGES and self._is_argument(node):
-            name = self._names.decided(text)
-            if name.ours:
-                self._report.add(node, self._source.code(node), f'"{name.ours}"', Mark.HAND)
+        elif "." in text and isinstance(self._source.parent(node), cst.Arg):
+            target = self._table.target(text)
+            if target is not None and target.path:
+                module, _, name = target.path.rpartition(".")
+                # Of Motor's class in a module of the project, only the name changes.
+                module = module if text.partition(".")[0] in PACKAGES else text.rpartition(".")[0]
+                self._report.add(node, self._source.code(node), f'"{module}.{name}"', Mark.HAND)
 
     def _names_a_logger(self, node: cst.SimpleString) -> bool:
         """Whether it is an argument of `getLogger`, or a key of the loggers of a `dictConfig`."""
@@ -62,9 +67,6 @@ class Texts:
             return isinstance(key, cst.SimpleString) and text_of(key) == "loggers"
         return False
 
-    def _is_argument(self, node: cst.SimpleString) -> bool:
-        return isinstance(self._source.parent(node), cst.Arg)
-
     def _is_exported(self, node: cst.SimpleString) -> bool:
         """Whether it is an element of `__all__`."""
         for parent in self._source.parents(node):
@@ -73,8 +75,7 @@ class Texts:
         return False
 
     def _exported(self, node: cst.SimpleString, text: str) -> None:
-        local = self._names.locals.get(text)
-        path = local.path if local else next(iter(self._source.imported_names().get(text, ())), "")
+        path = next(iter(sorted(self._source.imported_names().get(text, ()))), "")
         ours = self._names.decided(path).ours if path else ""
         new = ours.rpartition(".")[2]
         if ours and new != text and path.rpartition(".")[2] == text:

@@ -65,10 +65,8 @@ class Uses:
 
     def _member(self, node: cst.Attribute) -> None:
         kind, name = self._kind(node.value), node.attr.value
-        if kind is None or not kind.name:
-            if kind is not None and kind.is_pending and name in _OF_FUTURES:
-                self._report.hand(node, self._table.behaviour["*.add_done_callback"])
-            elif kind is None and name in _TELLING and name != "io_loop":
+        if kind is None:
+            if name in _TELLING and name != "io_loop":
                 self._report.hand(node, self._table.missing_member(_TELLING[name], name))
             return
         if kind.is_pending:
@@ -264,12 +262,13 @@ def _without(name: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
 
 def _ended_like(argument: cst.Arg, last: cst.Arg) -> cst.Arg:
     """The argument with the line break of another one behind it; its own comment stays."""
-    if not isinstance(last.comma, cst.Comma):
-        return argument.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
     assert isinstance(argument.comma, cst.Comma)
-    own, space = argument.comma.whitespace_after, last.comma.whitespace_after
+    own = argument.comma.whitespace_after
+    space = last.comma.whitespace_after if isinstance(last.comma, cst.Comma) else last.whitespace_after_arg
     if isinstance(own, cst.ParenthesizedWhitespace) and isinstance(space, cst.ParenthesizedWhitespace):
         space = own.with_changes(last_line=space.last_line, indent=space.indent)
+    elif not isinstance(last.comma, cst.Comma):
+        return argument.with_changes(comma=last.comma, whitespace_after_arg=space)
     return argument.with_changes(comma=argument.comma.with_changes(whitespace_after=space))
 
 

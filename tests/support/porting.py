@@ -24,6 +24,7 @@ def ported(files: Mapping[str, str]) -> dict[str, tuple[str, list[str]]]:
             sources[path] = source
     found = {path: (dedent(text), list[str]()) for path, text in files.items()}
     for each in scan(sources, read_table(), write=True):
+        assert not isinstance(each, Unreadable), each
         text = found[each.path][0] if each.changed is None else each.changed.decode()
         found[each.path] = text, [finding.text(each.path).removeprefix(f"{each.path}:") for finding in each.findings]
     return found

@@ -70,6 +70,23 @@ from tests.support.porting import ported, report, written
             "def f():\n\tfrom pymongo import TEXT\n\treturn TEXT\n",
             "def f():\n\tfrom motorlite import TEXT\n\treturn TEXT\n",
         ),
+        ("if 1: import pymongo\n", "if 1: import motorlite\n"),
+        ("class A: from pymongo import TEXT; x = TEXT\n", "class A: from motorlite import TEXT; x = TEXT\n"),
+        (
+            "try: import pymongo\nexcept ImportError: pymongo = None\n",
+            "try: import motorlite\nexcept ImportError: motorlite = None\n",
+        ),
+        (
+            "match x:\n    case pymongo.ReturnDocument.AFTER: pass\nimport pymongo\n",
+            "match x:\n    case motorlite.ReturnDocument.AFTER: pass\nimport motorlite\n",
+        ),
+        ("import gridfs.errors\ngridfs.errors.NoFile\n", "from motorlite import gridfs\ngridfs.NoFile\n"),
+        (
+            "def f():\n    from pymongo import errors as e\n    return e.AutoReconnect\n"
+            "def g():\n    from pymongo.errors import AutoReconnect as e\n    return e\n",
+            "def f():\n    from motorlite import errors as e\n    return e.AutoReconnect\n"
+            "def g():\n    from motorlite.errors import AutoReconnect as e\n    return e\n",
+        ),
         ("import os; import pymongo; x = pymongo.TEXT\n", "import os; import motorlite; x = motorlite.TEXT\n"),
         (
             "from pymongo import \\\n    ASCENDING, \\\n    DESCENDING\n",
@@ -140,6 +157,18 @@ def test_pymongo(before: str, after: str) -> None:
             "from motor.motor_asyncio import AsyncIOMotorDatabase\nclass AsyncDatabase: ...\nx: AsyncIOMotorDatabase\n",
             "from motorlite import AsyncDatabase as AsyncIOMotorDatabase\nclass AsyncDatabase: ...\n"
             "x: AsyncIOMotorDatabase\n",
+        ),
+        (
+            "from motor.motor_asyncio import (AsyncIOMotorClient,\n    AsyncIOMotorGridFSBucket\n)\n",
+            "from motorlite import (AsyncMongoClient,\n)\nfrom motorlite.gridfs import AsyncGridFSBucket\n",
+        ),
+        (
+            "from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorGridOut\n",
+            "from motorlite import AsyncMongoClient\nfrom motorlite.gridfs import AsyncGridOut\n",
+        ),
+        (
+            "from motor import motor_asyncio\n",
+            "import motorlite\n",
         ),
         (
             "from motor.motor_asyncio import AsyncIOMotorClient\n__all__ = ['AsyncIOMotorClient']\n",
@@ -236,6 +265,29 @@ def test_a_line_can_be_kept() -> None:
     ]
 
 
+def test_submodules_that_uses_which_stay_need() -> None:
+    before = """\
+        import pymongo
+        import pymongo.encryption
+        import pymongo.errors, os
+        pymongo.encryption.ClientEncryption
+        pymongo.errors.AutoReconnect
+    """
+    text, lines = ported({"a.py": before})["a.py"]
+    assert text.startswith("import pymongo\nimport motorlite\nimport pymongo.encryption\nimport os\n")
+    assert "import motorlite.errors" in text
+    assert "motorlite.errors.AutoReconnect" in text
+    assert any("client-side field-level encryption" in line for line in lines)
+
+
+def test_modules_without_a_counterpart() -> None:
+    for text in ("from pymongo import encryption\n", "import pymongo.encryption as e\n", "import motor.aiohttp\n"):
+        assert written(text) == text
+        assert [line for line in report(text) if ": by hand: " in line], text
+    text = "from pymongo import encryption\nencryption.ClientEncryption\n"
+    assert written(text) == text
+
+
 # --- several files ---
 
 
@@ -270,10 +322,14 @@ def test_loggers_and_paths() -> None:
         CONFIG = {"loggers": {"pymongo.topology": {"level": "INFO"}}, "pymongo": 1}
         mock.patch("pymongo.AsyncMongoClient")
         mock.patch("motor.motor_asyncio.AsyncIOMotorClient")
+        mock.patch("app.db.AsyncIOMotorClient")
+        mock.patch("os.path", b"pymongo.errors", "pymongo")
+        print("pymongo.encryption", {"pymongo": {}})
     """
     text, lines = ported({"a.py": before})["a.py"]
     assert 'getLogger("motorlite.command")' in text
     assert "getLogger(name='motorlite')" in text
     assert '{"loggers": {"motorlite.topology": {"level": "INFO"}}, "pymongo": 1}' in text
     assert '6: by hand: "pymongo.AsyncMongoClient" -> "motorlite.AsyncMongoClient"' in lines
+    assert '8: by hand: "app.db.AsyncIOMotorClient" -> "app.db.AsyncMongoClient"' in lines
     assert '7: by hand: "motor.motor_asyncio.AsyncIOMotorClient" -> "motorlite.AsyncMongoClient"' in lines

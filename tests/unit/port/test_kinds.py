@@ -71,6 +71,12 @@ def test_a_client_is_followed(program: str) -> None:
         "def f():\n    f = g()\n    f.close()\ndef g():\n    g = f()\n    return g\n",
         "async def f(x: 'not a type'):\n    x.close()\n",
         "x = x\nasync def f():\n    x.close()\n",
+        "async def f(x: 'Optional[\"dict\"]', y: Unknown, z=Depends(), u=Depends(1)):\n"
+        "    x.close(); y.close(); z.close()\n",
+        "class A:\n    def client(self): ...\n    async def f(self):\n        self.client.close()\n",
+        "import client\nasync def f():\n    client.close()\n"
+        "    (a, b), c = d\n    a.close()\n    for e in c: e.close()\n",
+        "async def f(client: 'list[int]', *, other=None):\n    with open('x') as y: y.close()\n    client.close()\n",
     ],
 )
 def test_what_may_be_something_else_is_left_alone(program: str) -> None:

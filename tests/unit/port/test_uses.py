@@ -75,6 +75,10 @@ def test_what_is_written(before: str, after: str) -> None:
         "client.other.parts.next_step\n",
         "await bucket.open_download_stream(1)\n",
         "close = 1; close()\n",
+        "parts.insert_one({}).__name__\n",
+        "async for document in cursor: pass\n",
+        "client.close()  # port: keep\n",
+        "while await cursor.fetch_next:  # port: keep\n    d = cursor.next_object()  # port: keep\n    print(d)\n",
     ],
 )
 def test_what_is_the_same(same: str) -> None:
@@ -104,11 +108,26 @@ def test_what_is_the_same(same: str) -> None:
         ("AsyncIOMotorClient(auto_encryption_opts=x)\n", "client-side field-level encryption"),
         ("parts.find(None, None, 0, 0, *others)\n", "name them: no_cursor_timeout=..."),
         ("async for x, y in file: pass\n", "readchunk"),
+        ("x = [client.close() for _ in y]; z = (client.close() for _ in y)\n", "nothing can be awaited here"),
     ],
 )
 def test_what_a_person_has_to_change(text: str, expected: str) -> None:
     _, lines = body(text)
     assert any(": by hand: " in line and expected in line for line in lines), lines
+
+
+def test_methods_outside_of_functions() -> None:
+    (line,) = report("from motorlite import AsyncMongoClient\nclient = AsyncMongoClient()\nclient.close()\n")
+    assert line == "3: by hand: client.close() -> must be awaited, and nothing can be awaited here"
+
+
+def test_an_argument_that_is_left_out_takes_its_line_along() -> None:
+    head = "from motorlite import AsyncMongoClient\nclient = AsyncMongoClient("
+    for comma in (",  # gone", "", ","):
+        after = written(f"{head}\n    'a',  # here\n    io_loop=loop{comma}\n)\n")
+        assert after == f"{head}\n    'a',  # here\n)\n"
+    kept = f"{head}'a', io_loop=loop)  # port: keep\n"
+    assert written(kept) == kept
 
 
 # --- loops ---
@@ -145,6 +164,10 @@ def test_loops(before: str, after: str) -> None:
         "while await cursor.fetch_next:\n    doc = cursor.next_object()\n    last = cursor.next_object()\n",
         "while await cursor.fetch_next:\n    doc = other.next_object()\n    print(doc)\n",
         "while await cursor.fetch_next:\n    doc = cursor.next_object()\n",
+        "while await cursor.fetch_next: print(cursor.next_object())\n",
+        "while await cursor.fetch_next:\n    if 1: pass\n    doc = cursor.next_object()\n",
+        "while await cursor.fetch_next:\n    a = b = cursor.next_object()\n    print(a)\n",
+        "while await cursor.fetch_next:\n    doc = 1\n    print(cursor.next_object())\n",
     ],
 )
 def test_loops_that_a_person_has_to_change(loop: str) -> None:
