@@ -37,7 +37,8 @@ def test_documents() -> None:
 def test_items() -> None:
     arguments.check_items("documents", [], "a list")
     arguments.check_items("documents", iter(()), "a list")
-    for wrong in ({}, "a", b"a", None, 5):
+    values: tuple[Any, ...] = ({}, "a", b"a", None, 5)
+    for wrong in values:
         with pytest.raises(TypeError, match="documents must be a list, not "):
             arguments.check_items("documents", wrong, "a list")
 

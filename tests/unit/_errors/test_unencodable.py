@@ -91,7 +91,7 @@ def test_long_values_are_cut() -> None:
 
 def test_codecs_of_the_application_are_asked() -> None:
     class Encoder(TypeEncoder):
-        python_type = decimal.Decimal  # type: ignore[assignment]  # an abstract property
+        python_type = decimal.Decimal
 
         def transform_python(self, value: Any) -> Any:
             return str(value)
