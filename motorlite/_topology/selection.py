@@ -23,6 +23,7 @@ from motorlite.read_preferences import MODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from motorlite._base.deadline import Deadline
     from motorlite._topology.topology_description import TopologyDescription
 
     ServerSelector: TypeAlias = Callable[[list[ServerDescription]], list[ServerDescription]]
@@ -156,6 +157,13 @@ def describe_selector(selector: Selector) -> str:
     if selector.max_staleness != NO_MAX_STALENESS:
         text += f", maxStalenessSeconds {selector.max_staleness}"
     return text
+
+
+def describe_limit(deadline: Deadline, until: float, now: float) -> str:
+    """Describe the time from `now` on that a selection has until the loop time `until`, or until the deadline."""
+    if until <= deadline.expires_at:
+        return f"within {until - now:.3g} s (serverSelectionTimeoutMS)"
+    return f"within {deadline.timeout:.3g} s (timeoutMS or motorlite.timeout())"
 
 
 def describe_failure(topology: TopologyDescription, selector: Selector, limit: str = "") -> str:

@@ -7,14 +7,14 @@ be interrupted (server discovery and monitoring specification, "Why synchronize 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from motorlite import monitoring as events
 from motorlite._base.values import format_address
 from motorlite._net.runtime import WaitTimeout
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
 from motorlite._topology.monitor import Monitor
-from motorlite._topology.selection import choose, describe_failure, suitable_servers
+from motorlite._topology.selection import choose, describe_failure, describe_limit, suitable_servers
 from motorlite._topology.server import Server
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
@@ -35,11 +35,6 @@ if TYPE_CHECKING:
     from motorlite._topology.monitor import MonitorSettings
     from motorlite._topology.selection import Selector, ServerSelector
     from motorlite.errors import PyMongoError
-
-
-# What ends the wait for a server.
-_SELECTION: Final = "serverSelectionTimeoutMS"
-_OPERATION: Final = "timeoutMS or motorlite.timeout()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,15 +186,12 @@ class Topology:
             try:
                 await waiter.wait(limit)
             except WaitTimeout:
-                option = _SELECTION if until <= deadline.expires_at else _OPERATION
-                seconds = limit - started if option is _SELECTION else deadline.timeout
-                raise self._timed_out(selector, seconds, option) from None
+                raise self._timed_out(selector, describe_limit(deadline, until, started)) from None
             finally:
                 self._waiters.discard(waiter)
 
-    def _timed_out(self, selector: Selector, seconds: float, option: str) -> ServerSelectionTimeoutError:
-        limit = f"within {seconds:.3g} s ({option})"
-        error = ServerSelectionTimeoutError(describe_failure(self.description, selector, limit))
+    def _timed_out(self, selector: Selector, words: str) -> ServerSelectionTimeoutError:
+        error = ServerSelectionTimeoutError(describe_failure(self.description, selector, words))
         error.phase = "selection"
         return error
 

@@ -249,7 +249,7 @@ async def test_verbose_results(scene: Scene) -> None:
         for index, each in result.update_results.items()
     } == {1: (1, 1, False, None), 2: (1, 0, True, None)}
     assert {index: each.deleted_count for index, each in result.delete_results.items()} == {3: 2}
-    assert "verbose=True" in repr(result)
+    assert "has_verbose_results=True" in repr(result)
 
 
 async def test_documents_get_an_id_which_comes_first(scene: Scene) -> None:

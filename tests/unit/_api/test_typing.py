@@ -217,6 +217,9 @@ async def limits() -> None:
 """
 EXPECTED = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# error")}
 
+# The code of the page about types, which has no errors.
+PAGE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "typing.md").read_text(encoding="utf-8"), re.DOTALL)
+
 # Each checks the whole package: seconds, and more beside other work.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -225,6 +228,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 def program(tmp_path: Path) -> Path:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
+    path.with_name("page.py").write_text("\n".join(PAGE))
     return path
 
 
@@ -233,9 +237,12 @@ def run(*command: str) -> str:
 
 
 def test_mypy(program: Path) -> None:
-    output = run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", ".mypy_cache/typing", str(program))
+    files = [str(program), str(program.with_name("page.py"))]
+    output = run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", ".mypy_cache/typing", *files)
     found = re.findall(r"program\.py:(\d+): error: (.*)", output)
     assert {int(line) for line, _ in found} == EXPECTED, output
+    assert PAGE
+    assert "page.py" not in output
 
 
 def test_pyright(program: Path) -> None:
@@ -246,5 +253,9 @@ def test_pyright(program: Path) -> None:
         sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "--project", str(config)
     )
     diagnostics = json.loads(output)["generalDiagnostics"]
-    found = {each["range"]["start"]["line"] + 1 for each in diagnostics if each["severity"] == "error"}
-    assert found == EXPECTED, output
+    found = {
+        (Path(each["file"]).name, each["range"]["start"]["line"] + 1)
+        for each in diagnostics
+        if each["severity"] == "error"
+    }
+    assert found == {("program.py", line) for line in EXPECTED}, output
