@@ -73,7 +73,7 @@ class PyMongoError(_Root):
     def _explain(self, text: str) -> None:
         """Add what helps a person to the message."""
         self._message = f"{self._message.removesuffix('.')}; {text}"
-        self.args = (self._message, *self.args[1:])
+        Exception.__init__(self, self._message, *self.args[1:])
 
     def _add_error_label(self, label: str) -> None:
         self._labels.add(label)

@@ -54,6 +54,7 @@ WRITES: Final = {
     "commit_transaction",
     "abort_transaction",
     "insert_one",
+    "insert_one, many fields",
     "insert_one_with_comment",
     "insert_many",
     "update_one",

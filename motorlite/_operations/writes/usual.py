@@ -70,7 +70,10 @@ class UsualInsert(_Usual, Insert):
 
 
 class UsualLargeInsert(UsualInsert):
-    """`UsualInsert` of a document with many fields, which is encoded already. `bson` puts its `_id` first."""
+    """`UsualInsert` of a document with many fields, which is encoded already. `bson` puts its `_id` first.
+
+    Retry: retryable write.
+    """
 
     __slots__ = ("whole",)
 

@@ -76,7 +76,7 @@ def test_files_that_are_no_python_do_not_stop_it(tmp_path: Path, capsys: pytest.
     (tmp_path / "e.py").symlink_to(tmp_path / "nothing")
     (tmp_path / "f.py").write_text("import pymongo\n\x0cx = 1\n")
     (tmp_path / "g.py").write_text(f"import pymongo\nx = {' + '.join('y' * 2000)}\n")
-    (tmp_path / "h.py").write_text(f"import pymongo\nx = {' + '.join('y' * 250)}\n")
+    (tmp_path / "h.py").write_text(f"import pymongo\nx = {' + '.join('y' * 380)}\n")
     assert main(["--write", str(tmp_path)]) == 1
     output = capsys.readouterr()
     assert [line.partition(": ")[0] for line in output.err.splitlines()] == [
