@@ -68,7 +68,7 @@ class PyMongoError(Exception):
     def _explain(self, text: str) -> None:
         """Add what helps a person to the message."""
         self._message = f"{self._message.removesuffix('.')}; {text}"
-        self.args = (self._message, *self.args[1:])
+        super().__init__(self._message)  # sets `args`
 
     def _add_error_label(self, label: str) -> None:
         self._labels.add(label)
