@@ -365,8 +365,10 @@ def index_document(keys: IndexKeys, option: str | None = None) -> dict[str, Any]
     for pair in index_pairs(keys):
         try:
             name, direction = pair
-        except (TypeError, ValueError):
+        except TypeError:
             raise TypeError(_no_pair(keys, pair)) from None
+        except ValueError:  # too many values, or too few
+            raise ValueError(_no_pair(keys, pair)) from None
         if not isinstance(name, str):
             raise TypeError(f"the name of a key must be a str, not {name!r}")
         if not isinstance(direction, (int, Mapping)):

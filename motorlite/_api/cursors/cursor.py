@@ -279,12 +279,11 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         """``cursor[10:20]``: skip 10 documents and return at most 10.
 
         Raises:
-            IndexError: The slice has a step, a negative bound, or ends before it starts.
-            TypeError: `index` is not a slice.
+            IndexError: `index` is not a slice, or the slice has a step, a negative bound, or ends before it starts.
             InvalidOperation: The query has already run.
         """
         if not isinstance(index, slice):
-            raise TypeError(
+            raise IndexError(  # PyMongo's error, which is no TypeError either
                 f"a cursor is not a sequence: instead of cursor[{index!r}], use "
                 f"`await cursor.skip({index!r}).limit(-1).next()`, or the list from `await cursor.to_list()`"
             )
