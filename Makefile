@@ -5,11 +5,11 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check cov spec-tests bench bench-smoke storm failover mutation format clean
+.PHONY: help demo test quick check cov docs spec-tests bench bench-smoke storm failover mutation release-check format clean
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-demo  ## a real MongoDB server under overload, live in the terminal
 	@$(RUN) -m benchmarks.demo
@@ -25,6 +25,9 @@ check: $(VENV)/.installed-dev  ## style, types, architecture and size budgets
 
 cov: $(VENV)/.installed-dev  ## unit and simulation tests, and the lines and branches that they miss
 	@$(RUN) scripts/run_parts.py unit sim
+
+docs: $(VENV)/.installed-docs  ## the documentation site, offline, with all links checked (build/site/index.html)
+	@$(RUN) -m scripts.site
 
 spec-tests: $(VENV)/.installed-dev  ## the specification suites alone, with a table (spec-tests/README.md)
 	@$(RUN) -m tests.spec $(ARGS)
@@ -43,6 +46,9 @@ failover: $(VENV)/.installed-dev  ## kill the primary twenty times under load (e
 
 mutation: $(VENV)/.installed-dev  ## break the decision code in many ways; the tests must notice (minutes: not in test)
 	@$(RUN) -m scripts.mutation
+
+release-check: $(VENV)/.installed-dev  ## build the packages, and use them as users do on each Python (minutes: not in test)
+	@$(RUN) -m scripts.release $(ARGS)
 
 format: $(VENV)/.installed-dev  ## let ruff format and fix the code
 	@$(RUN) -m ruff format . && $(RUN) -m ruff check --fix .

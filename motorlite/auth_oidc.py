@@ -64,6 +64,10 @@ class OIDCCallbackResult:
 class OIDCCallback(abc.ABC):
     """Fetches access tokens from an identity provider, as the property `OIDC_CALLBACK` or `OIDC_HUMAN_CALLBACK`."""
 
+    def __repr__(self) -> str:
+        # Without attributes, which may be secrets.
+        return f"<{type(self).__qualname__}>"
+
     @abc.abstractmethod
     def fetch(self, context: OIDCCallbackContext) -> OIDCCallbackResult | Awaitable[OIDCCallbackResult]:
         """Return a new token.

@@ -23,7 +23,7 @@ class _Fields(NamedTuple):
 class DriverInfo(_Fields):
     """Name, version and platform of a library on top of motorlite, for the server's log.
 
-    Args:
+    Attributes:
         name: The library's name, for example ``"my-odm"``.
         version: The library's version.
         platform: The library's platform.

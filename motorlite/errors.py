@@ -49,6 +49,7 @@ reason for not retrying again (`retry_refusal`).
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 # Re-exported as in `pymongo.errors`: raised for documents that BSON cannot represent.
@@ -68,7 +69,7 @@ from motorlite._errors.admission import (
 from motorlite._errors.base import ConnectionFailure, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 __all__ = [
     "AdmissionError",
@@ -137,14 +138,14 @@ class AutoReconnect(ConnectionFailure):
 
     Attributes:
         details: The server's reply, or an empty mapping.
-        errors: The same, under PyMongo's older name.
+        errors: What the constructor was called with, PyMongo's older name for the same.
     """
 
     def __init__(self, message: str = "", errors: Mapping[str, Any] | Sequence[Any] | None = None) -> None:
-        found: Any = {} if errors is None else errors
-        super().__init__(message, found.get("errorLabels") if hasattr(found, "get") else None)
-        self.errors: Mapping[str, Any] | Sequence[Any] = found
-        self.details: Mapping[str, Any] | Sequence[Any] = self.errors
+        found: Mapping[str, Any] = errors if isinstance(errors, Mapping) else {}
+        super().__init__(message, found.get("errorLabels"))
+        self.errors: Mapping[str, Any] | Sequence[Any] = found if errors is None else errors
+        self.details: Mapping[str, Any] = found
 
 
 class NetworkTimeout(AutoReconnect):
@@ -233,8 +234,11 @@ class OperationFailure(PyMongoError):
 
     Attributes:
         code: The server's error code, or None.
-        details: The whole reply, or None.
+        details: The whole reply; empty if the error is the driver's own.
     """
+
+    # Not only of instances: behind this class, `motorlite.compat` may put one with a property of this name.
+    _max_wire_version: int | None = None
 
     def __init__(
         self,
@@ -255,9 +259,9 @@ class OperationFailure(PyMongoError):
         return self._code
 
     @property
-    def details(self) -> Mapping[str, Any] | None:
-        """The complete reply of the server."""
-        return self._details
+    def details(self) -> Mapping[str, Any]:
+        """The complete reply of the server; empty if the error is the driver's own, or was raised before a reply."""
+        return {} if self._details is None else self._details
 
     @property
     def timeout(self) -> bool:

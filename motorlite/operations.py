@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from motorlite._base import arguments
-from motorlite._base.arguments import WrongType
+from motorlite._base.arguments import WrongType, wrong
 from motorlite._base.pymongo_objects import is_like
+from motorlite._base.values import cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,10 @@ __all__ = [
 _Document = TypeVar("_Document", bound="Mapping[str, Any]")
 
 
+# The arguments of requests that their repr does not name.
+_POSITIONAL: Final = ("document", "filter", "replacement", "update")
+
+
 class _Request:
     """The base class of requests, with equality and repr based on the constructor's arguments."""
 
@@ -49,9 +54,13 @@ class _Request:
         return self.namespace == other.namespace and self._values() == other._values()
 
     def __repr__(self) -> str:
-        values = ", ".join(repr(value) for value in self._values())
-        namespace = "" if self.namespace is None else f", namespace={self.namespace!r}"
-        return f"{type(self).__name__}({values}{namespace})"
+        options = ((name, getattr(self, name)) for name in (*self._shown, "namespace"))
+        shown = [
+            repr(value) if name in _POSITIONAL else f"{name}={value!r}"
+            for name, value in options
+            if name in _POSITIONAL or value is not None
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class InsertOne(_Request, Generic[_Document]):
@@ -269,8 +278,7 @@ class IndexModel:
     __slots__ = ("_document",)
 
     def __init__(self, keys: Hint, **kwargs: Any) -> None:
-        pairs = arguments.index_pairs(keys)
-        key = arguments.index_document(pairs)
+        key = arguments.index_document([keys] if isinstance(keys, str) else keys, "keys")
         document = kwargs
         if document.get("name") is None:
             document["name"] = arguments.index_name(key.items())
@@ -334,8 +342,13 @@ class SearchIndexModel:
 
 def model_documents(kind: type[IndexModel] | type[SearchIndexModel], models: Any) -> list[Mapping[str, Any]]:
     """Return the documents of a list of models, which may be PyMongo's. Raises TypeError."""
-    if not isinstance(models, list | tuple) or not all(is_like(model, kind) for model in models):
-        raise WrongType(f"a list of {kind.__name__}")
+    allowed = f"a list of {kind.__name__}"
+    if not isinstance(models, list | tuple):
+        raise WrongType(allowed, f"write [{models!r}]" if is_like(models, kind) else "")
+    for position, model in enumerate(models):
+        if not is_like(model, kind):
+            shown = cut(repr([model] if isinstance(model, tuple) else model), 200)
+            raise WrongType(allowed, f"item {position} is no {kind.__name__}; write {kind.__name__}({shown})")
     return [model.document for model in models]
 
 
@@ -357,4 +370,5 @@ def as_request(request: Any) -> _Request:
             names = {name: "_doc" if name in _DOCUMENTS else f"_{name}" for name in (*kind._shown, "namespace")}
             # PyMongo has `sort` since 4.11.
             return kind(**{name: getattr(request, theirs, None) for name, theirs in names.items()})
-    raise TypeError(f"not a write request: {request!r}")
+    *others, last = (kind.__name__ for kind in _KINDS)
+    raise TypeError(wrong("a write request", request, f"an {', '.join(others)} or {last}"))

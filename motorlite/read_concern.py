@@ -47,5 +47,5 @@ def as_read_concern(value: Any) -> ReadConcern:
     if isinstance(value, ReadConcern):
         return value
     if not is_like(value, ReadConcern):
-        raise WrongType("a ReadConcern")
+        raise WrongType("a ReadConcern", f"write ReadConcern({value!r})" if isinstance(value, str) else "")
     return ReadConcern(value.level)

@@ -27,6 +27,14 @@ TagSets: TypeAlias = Sequence[Mapping[str, str]]
 """Tag sets in order of preference: the first one that any member matches is used. ``{}`` matches all members."""
 
 MODES: Final = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
+# The attributes of ReadPreference.
+_ATTRIBUTES: Final = {
+    "primary": "PRIMARY",
+    "primarypreferred": "PRIMARY_PREFERRED",
+    "secondary": "SECONDARY",
+    "secondarypreferred": "SECONDARY_PREFERRED",
+    "nearest": "NEAREST",
+}
 """The names of the modes in connection strings and commands, indexed by `mode`."""
 
 _WIRE_VERSION_OF_MAX_STALENESS = V3_4
@@ -229,7 +237,8 @@ def as_read_preference(value: Any) -> ServerMode:
         if is_like(value, kind):
             # Not `value.hedge`, which warns: the constructor already did.
             return _restore(kind, value.mode, value.tag_sets, value.max_staleness, value.document.get("hedge"))
-    raise WrongType("a read preference (ReadPreference.NEAREST ...)")
+    meant = _ATTRIBUTES.get(value.lower(), "NEAREST") if isinstance(value, str) else "NEAREST"
+    raise WrongType("a read preference", f"write ReadPreference.{meant}")
 
 
 def make_read_preference(mode: int, tag_sets: TagSets | None, max_staleness: int = -1) -> ServerMode:

@@ -146,7 +146,8 @@ class UpdateResult(_WriteResult):
         return "upserted" in self._raw_result
 
     def __repr__(self) -> str:
-        return f"UpdateResult({self.raw_result!r}, acknowledged={self._acknowledged})"
+        in_bulk = ", in_client_bulk=True" if self._in_client_bulk else ""
+        return f"UpdateResult({self.raw_result!r}, acknowledged={self._acknowledged}{in_bulk})"
 
 
 class DeleteResult(_WriteResult):
@@ -334,5 +335,5 @@ class ClientBulkWriteResult(_BulkResult):
     def __repr__(self) -> str:
         return (
             f"ClientBulkWriteResult({self._result!r}, acknowledged={self._acknowledged}, "
-            f"verbose={self._has_verbose_results})"
+            f"has_verbose_results={self._has_verbose_results})"
         )

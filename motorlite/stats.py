@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from motorlite._base.values import Address
 
 __all__ = ["BreakerStats", "ClientStats", "Durations", "QueueStats", "RateLimitStats", "ServerStats"]
 
 
-@dataclass(frozen=True, slots=True)
-class Durations:
+# Significant digits of numbers in the repr: a millionth of a second is not read by anyone.
+_DIGITS: Final = 4
+
+
+class _Stats:
+    """Shows numbers rounded. The attributes have them as they are."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))  # type: ignore[arg-type]  # a dataclass
+        return f"{type(self).__name__}({', '.join(f'{name}={_rounded(value)}' for name, value in values)})"
+
+
+def _rounded(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 10**_DIGITS else f"{value:.{_DIGITS}g}"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {_rounded(item)}' for key, item in value.items())}}}"
+    return repr(value)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Durations(_Stats):
     """A histogram of durations since the client was made.
 
     Attributes:
@@ -28,8 +49,8 @@ class Durations:
     buckets: Mapping[float, int]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStats:
+@dataclass(frozen=True, slots=True, repr=False)
+class QueueStats(_Stats):
     """The configured wait queue of one server (client option `wait_queue`). All counts begin with the client.
 
     Attributes:
@@ -56,8 +77,8 @@ class QueueStats:
     is_standing: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerStats:
+@dataclass(frozen=True, slots=True, repr=False)
+class BreakerStats(_Stats):
     """The circuit breaker of one server.
 
     Attributes:
@@ -78,8 +99,8 @@ class BreakerStats:
     retry_after: float
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimitStats:
+@dataclass(frozen=True, slots=True, repr=False)
+class RateLimitStats(_Stats):
     """One rate limit.
 
     Attributes:
@@ -93,8 +114,8 @@ class RateLimitStats:
     rejected: int
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStats:
+@dataclass(frozen=True, slots=True, repr=False)
+class ServerStats(_Stats):
     """One server and its connection pool.
 
     Attributes:
@@ -139,8 +160,8 @@ class ServerStats:
     retry_tokens: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClientStats:
+@dataclass(frozen=True, slots=True, repr=False)
+class ClientStats(_Stats):
     """The state of a client at one moment.
 
     Attributes:

@@ -118,6 +118,9 @@ class ServerDescription:
     is_server_type_known: bool
     retryable_writes_supported: bool
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.address} server_type: {self.server_type_name}>"
+
     # --- under PyMongo's names ---
 
     @property
@@ -160,6 +163,10 @@ class TopologyDescription(ABC):
     @abstractmethod
     def server_descriptions(self) -> Mapping[Address, ServerDescription]:
         """All servers by address, read-only."""
+
+    def __repr__(self) -> str:
+        servers = list(self.server_descriptions().values())
+        return f"<{type(self).__name__} topology_type: {self.topology_type_name}, servers: {servers!r}>"
 
     @property
     def known_servers(self) -> Sequence[ServerDescription]:

@@ -75,10 +75,17 @@ def _non_negative(name: str, value: object, allowed: str) -> int:
 DEFAULT_WRITE_CONCERN: Final = WriteConcern()
 
 
+def _as_call(value: object) -> str:
+    """Say which write concern `value` was probably meant to be."""
+    if isinstance(value, dict):
+        return f"write WriteConcern({', '.join(f'{name}={part!r}' for name, part in value.items())})"
+    return f"write WriteConcern({value!r})" if isinstance(value, int | str) else ""
+
+
 def as_write_concern(value: Any) -> WriteConcern:
     """Return `value`, which may be PyMongo's, as a WriteConcern. Raises TypeError."""
     if isinstance(value, WriteConcern):
         return value
     if not is_like(value, WriteConcern):
-        raise WrongType("a WriteConcern")
+        raise WrongType("a WriteConcern", _as_call(value))
     return _write_concern(value.document)

@@ -41,6 +41,7 @@ CHECKS: Final[dict[str, list[list[str]]]] = {
     "mypy": [["mypy"]],
     "pyright": [["pyright", "--verifytypes", "motorlite", "--ignoreexternal"]],
     "ruff": [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
+    "docs": [["scripts.site", "--check"]],
     "bench-smoke": [["benchmarks", "smoke"]],
 }
 # Run one after the other when all others have ended: they measure.
@@ -57,7 +58,7 @@ TESTS: Final = {
 WORKERS: Final = {"spec": 3, "live": 2, "unit": 2, "sim": 2}
 MEASURED: Final = ("unit", "sim")
 # Longest first, so that no long part starts last.
-PARTS: Final = ("spec", "live", "unit", "sim", "mypy", "pyright", "house", "ruff", *ALONE)
+PARTS: Final = ("spec", "live", "unit", "sim", "mypy", "pyright", "house", "docs", "ruff", *ALONE)
 # What most processes import. pytest compiles tests itself.
 COMPILED: Final = ("motorlite", "tests/support", "tests/spec")
 # Where data of the test servers is kept in memory, if the machine has such a place.

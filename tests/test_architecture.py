@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
-FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor")
+FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor", "compat")
 # Open to every layer that comes later, in this order.
 OPEN: Final = ("_base", "_errors", "values", "retry", "overload", "_events", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.
@@ -59,6 +59,8 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "client_session": ("_api",),
     "change_stream": ("_api",),
     "cursor": ("_api",),
+    # Nothing may import it: it imports PyMongo.
+    "compat": (*OPEN, "gridfs"),
     "event_loggers": OPEN[: OPEN.index("_options")],
     "testing": (*OPEN, "_net", "_wire"),
     "exporters": OPEN,
@@ -94,6 +96,8 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "_net": EFFECTS,
     "testing": frozenset({"asyncio", "select", "socket", "ssl", "subprocess", "threading"}),
     "_api": frozenset({"contextvars", "datetime", "uuid"}),
+    # The type of time zones, for type checkers.
+    "_options": frozenset({"datetime"}),
     # The time at which a file is stored.
     "_gridfs": frozenset({"datetime"}),
     # Clients in several threads may share a budget.
@@ -120,6 +124,8 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     # For type checkers only, which bring it along.
     "typing_extensions": ("_api.typings",),
     "dns": ("_net.*",),
+    "pymongo": ("compat",),
+    "gridfs": ("compat",),
     "trustme": ("testing.server.certificates",),
     "libcst": ("port.*",),
     "prometheus_client": ("exporters.prometheus",),
@@ -441,6 +447,9 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
         ("effects stay in _net", "testing.local", "import subprocess, socket", False),
         ("effects stay in _net", "testing.local", "import multiprocessing", True),
         ("packages are known", "_connection.handshake", "import pymongo", True),
+        ("packages are known", "compat", "import pymongo", False),
+        ("imports point down", "_client.core", "from motorlite.compat import install", True),
+        ("imports point down", "exporters.prometheus", "from motorlite import compat", True),
         ("packages are known", "_gridfs.bucket", "from gridfs.errors import NoFile", True),
         ("packages are known", "_gridfs.bucket", "from bson import ObjectId", False),
         ("imports point down", "_gridfs.bucket", "from motorlite._api.handles import AsyncDatabase", False),

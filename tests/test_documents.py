@@ -1,14 +1,18 @@
-"""What the retry specifications require a driver to document, and its release notes to say."""
+"""What the retry specifications require a driver to document, and its release notes to say; links and navigation."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+import yaml
 
 from motorlite.retry.overload import MAX_ADAPTIVE_RETRIES
+from scripts.site.links import OUTSIDE, in_repository, is_external, repository_url, resolve, targets
+from tests.support.code_blocks import blocks
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 RETRIES: Final = (REPOSITORY / "docs" / "retries.md").read_text(encoding="utf-8")
@@ -94,3 +98,59 @@ def test_the_order_of_operations_is_documented() -> None:
     assert (
         "**Operations of several tasks have no order.** A retried operation may end after one that began later." in text
     )
+
+
+# --- README, SECURITY and pyproject.toml: read where relative links lead nowhere ---
+
+PROJECT: Final = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ELSEWHERE: Final = ("README.md", "SECURITY.md")
+
+
+def lead_to(page: str) -> list[str]:
+    """Where the links of a page lead: those to the project as paths in the repository."""
+    found = targets((REPOSITORY / page).read_text(encoding="utf-8"))
+    return [in_repository(target) or target.replace(f"{repository_url()}#", "README.md#") for target in found]
+
+
+@pytest.mark.parametrize("page", ELSEWHERE)
+def test_links_that_the_package_index_shows_are_absolute_and_alive(page: str) -> None:
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    assert [target for target in targets(text) if not is_external(target)] == []
+    inside = [path for path in lead_to(page) if not is_external(path)]
+    assert inside
+    for path in inside:
+        resolve("README.md", path)
+
+
+def test_the_address_of_the_project_is_the_same_everywhere() -> None:
+    owner, _, name = repository_url().removeprefix("https://github.com/").partition("/")
+    for page in (*ELSEWHERE, "CONTRIBUTING.md", "mkdocs.yml", "docs/index.md"):
+        text = (REPOSITORY / page).read_text(encoding="utf-8")
+        assert set(re.findall(rf"(?:github|githubusercontent)\.com/{owner}/([\w-]+)", text)) <= {name}, page
+    assert {"Repository", "Documentation", "Changelog", "Issues"} <= PROJECT["urls"].keys()
+    for url in PROJECT["urls"].values():
+        assert url.startswith(repository_url())
+        if path := in_repository(url):
+            resolve("README.md", path)
+
+
+def test_the_readme_is_short_and_begins_with_how_to_install() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 200
+    assert blocks("README.md")[0].text == "pip install motorlite\n"
+    assert "fast at point reads" in words(text).lower()
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    listed: list[str] = []
+
+    def walk(entry: Any) -> None:
+        for each in entry.values() if isinstance(entry, dict) else entry:
+            if isinstance(each, str):
+                listed.append(each)
+            else:
+                walk(each)
+
+    walk(yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+    pages = [path.relative_to(REPOSITORY / "docs").as_posix() for path in (REPOSITORY / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted([*pages, *OUTSIDE.values(), "reference/"])

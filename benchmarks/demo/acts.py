@@ -21,6 +21,7 @@ from benchmarks.demo.scenario import (
     REJECTED,
     RETRIES,
     SURVIVAL_LOAD,
+    TOKENS,
     capacity,
     timeline,
 )
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
 FRAMES_PER_SECOND = 4
 
 
-async def play(uri: str, console: Console) -> list[str]:
-    """Run both parts; return the unexpected errors."""
+async def play(uri: str, console: Console) -> tuple[list[str], str]:
+    """Run both parts; return the unexpected errors and the conclusion."""
     client: Client = AsyncMongoClient(uri)
     async with client as control:
         await prepare(_items(control))
-        return [*await survive(uri, control, console), *await compare(uri, control, console)]
+        surprises = await survive(uri, control, console)
+        tallies = await compare(uri, control, console)
+    surprises += [surprise for tally in tallies for surprise in tally.surprises]
+    return surprises, tables.conclusion(*(tally.total for tally in tallies[:2]))
 
 
 async def survive(uri: str, control: Client, console: Console) -> list[str]:
@@ -51,8 +55,11 @@ async def survive(uri: str, control: Client, console: Console) -> list[str]:
     load = SURVIVAL_LOAD
     console.rule(f"[bold]The server rejects {REJECTED:.0%} of all commands", align="left")
     console.print(
-        f"{load.tasks} tasks send {load.rate:.0f} requests a second. Goodput is the number of requests served in "
-        "that second; p50 and p99 are latencies of served requests.\n"
+        f"{load.tasks} tasks send {load.rate:.0f} requests a second. In the table:\n"
+        "  goodput   requests that were served in that second\n"
+        f"  tokens    the client's budget for retries, {TOKENS} at first: a retry takes one,\n"
+        "            a success returns some; without tokens, the client does not retry\n"
+        "  p50, p99  time from a request to its result, or to its error if it failed\n"
     )
     tally = Tally()
     async with _client(uri, tally) as client, anyio.create_task_group() as group:
@@ -86,30 +93,30 @@ async def _show_seconds(client: Client, control: Client, tally: Tally, console: 
             display.finished(tables.second_row(number, phase.name, tally.end_second(), client.stats().tokens))
 
 
-async def compare(uri: str, control: Client, console: Console) -> list[str]:
+async def compare(uri: str, control: Client, console: Console) -> list[Tally]:
     """Run all policies, one after the other, with the same load on the same server."""
     load = COMPARISON_LOAD
-    times = " and ".join(f"from second {begin:g} to {end:g}" for begin, end in OVERLOADS)
+    times = " and ".join(f"between seconds {begin:g} and {end:g}" for begin, end in OVERLOADS)
     console.rule("[bold]The same load with other policies", align="left")
     console.print(
         f"{load.tasks} tasks send {load.rate:.0f} requests a second for {load.seconds} seconds. The server "
-        f"admits {CAPACITY:.0f} attempts a second, {times} only {OVERLOADED_CAPACITY:.0f}, and rejects the "
+        f"admits {CAPACITY:.0f} attempts a second, but only {OVERLOADED_CAPACITY:.0f} {times}. It rejects the "
         "others.\n"
     )
-    surprises: list[str] = []
+    tallies: list[Tally] = []
     with Display(console, tables.POLICIES) as display:
         for policy in POLICIES:
             tally = Tally()
             await _measure(uri, control, policy, tally, display)
             display.finished(tables.policy_row(policy, tally, load.seconds))
-            surprises += tally.surprises
+            tallies.append(tally)
     console.print(
-        "\nPer request: attempts that the server saw for each request; peak/s: attempts in its worst second. "
-        "Rejecting costs this server nothing; a real server pays for every attempt, which is how a retry storm "
-        "keeps it down. No policy serves more than the server admits: when an overload outlasts the "
-        "backoff, the tokens run out, and the driver stops retrying."
+        "\nPer request: attempts that the server saw for each request; peak/s: attempts in its worst second; p50 and "
+        "p99 include failed requests. Rejecting costs this server nothing; a real server pays for every attempt, "
+        "which is how a retry storm keeps it down. No policy serves more than the server admits: when an overload "
+        "outlasts the backoff, the tokens run out, and the driver stops retrying.\n"
     )
-    return surprises
+    return tallies
 
 
 async def _measure(uri: str, control: Client, policy: Policy, tally: Tally, display: Display) -> None:

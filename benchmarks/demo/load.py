@@ -72,7 +72,7 @@ async def send(items: Items, tally: Tally, chance: random.Random, retries: int) 
             tally.now.failed += 1
         else:
             tally.now.served += 1
-            tally.now.latencies.append(anyio.current_time() - before)
+        tally.now.latencies.append(anyio.current_time() - before)
         return
 
 

@@ -9,6 +9,8 @@ DATABASE = "demo"
 COLLECTION = "items"
 TASKS = 200
 RETRIES = 5
+# The default capacity of a client's retry budget.
+TOKENS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ PHASES = (
     Phase("recovered", 4, 0.0),
 )
 # 100 requests a second. At 60 % rejections, a request costs the token bucket 0.73 tokens on average: a full bucket
-# (1000) lasts for 13 seconds.
+# lasts for 13 seconds.
 SURVIVAL_LOAD = Load(interval=2.0, seconds=sum(phase.seconds for phase in PHASES))
 
 

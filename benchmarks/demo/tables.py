@@ -91,6 +91,14 @@ def policy_row(policy: Policy, tally: Tally, seconds: float) -> Row:
     )
 
 
+def conclusion(default: Counts, without_retries: Counts) -> str:
+    """The result of the comparison in one line."""
+    return (
+        f"Conclusion: {without_retries.error_share:.1%} of requests fail without retries, "
+        f"{default.error_share:.1%} with motorlite's."
+    )
+
+
 def milliseconds(seconds: float) -> str:
     """Milliseconds as text, with one decimal below 10; a dash for NaN, which means that there was no measurement."""
     if math.isnan(seconds):

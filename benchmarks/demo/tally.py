@@ -9,7 +9,7 @@ from benchmarks.figures import percentile
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of a period; latencies are those of served requests, in seconds."""
+    """Counts of a period; latencies are those of all finished requests, failed ones included, in seconds."""
 
     served: int = 0
     failed: int = 0
@@ -31,7 +31,7 @@ class Counts:
         return self.attempts / self.requests if self.requests else 0.0
 
     def latency(self, share: float) -> float:
-        """The percentile `share` of the latencies; NaN if no request was served."""
+        """The percentile `share` of the latencies; NaN if no request was finished."""
         return percentile(sorted(self.latencies), share)
 
     def add(self, other: Counts) -> None:

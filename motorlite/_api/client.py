@@ -305,7 +305,7 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         """
         from motorlite._operations.schema.drop_database import DropDatabase
 
-        name = database_name(name_of(name_or_database))
+        name = database_name(name_of(name_or_database, "database"))
         write_concern = self._write_concern(session)
         call = self._begin(session, timeoutMS, write_concern.acknowledged)
         operation = DropDatabase(name, write_concern=write_concern, comment=comment)

@@ -11,7 +11,7 @@ from motorlite._api.session import is_in_transaction
 from motorlite._api.settings import Configured
 from motorlite._api.turns import Turns
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import boolean, check_document, converted, mapping, wrong
+from motorlite._base.arguments import boolean, check_document, converted, located, mapping, wrong
 from motorlite._client.lost_cursors import give_back, is_settled, kill_command
 from motorlite._execution.call import Call
 from motorlite._execution.cursors.lost_cursor import LostCursor
@@ -93,7 +93,7 @@ class ClientBulkWrites(Configured[DocumentT]):
         if not isinstance(models, list | tuple):
             raise TypeError(wrong("models", models, "a list of write models"))
         if not models:
-            raise InvalidOperation("no models to execute")
+            raise InvalidOperation("models must have at least one model, but it is empty; check it before the call")
         if write_concern is None:
             write_concern = self._write_concern(session)
         elif is_in_transaction(session):
@@ -125,16 +125,19 @@ def _statements(models: Sequence[object]) -> Slices[list[Statement]]:
     from motorlite._operations.client_bulk.statements import statement_of
 
     found: list[Statement] = []
-    for model in models:
-        statement = statement_of(model)
-        if statement.kind == "insert":
-            document = statement.fields["document"]
-            check_document("document", document)
-            identify(document)
-            statement = statement._replace(fields={"document": id_first(document)})
-        found.append(statement)
-        if not len(found) % ITEMS:
-            yield
+    try:
+        for model in models:
+            statement = statement_of(model)
+            if statement.kind == "insert":
+                document = statement.fields["document"]
+                check_document("document", document)
+                identify(document)
+                statement = statement._replace(fields={"document": id_first(document)})
+            found.append(statement)
+            if not len(found) % ITEMS:
+                yield
+    except (TypeError, ValueError) as error:
+        raise located(error, f"models[{len(found)}]") from None
     return found
 
 

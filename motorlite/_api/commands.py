@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
@@ -18,7 +17,7 @@ from motorlite.errors import AutoReconnect, OperationFailure
 from motorlite.read_preferences import ReadPreference, as_read_preference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
@@ -86,7 +85,7 @@ class UserCommand:
     def _reply_of(self, error: OperationFailure | AutoReconnect) -> Mapping[str, Any] | None:
         """Return the reply behind `error` if the caller asked for it, else None."""
         details = error.details
-        if isinstance(details, Mapping) and details.get("ok") == 0:
+        if details.get("ok") == 0:
             # A malformed reply may have unhashable values here, which a set lookup rejects.
             both = (details.get("code"), details.get("errmsg"))
             known = [one for one in both if isinstance(one, int) or type(one) is str]

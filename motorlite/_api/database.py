@@ -13,6 +13,7 @@ from motorlite._api.commands import UserCommand, cursor_of_command
 from motorlite._api.cursors.aggregation import aggregation
 from motorlite._api.cursors.watching import Watching
 from motorlite._api.lists import list_collections, names
+from motorlite._api.missing import not_callable
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import boolean, checked, converted, count, instance, mapping, wrong
 from motorlite._operations.reads.find import FindOne
@@ -351,6 +352,31 @@ class DatabaseBase(Watching[DocumentT]):
             raise CollectionInvalid(f"the collection {name!r} is not valid: {invalid!r}")
         return report
 
+    async def drop_collection(
+        self,
+        name_or_collection: Any,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        timeoutMS: float | None = None,
+    ) -> dict[str, Any]:
+        """Drop a collection and return the server's reply. A missing collection is not an error.
+
+        Args:
+            name_or_collection: The collection or its name.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            timeoutMS: Time limit of the whole operation; 0 for no limit.
+
+        Raises:
+            TypeError: Not a collection and not a name.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (up to 5, with backoff).
+        """
+        collection: Any = self[name_of(name_or_collection)]  # type: ignore[index]  # AsyncDatabase can be indexed
+        reply: dict[str, Any] = await collection._drop(session, comment, timeoutMS)
+        return reply
+
     async def _create(
         self,
         name: str,
@@ -423,10 +449,8 @@ class DatabaseBase(Watching[DocumentT]):
 
         def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
             """Reject a call: the attribute is a database, not a method."""
-            raise TypeError(
-                f"AsyncDatabase is not callable: AsyncMongoClient has no method {self._name!r}, "
-                "so it was taken for the database of that name"
-            )
+            taken = f"the database {self._name!r}"
+            raise TypeError(not_callable("AsyncDatabase", type(self._client), self._name, taken))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DatabaseBase):
@@ -441,9 +465,9 @@ class DatabaseBase(Watching[DocumentT]):
         raise NotImplementedError("a database is neither true nor false; compare with None instead")
 
 
-def name_of(name_or_object: Any) -> str:
+def name_of(name_or_object: Any, kind: str = "collection") -> str:
     """Return the name of a collection or database, passed as an object or a name."""
     name = name_or_object if isinstance(name_or_object, str) else getattr(name_or_object, "name", None)
     if not isinstance(name, str):
-        raise TypeError(wrong("name", name_or_object, "a name, or an object that has one"))
+        raise TypeError(wrong(f"name_or_{kind}", name_or_object, f"a {kind} or its name"))
     return name

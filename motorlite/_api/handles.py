@@ -16,12 +16,12 @@ from motorlite._api.collection.indexes import CollectionIndexes
 from motorlite._api.collection.reads import CollectionReads
 from motorlite._api.collection.search_indexes import CollectionSearchIndexes
 from motorlite._api.collection.writes import CollectionWrites
-from motorlite._api.database import DatabaseBase, name_of
+from motorlite._api.database import DatabaseBase
 from motorlite._api.missing import no_attribute
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import instance
-from motorlite._base.values import format_address
 from motorlite._options.options import client_options
+from motorlite._options.shown import shown
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from motorlite._api.arguments.method_options import CreateCollectionOptions
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
+    from motorlite._options.keywords import ClientKeywords
     from motorlite.read_concern import ReadConcern
     from motorlite.read_preferences import ServerMode
     from motorlite.retry import RetryStrategy
@@ -279,6 +280,32 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
             raise no_attribute("AsyncDatabase", name, missing.DATABASE, instead)
         return self[name]
 
+    @overload
+    async def create_collection(
+        self,
+        name: str,
+        codec_options: None = None,
+        read_preference: ServerMode | None = ...,
+        write_concern: WriteConcern | None = ...,
+        read_concern: ReadConcern | None = ...,
+        session: AsyncClientSession | None = ...,
+        check_exists: bool | None = ...,
+        **options: Unpack[CreateCollectionOptions],
+    ) -> AsyncCollection[DocumentT]: ...
+
+    @overload
+    async def create_collection(
+        self,
+        name: str,
+        codec_options: CodecOptions[OtherDocumentT],
+        read_preference: ServerMode | None = ...,
+        write_concern: WriteConcern | None = ...,
+        read_concern: ReadConcern | None = ...,
+        session: AsyncClientSession | None = ...,
+        check_exists: bool | None = ...,
+        **options: Unpack[CreateCollectionOptions],
+    ) -> AsyncCollection[OtherDocumentT]: ...
+
     async def create_collection(
         self,
         name: str,
@@ -313,34 +340,11 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
 
         Source: collection management specification.
         """
-        made = self.get_collection(name, None, read_preference, write_concern, read_concern)
-        if codec_options is not None:
-            made = made.with_options(codec_options)
+        made: AsyncCollection[Any] = AsyncCollection(
+            self, name, codec_options, read_preference, write_concern, read_concern
+        )
         await self._create(name, made._write_concern(session), session, check_exists, {**options})
         return made
-
-    async def drop_collection(
-        self,
-        name_or_collection: str | AsyncCollection[Any],
-        session: AsyncClientSession | None = None,
-        comment: Any = None,
-        timeoutMS: float | None = None,
-    ) -> dict[str, Any]:
-        """Drop a collection and return the server's reply. A missing collection is not an error.
-
-        Args:
-            name_or_collection: The collection or its name.
-            session: The session to use.
-            comment: Shown in the server's log and profile.
-            timeoutMS: Time limit of the whole operation; 0 for no limit.
-
-        Raises:
-            TypeError: Not a collection and not a name.
-            PyMongoError: The operation failed.
-
-        Retries: overload errors only (up to 5, with backoff).
-        """
-        return await self[name_of(name_or_collection)]._drop(session, comment, timeoutMS)
 
     def __repr__(self) -> str:
         return f"AsyncDatabase({self._client!r}, {self._name!r})"
@@ -363,12 +367,7 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         tz_aware: Decode times with the time zone UTC.
         connect: Has no effect: see `aconnect`.
         type_registry: Encoders and decoders of custom types.
-        kwargs: Connection string options by name (`timeoutMS`, `maxPoolSize`, `retryWrites` ...), which override those
-            in `host`, and options that are objects (PyMongo's are accepted if it has such a class): `event_listeners`,
-            `server_api`, `driver`, `overload_policy`, `server_selector`. A server selector is a function that takes the
-            descriptions of the servers suitable for an operation, and returns a list of those that the operation may
-            use. If it raises or returns anything else, the operation fails with a ConfigurationError, whose cause is
-            the function's exception.
+        kwargs: Options, which override those in `host` (PyMongo's objects are accepted): see `ClientKeywords`.
 
     Raises:
         InvalidURI: The connection string is malformed.
@@ -387,17 +386,11 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         tz_aware: bool | None = None,
         connect: bool | None = None,
         type_registry: TypeRegistry | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[ClientKeywords],
     ) -> None:
-        named = {
-            "port": port,
-            "document_class": document_class,
-            "tz_aware": tz_aware,
-            "connect": connect,
-            "type_registry": type_registry,
-        }
-        given = {name: value for name, value in named.items() if value is not None}
-        options = client_options(host, **given, **kwargs)
+        named: dict[str, Any] = {"document_class": document_class, "tz_aware": tz_aware, "type_registry": type_registry}
+        named |= {"port": port, "connect": connect}
+        options = client_options(host, **{name: value for name, value in named.items() if value is not None}, **kwargs)
         # With the first client, the machinery below the API is imported.
         from motorlite._client.core import Core
 
@@ -435,15 +428,7 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
     ) -> AsyncDatabase[Any]:
-        """Return a database. Settings that are None come from the client.
-
-        Args:
-            name: Its name; None for the default database of the connection string.
-            codec_options: Codec options for encoding and decoding documents.
-            read_preference: The servers to read from.
-            write_concern: The acknowledgement that writes wait for.
-            read_concern: The isolation level that reads ask for.
-            timeoutMS: Time limit of each operation; 0 for no limit.
+        """Return a database; None: the default one of the connection string. Settings: see `AsyncDatabase`.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -456,6 +441,29 @@ class AsyncMongoClient(ClientBase[DocumentT]):
                 raise ConfigurationError("the connection string names no default database, so name one here")
         return AsyncDatabase(self, name, codec_options, read_preference, write_concern, read_concern, timeoutMS)
 
+    @overload
+    def get_default_database(
+        self,
+        default: str | None = None,
+        codec_options: None = None,
+        read_preference: ServerMode | None = ...,
+        write_concern: WriteConcern | None = ...,
+        read_concern: ReadConcern | None = ...,
+        timeoutMS: float | None = ...,
+    ) -> AsyncDatabase[DocumentT]: ...
+
+    @overload
+    def get_default_database(
+        self,
+        default: str | None = None,
+        *,
+        codec_options: CodecOptions[OtherDocumentT],
+        read_preference: ServerMode | None = ...,
+        write_concern: WriteConcern | None = ...,
+        read_concern: ReadConcern | None = ...,
+        timeoutMS: float | None = ...,
+    ) -> AsyncDatabase[OtherDocumentT]: ...
+
     def get_default_database(
         self,
         default: str | None = None,
@@ -465,15 +473,7 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
     ) -> AsyncDatabase[Any]:
-        """Return the default database of the connection string. Settings that are None come from the client.
-
-        Args:
-            default: The name to use if the connection string has none.
-            codec_options: Codec options for encoding and decoding documents.
-            read_preference: The servers to read from.
-            write_concern: The acknowledgement that writes wait for.
-            read_concern: The isolation level that reads ask for.
-            timeoutMS: Time limit of each operation; 0 for no limit.
+        """Return the default database of the connection string, or `default`. The settings are those of `get_database`.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -495,5 +495,4 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         return self[name]
 
     def __repr__(self) -> str:
-        seeds = self._options.srv.host_name if self._options.srv else ",".join(map(format_address, self._options.seeds))
-        return f"AsyncMongoClient({seeds!r})"
+        return f"AsyncMongoClient({shown(self._options)})"

@@ -1,16 +1,18 @@
 """Shell: time limits of operations (client-side operations timeout, and the caller's own cancel scopes).
 
-Callers pass milliseconds as `timeoutMS` or seconds to `motorlite.timeout`. Internally a duration is a float of seconds,
-None if unset, and infinity if 0 asked for no limit.
+Callers pass milliseconds as `timeoutMS` or seconds to `motorlite.timeout`, or to `pymongo.timeout`. Internally a
+duration is a float of seconds, None if unset, and infinity if 0 asked for no limit.
 """
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
+from motorlite._api.pymongo_blocks import innermost
 from motorlite._base.arguments import wrong
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._client.loop_time import loop_time
@@ -18,30 +20,35 @@ from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
+    from motorlite._api.pymongo_blocks import Theirs
     from motorlite._client.core import Core
 
 
 class _Limit:
     """The innermost `motorlite.timeout` block: its end, and its intended duration (seconds).
 
-    `is_set` is that of the deadlines that it makes.
+    `is_set` is that of the deadlines that it makes. One that `is_cap` limits nothing by itself: it is only the latest
+    end of the limits that are set inside of it.
     """
 
-    __slots__ = ("expires_at", "is_set", "seconds")
+    __slots__ = ("expires_at", "is_cap", "is_set", "seconds")
 
-    def __init__(self, expires_at: float, seconds: float, is_set: bool | None = None) -> None:
+    def __init__(self, expires_at: float, seconds: float, is_set: bool | None = None, *, is_cap: bool = False) -> None:
         self.expires_at = expires_at
         self.seconds = seconds
         self.is_set = is_set
+        self.is_cap = is_cap
 
 
+# A look-up here tells whether the program uses PyMongo too, whose blocks count as well.
+_modules = sys.modules
 _block: ContextVar[_Limit | None] = ContextVar("motorlite.timeout", default=None)
 
 
-@contextmanager
-def timeout(seconds: float | None) -> Iterator[None]:
-    """Limit all operations in a ``with`` block together.
+class timeout:  # PyMongo's name, and that of asyncio's and anyio's counterparts
+    """Limit all operations in a ``with`` block together; ``async with`` does the same.
 
     The limit overrides `timeoutMS` of client, database and collection, and caps the `timeoutMS` of a single
     operation. An inner block cannot last longer than the outer one.
@@ -52,30 +59,54 @@ def timeout(seconds: float | None) -> Iterator[None]:
     Raises:
         TypeError: `seconds` is not a number.
         ValueError: `seconds` is negative.
-        InvalidOperation: No event loop is running.
+        InvalidOperation: No event loop is running, or the block has been entered already.
 
     Source: client-side operations timeout specification.
     """
-    if seconds is None:
-        yield
-        return
-    duration = _duration("seconds", seconds, 1.0)
-    try:
-        now = loop_time()
-    except InvalidOperation:
-        raise InvalidOperation("motorlite.timeout() needs a running event loop") from None
-    outer = _block.get()
-    limit = _Limit(now + duration, duration)
-    if outer is not None:
-        limit = _Limit(min(limit.expires_at, outer.expires_at), min(duration, outer.seconds))
-    token = _block.set(limit)
-    try:
-        yield
-    finally:
-        _block.reset(token)
 
+    __module__ = "motorlite"
 
-timeout.__module__ = "motorlite"
+    __slots__ = ("_duration", "_seconds", "_token")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._duration = None if seconds is None else _duration("seconds", seconds, 1.0)
+        # Inside of the block: what restores the outer one.
+        self._token: Token[_Limit | None] | None = None
+
+    def __enter__(self) -> None:
+        duration = self._duration
+        if duration is None:
+            return
+        if self._token is not None:
+            raise InvalidOperation(f"{self!r} has been entered already; make one for each block")
+        try:
+            now = loop_time()
+        except InvalidOperation:
+            raise InvalidOperation("motorlite.timeout() needs a running event loop") from None
+        outer = _block.get()
+        limit = _Limit(now + duration, duration)
+        if outer is not None:
+            limit = _Limit(min(limit.expires_at, outer.expires_at), min(duration, outer.seconds))
+        self._token = _block.set(limit)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            _block.reset(token)
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"motorlite.timeout({self._seconds!r})"
 
 
 @contextmanager
@@ -109,9 +140,34 @@ def duration_from_ms(timeout_ms: float) -> float:
     return _duration("timeoutMS", timeout_ms, 0.001)
 
 
+def _around(core: Core) -> _Limit | None:
+    """Return the block around the caller: motorlite's, PyMongo's, or what both leave together."""
+    block, pymongo = _block.get(), _modules.get("pymongo")
+    theirs = None if pymongo is None else innermost(pymongo)
+    return block if theirs is None else _combined(core, block, theirs)
+
+
+def _combined(core: Core, block: _Limit | None, theirs: Theirs) -> _Limit:
+    expires_at = core.now() + theirs.remaining
+    if theirs.seconds is None:
+        if block is None:
+            return _Limit(expires_at, inf, is_cap=True)
+        return _Limit(min(block.expires_at, expires_at), block.seconds, block.is_set)
+    seconds = theirs.seconds or inf
+    if block is None:
+        return _Limit(expires_at, seconds)
+    return _Limit(min(block.expires_at, expires_at), min(block.seconds, seconds), block.is_set)
+
+
+def _is_in_theirs() -> bool:
+    pymongo = _modules.get("pymongo")
+    theirs = None if pymongo is None else innermost(pymongo)
+    return theirs is not None and theirs.seconds is not None
+
+
 def is_timeout_set(inherited: float | None, timeout_ms: float | None) -> bool:
     """Whether `timeoutMS` is set for an operation at any level."""
-    return timeout_ms is not None or inherited is not None or _block.get() is not None
+    return timeout_ms is not None or inherited is not None or _block.get() is not None or _is_in_theirs()
 
 
 def deadline(core: Core, inherited: float | None, timeout_ms: float | None = None) -> Deadline:
@@ -121,15 +177,23 @@ def deadline(core: Core, inherited: float | None, timeout_ms: float | None = Non
         core: Provides the time and the enclosing cancel scope.
         inherited: Seconds, from client, database or collection.
         timeout_ms: The timeoutMS of this one call.
+
+    Raises:
+        InvalidOperation: The limit of an enclosing `pymongo.timeout` block cannot be read.
     """
-    block = _block.get()
+    # As `_around`, without the call.
+    block, pymongo = _block.get(), _modules.get("pymongo")
+    if pymongo is not None:
+        theirs = innermost(pymongo)
+        if theirs is not None:
+            block = _combined(core, block, theirs)
     scope = core.scope_deadline()
     if timeout_ms is not None:
         return _from_now(core, duration_from_ms(timeout_ms), block, scope)
-    if block is not None:
+    if block is not None and not block.is_cap:
         return Deadline(block.expires_at, scope, block.seconds, is_set=block.is_set)
     if inherited is not None:
-        return _from_now(core, inherited, None, scope)
+        return _from_now(core, inherited, block, scope)
     return NO_DEADLINE if scope == inf else Deadline(inf, scope)
 
 
@@ -142,12 +206,14 @@ def _from_now(core: Core, seconds: float, block: _Limit | None, scope: float) ->
 
 def refreshed(core: Core, seconds: float) -> Deadline:
     """Return a deadline of `seconds` from now for one cursor iteration, capped by the enclosing block and scope."""
-    return _from_now(core, seconds, _block.get(), core.scope_deadline())
+    return _from_now(core, seconds, _around(core), core.scope_deadline())
 
 
 def continued(core: Core, lifetime: Deadline) -> Deadline:
     """Return the deadline of a later step under `lifetime`: its own end, or the end of the block around the step."""
-    block = _block.get()
+    block = _around(core)
+    if block is not None and block.is_cap:
+        block = None
     scope = core.scope_deadline()
     if block is None and scope == lifetime.scope_expires_at:
         return lifetime
@@ -170,7 +236,7 @@ def of_session(core: Core, limit: Deadline, timeout_ms: float | None) -> Deadlin
 def for_close(core: Core, seconds: float, timeout_ms: float | None = None) -> Deadline:
     """Return the deadline of a cursor's close: restarted, even if the cursor's or the block's has passed."""
     scope = core.scope_deadline()
-    block = _block.get()
+    block = _around(core)
     if timeout_ms is not None:
         seconds = duration_from_ms(timeout_ms)
     elif seconds == inf and block is not None:

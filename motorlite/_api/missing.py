@@ -1,12 +1,17 @@
-"""Pure: PyMongo features that motorlite does not have yet, by attribute name."""
+"""Pure: the names of a handle's attributes in messages: missing features of PyMongo, and misspelt methods."""
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Final
+
+from motorlite._base.arguments import similar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# The modules whose classes are parts of a single public class.
+_PARTS: Final = tuple(f"motorlite._api.{name}" for name in ("client", "collection.", "database"))
 # Listed here so that they do not become databases and collections. Otherwise the error would say "not callable".
 CLIENT: Final[Mapping[str, str]] = {}
 DATABASE: Final[Mapping[str, str]] = {}
@@ -15,6 +20,25 @@ COLLECTION: Final[Mapping[str, str]] = {}
 
 class MissingFeature(AttributeError, NotImplementedError):
     """A feature of PyMongo that motorlite does not have yet. `hasattr` returns False for its name."""
+
+
+def not_callable(kind: str, owner: type, name: str, taken_for: str) -> str:
+    """Return the message for the call of a method that `owner` lacks, so that its name was taken for something else."""
+    near = similar(name, (each for each in dir(owner) if each[0] != "_" and callable(getattr(owner, each))))
+    hint = f"; did you mean {near}()?" if near else ""
+    return f"{owner.__name__} has no method {name!r}{hint} ({kind} is not callable: the name was taken for {taken_for})"
+
+
+def name_after(owner: type) -> None:
+    """Name the methods of a public class after it, not after the parts that define them: Python's messages have them.
+
+    What several classes share keeps its name.
+    """
+    for part in owner.__mro__:
+        if part.__module__.startswith(_PARTS):
+            for value in vars(part).values():
+                if isinstance(value, FunctionType):
+                    value.__qualname__ = f"{owner.__name__}.{value.__name__}"
 
 
 def no_attribute(owner: str, name: str, features: Mapping[str, str], instead: str = "") -> AttributeError:

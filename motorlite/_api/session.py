@@ -66,6 +66,10 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
             await self._abort_after(error)
         await self.end_session()
 
+    def __repr__(self) -> str:
+        state = "ended" if self._has_ended else "in a transaction" if self.in_transaction else "open"
+        return f"<{type(self).__name__} of {self._client!r}, {state}>"
+
     @property
     def client(self) -> ClientT_co:
         """The client that started this session."""

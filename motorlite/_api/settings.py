@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn
 
 from bson.codec_options import CodecOptions
 
 from motorlite._api.call_options import effective
 from motorlite._api.limits import deadline, duration_from_ms
+from motorlite._api.missing import name_after
 from motorlite._api.session import begin, is_in_transaction
 from motorlite._api.transactions.context import BOUND
 from motorlite._api.typings import DocumentT
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from motorlite.read_preferences import ServerMode
     from motorlite.retry import RetryStrategy
     from motorlite.write_concern import WriteConcern
+
+
+_NOT_ITERABLE: Final = (
+    "an {} cannot be iterated: use `async for` with a cursor, as from collection.find(), database.list_collections() "
+    "or client.list_databases()"
+)
 
 
 class Settings:
@@ -83,7 +90,8 @@ class Settings:
         if codec_options is None:
             codec_options = self.codec_options
         else:
-            instance("codec_options", codec_options, CodecOptions)
+            allowed = "an instance of CodecOptions, such as CodecOptions(tz_aware=True)"
+            instance("codec_options", codec_options, CodecOptions, allowed)
         if read_preference is None:
             read_preference = self.read_preference
         else:
@@ -108,8 +116,23 @@ class Configured(Generic[DocumentT]):
 
     __slots__ = ("__weakref__", "_core", "_settings")
 
-    # Otherwise Python would iterate by calling `__getitem__` with 0, 1, 2 ..., and a collection has all: c.0, c.1 ...
-    __iter__: ClassVar[None] = None
+    if TYPE_CHECKING:
+        # Otherwise Python would iterate by calling `__getitem__` with 0, 1, 2 ..., and a collection has all: c.0, c.1
+        __iter__: ClassVar[None] = None
+    else:
+
+        def __iter__(self) -> NoReturn:
+            """Reject ``for``."""
+            raise TypeError(_NOT_ITERABLE.format(type(self).__name__))
+
+        def __aiter__(self) -> NoReturn:
+            """Reject ``async for``, which needs the cursor of a query."""
+            raise TypeError(_NOT_ITERABLE.format(type(self).__name__))
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__ == "motorlite":  # a public class
+            name_after(cls)
 
     def __init__(self, core: Core, settings: Settings) -> None:
         self._core = core

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import Any, TypeAlias
+import re
+import sys
+from collections.abc import Callable, ItemsView, Iterable, Mapping, MutableMapping, Sequence
+from types import CoroutineType
+from typing import Any, Final, TypeAlias
 
+from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._base.values import cut
@@ -32,10 +36,19 @@ _SHOWN = 200
 _TOO_LONG = 2**63
 # Floats represent every integer up to this one.
 _LARGEST = 2.0**53
+# How far up the stack the method is whose options are checked.
+_FRAMES: Final = 4
+_PAIRS: Final = "a mapping or a list of (name, direction) pairs"
+# Words that people write for a direction.
+_DIRECTIONS: Final = {"asc": 1, "ascending": 1, "1": 1, "desc": -1, "descending": -1, "-1": -1}
+
+
+DOCUMENTS: Final = (MutableMapping, RawBSONDocument)
+"""What can be inserted: it can receive an _id, or is a RawBSONDocument."""
 
 
 class WrongType(TypeError):
-    """A value of a wrong type; says what is allowed (``"an integer"``)."""
+    """A value of a wrong type; says what is allowed (``"an integer"``), and perhaps what to write instead."""
 
 
 class WrongValue(ValueError):
@@ -53,15 +66,37 @@ def checked(method: str, options: Mapping[str, Any], checks: Checks) -> dict[str
     for name, value in options.items():
         check = checks.get(name)
         if check is None:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, checks, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            allowed = ", ".join(sorted(checks))
-            raise TypeError(f"{method}() has no option {name}={value!r}{hint} (allowed: {allowed})")
+            raise _no_option(method, name, value, checks)
         if value is not None:
             found[name] = converted(name, value, check)
     return found
+
+
+def _no_option(method: str, name: str, value: object, checks: Checks) -> TypeError:
+    known = sorted({*checks, *_parameters(method)})
+    near = similar(name, known)
+    hint = f"; did you mean {near}?" if near else f" (allowed: {', '.join(known)})"
+    return TypeError(f"{method}() has no option {name}={cut(repr(value), _SHOWN)}{hint}")
+
+
+def _parameters(method: str) -> Sequence[str]:
+    """Return the parameters of the public method, which called the function that checks its options."""
+    frame = sys._getframe(2)
+    for _ in range(_FRAMES):
+        frame = frame.f_back or frame
+        code = frame.f_code
+        if code.co_name == method:
+            return code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    return ()
+
+
+def similar(name: str, known: Iterable[str]) -> str | None:
+    """Return the one of `known` that `name` is most likely meant to be, if any. ``maxPoolSize`` is max_pool_size."""
+    from difflib import get_close_matches
+
+    comparable = {each.lower().replace("_", ""): each for each in known}
+    near = get_close_matches(name.lower().replace("_", ""), comparable, 1)
+    return comparable[near[0]] if near else None
 
 
 def converted(name: str, value: Any, check: Check) -> Any:
@@ -69,18 +104,28 @@ def converted(name: str, value: Any, check: Check) -> Any:
     try:
         return check(value)
     except WrongType as error:
-        raise TypeError(wrong(name, value, str(error))) from None
+        raise TypeError(wrong(name, value, *error.args)) from None
     except WrongValue as error:
-        raise ValueError(wrong(name, value, str(error))) from None
+        raise ValueError(wrong(name, value, *error.args)) from None
     except (TypeError, ValueError) as error:
         if str(error).startswith(f"{name} "):
             raise
         raise type(error)(f"{name}: {error}") from None
 
 
-def wrong(name: str, value: object, allowed: str) -> str:
-    """The message of an error about one argument."""
-    return f"{name} must be {allowed}, not {cut(repr(value), _SHOWN)}"
+def wrong(name: str, value: object, allowed: str, instead: str = "") -> str:
+    """The message of an error about one argument. `instead` says what to write (``"write [1]"``)."""
+    if isinstance(value, CoroutineType):
+        instead = "await it first"
+    elif hasattr(type(value), "__anext__"):
+        instead = "read it first, as with `await cursor.to_list()`"
+    return f"{name} must be {allowed}, not {cut(repr(value), _SHOWN)}{instead and '; '}{instead}"
+
+
+def located(error: TypeError | ValueError, where: str) -> TypeError | ValueError:
+    """Return `error` with the place of the value that it is about."""
+    # Those of an application's own mapping may take other arguments.
+    return type(error)(f"{where}: {error}") if type(error) in (TypeError, ValueError) else error
 
 
 def instance(name: str, value: Any, kind: type, allowed: str | None = None) -> None:
@@ -167,14 +212,19 @@ def text(value: Any) -> str:
 def mapping(value: Any) -> Mapping[str, Any]:
     """Check a mapping."""
     if not isinstance(value, Mapping):
-        raise WrongType("a mapping")
+        raise WrongType("a mapping", _as_mapping(value))
     return value
 
 
 def mappings(value: Any) -> list[Mapping[str, Any]]:
     """Check a list of mappings."""
-    if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
+    if isinstance(value, Mapping):
+        raise WrongType("a list of mappings", f"write {cut(repr([value]), _SHOWN)}")
+    if not isinstance(value, list | tuple):
         raise WrongType("a list of mappings")
+    for position, item in enumerate(value):
+        if not isinstance(item, Mapping):
+            raise WrongType("a list of mappings", wrong(f"item {position}", item, "a mapping"))
     return list(value)
 
 
@@ -185,13 +235,26 @@ def check_mapping(option: str, value: object) -> None:
     """Raise TypeError unless `value` is a mapping."""
     # The usual type first: isinstance with the abstract class takes several times as long.
     if type(value) is not dict and not isinstance(value, Mapping):
-        raise TypeError(wrong(option, value, "a mapping"))
+        raise TypeError(wrong(option, value, "a mapping", _as_mapping(value)))
+
+
+def _as_mapping(value: object) -> str:
+    """Say which mapping `value` was probably meant to be."""
+    if isinstance(value, ObjectId):
+        return f"write {{'_id': {value!r}}}"
+    if isinstance(value, str) and re.fullmatch("[0-9a-fA-F]{24}", value):
+        return f"write {{'_id': ObjectId({value!r})}}"
+    if isinstance(value, list | tuple) and value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
+        return "write dict(...) around it"
+    return ""
 
 
 def check_document(option: str, value: object) -> None:
-    """Raise TypeError unless `value` can be inserted: it can receive an _id, or is a RawBSONDocument."""
-    if not isinstance(value, (MutableMapping, RawBSONDocument)):
-        raise TypeError(wrong(option, value, "a mutable mapping or a RawBSONDocument"))
+    """Raise TypeError unless `value` can be inserted."""
+    if not isinstance(value, DOCUMENTS):
+        instead = "insert_many() takes a list of documents" if isinstance(value, list | tuple) else ""
+        allowed = "a dict, another mutable mapping or a RawBSONDocument"
+        raise TypeError(wrong(option, value, allowed, instead))
 
 
 def check_boolean(option: str, value: object) -> None:
@@ -221,6 +284,12 @@ def check_number(option: str, value: object, noun: str, *kinds: type[float]) -> 
         raise ValueError(f"{option} must be a non-negative {noun}, at most 2**53, not {value!r}")
 
 
+def check_items(option: str, value: object, allowed: str) -> None:
+    """Raise TypeError unless `value` can be a list of documents or requests: a mapping or a text is only one item."""
+    if not isinstance(value, Iterable) or isinstance(value, Mapping | str | bytes):
+        raise TypeError(wrong(option, value, allowed))
+
+
 def check_list(option: str, value: object) -> None:
     """Raise TypeError unless `value` is a list."""
     if not isinstance(value, list):
@@ -234,7 +303,10 @@ def check_replacement(replacement: object) -> None:
         return  # reading a key would decode the whole document; the server checks it
     first = next(iter(replacement), "")  # type: ignore[call-overload]  # checked to be a mapping above
     if isinstance(first, str) and first.startswith("$"):
-        raise ValueError(f"replacement must not begin with an update operator, but begins with {first!r}")
+        raise ValueError(
+            f"replacement must not begin with an update operator, but begins with {first!r}: write the fields of the "
+            "new document, or use a method that updates"
+        )
 
 
 def check_update(update: object) -> None:
@@ -242,11 +314,14 @@ def check_update(update: object) -> None:
     if type(update) is not dict and not isinstance(update, (Mapping, list)):
         raise TypeError(wrong("update", update, "a mapping or a list of stages"))
     if not update:
-        raise ValueError("update must not be empty")
+        raise ValueError(f"update must not be empty, but is {update!r}; write {{'$set': {{...}}}}")
     if not isinstance(update, list):
         first = next(iter(update))
         if not (isinstance(first, str) and first.startswith("$")):
-            raise ValueError(f"update must begin with an update operator ($set ...), but begins with {first!r}")
+            raise ValueError(
+                f"update must begin with an update operator, but begins with {first!r}: write "
+                f"{{'$set': {{{first!r}: ...}}}}, or use a method that replaces"
+            )
 
 
 def collation_document(collation: object) -> Mapping[str, Any] | None:
@@ -269,8 +344,11 @@ def index_pairs(keys: Hint, direction: int | str | None = None) -> list[tuple[st
         return [(keys, ASCENDING)]
     if isinstance(keys, Mapping):
         return list(keys.items())
+    # PyMongo accepts them, and libraries pass the items of its `IndexModel.document["key"]`.
+    if isinstance(keys, ItemsView):
+        return list(keys)
     if not isinstance(keys, (list, tuple)):
-        raise TypeError(f"keys must be a name, a mapping or a list of (name, direction) pairs, not {keys!r}")
+        raise TypeError(wrong("keys", keys, "a name, a mapping or a list of (name, direction) pairs"))
     return [(item, ASCENDING) if isinstance(item, str) else item for item in keys]
 
 
@@ -279,23 +357,41 @@ def index_document(keys: IndexKeys, option: str | None = None) -> dict[str, Any]
 
     `option`: the name of the argument; None where `converted` adds it to the error.
     """
-    if isinstance(keys, str) or not isinstance(keys, (list, tuple, Mapping)):
-        allowed = "a mapping or a list of (name, direction) pairs"
-        raise WrongType(allowed) if option is None else TypeError(wrong(option, keys, allowed))
+    if isinstance(keys, str) or not isinstance(keys, (list, tuple, Mapping, ItemsView)):
+        raise WrongType(_PAIRS) if option is None else TypeError(wrong(option, keys, _PAIRS))
     if not keys:
-        raise ValueError("the list of keys must not be empty")
+        raise ValueError(f"the list of keys must not be empty; write [('name', {ASCENDING})]")
     document: dict[str, Any] = {}
     for pair in index_pairs(keys):
         try:
             name, direction = pair
-        except (TypeError, ValueError):
-            raise TypeError(f"expected a name or a (name, direction) pair, not {pair!r}") from None
+        except TypeError:
+            raise TypeError(_no_pair(keys, pair)) from None
+        except ValueError:  # too many values, or too few
+            raise ValueError(_no_pair(keys, pair)) from None
         if not isinstance(name, str):
             raise TypeError(f"the name of a key must be a str, not {name!r}")
-        if not isinstance(direction, (str, int, Mapping)):
-            raise TypeError(f"the direction of {name!r} must be 1, -1, '2d' or the like, not {direction!r}")
+        if not isinstance(direction, (int, Mapping)):
+            _check_word(f"the direction of {name!r}", direction)
         document[name] = direction
     return document
+
+
+def _check_word(what: str, direction: object) -> None:
+    """Check a direction that is no number: the kind of an index."""
+    allowed = "1, -1, '2d' or the like"
+    if not isinstance(direction, str):
+        raise TypeError(wrong(what, direction, allowed))
+    meant = _DIRECTIONS.get(direction.lower())
+    if meant is not None:
+        raise ValueError(wrong(what, direction, allowed, f"write {meant}"))
+
+
+def _no_pair(keys: Any, wrong_pair: object) -> str:
+    message = f"expected a name or a (name, direction) pair, not {wrong_pair!r}"
+    if not isinstance(keys, Mapping) and len(keys) == 2 and isinstance(keys[0], str) and keys[1] is wrong_pair:
+        message += f"; write [({keys[0]!r}, {wrong_pair!r})]"
+    return message
 
 
 def index_name(pairs: Iterable[tuple[str, Any]]) -> str:
@@ -312,9 +408,13 @@ def fields_document(fields: Mapping[str, Any] | Iterable[str], option: str = "pr
     """Return a projection in command form: a mapping unchanged, names as inclusions."""
     if isinstance(fields, Mapping):
         return fields
-    if isinstance(fields, str) or not isinstance(fields, Iterable):
-        raise TypeError(wrong(option, fields, "a mapping or a list of names"))
+    allowed = "a mapping or a list of names"
+    if isinstance(fields, str):
+        raise TypeError(wrong(option, fields, allowed, f"write [{fields!r}]"))
+    if not isinstance(fields, Iterable):
+        raise TypeError(wrong(option, fields, allowed))
     names = list(fields)
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"{option} must be a mapping or a list of names, each a str")
+    for position, name in enumerate(names):
+        if not isinstance(name, str):
+            raise TypeError(wrong(option, names, allowed, f"item {position} is {name!r}"))
     return dict.fromkeys(names, 1)

@@ -150,7 +150,7 @@ class Core:
                 raise InvalidOperation(
                     "the event loop that the client was bound to has ended; make a client for each event loop"
                 )
-            raise InvalidOperation("the client is closed")
+            raise InvalidOperation("the client is closed; make a new AsyncMongoClient, or close it later")
         if self._has_forked:
             raise InvalidOperation("the client was made before a fork; make a new one in the child process")
         if self.options.refusals:
@@ -246,6 +246,7 @@ class Core:
             compressors=self._compressors,
             backpressure=self.policy.handshake,
             server_api=options.server_api,
+            is_plain=self._tls is None,
         )
         authenticator = optional.authenticator(options, world, runtime, host)
         pauses = options.pause_garbage_collector

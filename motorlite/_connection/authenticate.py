@@ -24,7 +24,7 @@ from motorlite._connection.handshake import server_api_fields
 from motorlite._net.host import aws_sdk
 from motorlite._net.host.platform_facts import read_environment
 from motorlite._net.runtime import WaitTimeout
-from motorlite.errors import ExecutionTimeout, PyMongoError
+from motorlite.errors import ExecutionTimeout, OperationFailure, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -105,7 +105,12 @@ class Authenticator:
         Raises:
             PyMongoError: the server or the client rejected the authentication.
         """
-        await self._perform(connection, authentication.conversation(connection.handshake), limits)
+        conversation = authentication.conversation(connection.handshake)
+        try:
+            await self._perform(connection, conversation, limits)
+        except OperationFailure as error:
+            error._explain(authentication.description)
+            raise
         connection.renew = partial(self.reauthenticate, authentication)
 
     async def reauthenticate(
@@ -119,9 +124,11 @@ class Authenticator:
         limits = Limits(until, operation_until, is_operation=True)
         try:
             await self._perform(connection, authentication.again(self._nonce()), limits)
-        except BaseException:
+        except BaseException as error:
             # The authentication state is now unknown.
             connection.close()
+            if isinstance(error, OperationFailure):
+                error._explain(authentication.description)
             raise
 
     async def _perform(self, connection: Connection, conversation: Conversation, limits: Limits) -> None:

@@ -7,7 +7,7 @@ SystemOverloadedError and RetryableError. Errors of name resolution, certificate
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._base.values import format_address
@@ -38,12 +38,16 @@ if TYPE_CHECKING:
     from motorlite.server_api import ServerApi
 
 
+_CLOSED: Final = "a server that requires TLS (tls=true) or is overloaded does so before it answers"
+
+
 class HandshakeSettings:
     """The client's part of every handshake."""
 
     __slots__ = (
         "backpressure",
         "compressors",
+        "is_plain",
         "load_balanced",
         "metadata",
         "server_api",
@@ -57,6 +61,7 @@ class HandshakeSettings:
         compressors: Sequence[Compressor] = (),
         backpressure: bool | str = True,
         server_api: ServerApi | None = None,
+        is_plain: bool = False,
     ) -> None:
         # Called for each handshake, because applications may append metadata.
         self.metadata: Callable[[], Document] = metadata
@@ -67,6 +72,8 @@ class HandshakeSettings:
         # changes").
         self.backpressure: bool | str = backpressure
         self.server_api: ServerApi | None = server_api
+        # Whether connections are without TLS, for messages.
+        self.is_plain: bool = is_plain
 
 
 class EstablishmentError(Exception):
@@ -147,6 +154,7 @@ class Establisher:
             error.address = address
             if _may_be_overload(error):
                 _label_as_overload(error)
+                self._explain(error, connection)
             raise EstablishmentError(
                 error, during_authentication=False, max_wire_version=0, generation=generation
             ) from error
@@ -178,6 +186,11 @@ class Establisher:
         if authenticate:
             connection.expect_replies()
         return connection
+
+    def _explain(self, error: PyMongoError, connection: Connection | None) -> None:
+        """Say that the server may require TLS, if it closed a connection without it."""
+        if connection is not None and self._settings.is_plain and type(error) is AutoReconnect:
+            error._explain(_CLOSED)
 
     async def _hello(
         self, connection: Connection, authentication: Authentication | None, until: float, *, is_monitor: bool

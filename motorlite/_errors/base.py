@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
 
 
-class PyMongoError(Exception):
+class _Root(Exception):
+    """The only base class of `PyMongoError`: where that is a built-in class, Python cannot add another (`compat`)."""
+
+
+class PyMongoError(_Root):
     """Base class of every error that motorlite raises.
 
     Attributes:
@@ -52,7 +56,8 @@ class PyMongoError(Exception):
     reached_server: bool = False
 
     def __init__(self, message: str = "", error_labels: Iterable[str] | None = None) -> None:
-        super().__init__(message)
+        # Not `super()`: `motorlite.compat` puts PyMongo's classes behind this one, whose constructors differ.
+        Exception.__init__(self, message)
         self._message = message
         self._labels: set[str] = set(error_documents.texts(error_labels))
 
@@ -64,6 +69,11 @@ class PyMongoError(Exception):
     def has_error_label(self, label: str) -> bool:
         """Whether this error carries `label`."""
         return label in self._labels
+
+    def _explain(self, text: str) -> None:
+        """Add what helps a person to the message."""
+        self._message = f"{self._message.removesuffix('.')}; {text}"
+        Exception.__init__(self, self._message, *self.args[1:])
 
     def _add_error_label(self, label: str) -> None:
         self._labels.add(label)

@@ -8,6 +8,9 @@ class Public:
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__qualname__}>"
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__module__.startswith("motorlite._events."):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.arguments import wrong
 from motorlite._base.pymongo_objects import is_like
@@ -11,6 +11,9 @@ from motorlite._events.commands import CommandListener
 from motorlite._events.operations import OperationListener, RetryListener, ServerSelectionListener
 from motorlite._events.pools import ConnectionPoolListener
 from motorlite._events.topology import ServerHeartbeatListener, ServerListener, TopologyListener
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 LISTENERS: Final = (
     CircuitBreakerListener,
@@ -26,6 +29,9 @@ LISTENERS: Final = (
 """The base classes of listeners."""
 
 _registered: list[object] = []
+
+sources: Final[list[Callable[[], Iterable[object]]]] = []
+"""Further listeners, asked for with each new client (`motorlite.compat`)."""
 
 
 def register(listener: Any) -> None:
@@ -50,4 +56,4 @@ register.__module__ = "motorlite.monitoring"
 
 def registered() -> tuple[object, ...]:
     """Return the listeners for a new client."""
-    return tuple(_registered)
+    return (*_registered, *(listener for listeners in sources for listener in listeners()))

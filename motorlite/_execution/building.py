@@ -15,7 +15,7 @@ from motorlite._connection.messages import encode_command, encode_parts, encoded
 from motorlite._execution import decorate
 from motorlite._execution.operation import Kind
 from motorlite._sessions.session import newest_cluster_time
-from motorlite.errors import ConfigurationError, InvalidOperation
+from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.topology_description import TopologyType
 
 if TYPE_CHECKING:
@@ -130,6 +130,10 @@ class CommandBuilder:
         except Exception as error:
             if run.is_retry and not getattr(error, "timeout", False):
                 raise CommandNotRebuilt(f"no equivalent command for this server: {error}") from error
+            if not isinstance(error, PyMongoError):
+                from motorlite._errors.unencodable import explain
+
+                explain(error)
             raise
 
     def _tail(self, run: Run, facts: ServerFacts, now: float, topology: TopologyDescription) -> bytes:

@@ -19,3 +19,6 @@ class BucketBase:
         self._root = root
         self._chunk_size = chunk_size
         self._store: Store = Store(root)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._root.full_name!r}>"

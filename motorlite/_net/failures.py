@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from motorlite._base.values import format_address
 from motorlite.errors import AutoReconnect, CertificateError, NameResolutionError, NetworkTimeout
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _CLOSED = ("UNEXPECTED_EOF_WHILE_READING", "CONNECTION_RESET")
 # The OpenSSL reason for a peer that does not speak TLS.
 _IN_THE_CLEAR = "WRONG_VERSION_NUMBER"
+TLS_REFUSED: Final = "the server closed the connection during the TLS handshake; is TLS enabled on it?"
+"""What servers without TLS do when a client begins it."""
 # The reason for closing a stream that received unrequested bytes.
 SURPLUS = "the connection was closed: the server sent more than it was asked for"
 
@@ -34,10 +36,14 @@ def connect_error(address: Address, error: BaseException) -> PyMongoError:
     ):
         return NameResolutionError(f"{where}: the host name cannot be resolved: {error}")
     if isinstance(error, ssl.SSLError) and not _is_closed(error):
-        hint = "what arrived is not TLS: " if getattr(error, "reason", None) == _IN_THE_CLEAR else ""
+        hint = ""
+        if getattr(error, "reason", None) == _IN_THE_CLEAR:
+            hint = "what arrived is not TLS, so TLS may not be enabled on the server: "
         return CertificateError(f"{where}: TLS failed: {hint}{error}")
     if isinstance(error, TimeoutError):
         return NetworkTimeout(f"{where}: the connection was not established in time")
+    if isinstance(error, ssl.SSLError):
+        return AutoReconnect(f"{where}: {TLS_REFUSED}")
     return AutoReconnect(f"{where}: {describe(error)}")
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._base.arguments import converted, mapping
+from motorlite._base.arguments import wrong
 from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation, R_co, TimeLimit
 from motorlite._operations.common import FIRST_BATCH
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bson.codec_options import CodecOptions
 
     from motorlite._execution.operation import Document, Selector, ServerFacts
@@ -36,7 +35,9 @@ def command_document(command: Any, value: Any, comment: Any, fields: Mapping[str
     Raises:
         TypeError: `command` is neither a name nor a mapping.
     """
-    document = {command: value} if isinstance(command, str) else dict(converted("command", command, mapping))
+    if not isinstance(command, str | Mapping):
+        raise TypeError(wrong("command", command, "a string or a mapping"))
+    document = {command: value} if isinstance(command, str) else dict(command)
     if comment is not None:
         document["comment"] = comment
     document.update(fields)

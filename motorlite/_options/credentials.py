@@ -97,7 +97,7 @@ def build_credentials(
     mechanism: str | None = options.get("authMechanism")
     if username is None and mechanism is None:
         if password is not None:
-            raise ConfigurationError("a password is set without a username")
+            raise ConfigurationError("a password is set without a username; set the option username too")
         return None
     if mechanism == "DEFAULT":
         mechanism = None
@@ -107,7 +107,11 @@ def build_credentials(
     for what, rule, value in (("username", rules.username, username), ("password", rules.password, password)):
         # A username must not be empty; a password may be.
         if rule == "required" and (value is None or (what == "username" and not value)):
-            raise ConfigurationError(f"{name} authentication needs a {what}")
+            whose = f" for the user {username!r}" if username else ""
+            raise ConfigurationError(
+                f"{name} authentication needs a {what}{whose}: write mongodb://user:password@host, "
+                f"or set the option {what}"
+            )
         if rule == "forbidden" and value is not None:
             if name == "MONGODB-AWS":
                 raise ConfigurationError(

@@ -17,7 +17,7 @@ from motorlite._options.option import WrongOptionType, WrongOptionValue
 from motorlite._options.pools import PoolOptions
 from motorlite._options.rules import check_combination
 from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, did_you_mean, value_of
-from motorlite._options.uri import parse_hosts, parse_txt_record, read_uri
+from motorlite._options.uri import hosts_alone, parse_txt_record, read_uri
 from motorlite.errors import ConfigurationError
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ServerMode, make_read_preference, read_pref_mode_from_name
@@ -345,12 +345,15 @@ def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
         uri_or_hosts = "localhost"
     texts = [uri_or_hosts] if isinstance(uri_or_hosts, str) else uri_or_hosts
     if not isinstance(texts, Sequence) or not texts or not all(isinstance(text, str) for text in texts):
+        # Without the value, which may contain a password.
+        found = f"the type {type(uri_or_hosts).__name__}" if not isinstance(texts, list) or texts else "an empty list"
+        wrong = [type(text).__name__ for text in texts if not isinstance(text, str)] if isinstance(texts, list) else []
+        found = f"a list with the type {wrong[0]}" if wrong else found
         raise WrongOptionType(
-            "the hosts must be a connection string, 'host[:port],...' or a list of hosts, "
-            f"not {type(uri_or_hosts).__name__}"
+            f"the hosts must be a connection string, 'host[:port],...' or a list of hosts, not {found}"
         )
     if "://" not in "".join(texts):
-        return _Settings(parse_hosts(",".join(texts), port), None, None, {}), []
+        return _Settings(hosts_alone(",".join(texts), port), None, None, {}), []
     if len(texts) > 1:
         raise WrongOptionValue("a list of hosts must not contain connection strings; name all hosts in one")
     parsed, notes = read_uri(texts[0], port)
@@ -478,6 +481,12 @@ def _codec_options(options: Mapping[str, Any]) -> CodecOptions[Any]:
     try:
         return CodecOptions(**{name: value for name, value in arguments.items() if value is not None})
     except TypeError as error:
-        raise WrongOptionType(str(error)) from None
+        raise WrongOptionType(_with_value(str(error), arguments)) from None
     except ValueError as error:
-        raise WrongOptionValue(str(error)) from None
+        raise WrongOptionValue(_with_value(str(error), arguments)) from None
+
+
+def _with_value(text: str, arguments: Mapping[str, Any]) -> str:
+    """Add the value to a message of `bson`, which begins with the name of the option but does not always have it."""
+    name = text.partition(" ")[0]
+    return text if name not in arguments or ", not " in text else f"{text}, not {arguments[name]!r}"

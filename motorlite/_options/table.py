@@ -404,7 +404,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "pauseGarbageCollector",
             _BOOLEAN,
             "Whether decoding a large reply pauses the cyclic garbage collector; see "
-            "[performance.md](performance.md#the-garbage-collector).",
+            "[The garbage collector](performance.md#the-garbage-collector).",
             True,
             "pause_garbage_collector",
             aliases=("pause_garbage_collector",),
@@ -429,7 +429,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
                 "a mapping with any of `enabled` (True or False), `query_text_max_length` (a non-negative integer), "
                 "`phases` (True or False), `tracer_provider`",
             ),
-            "Trace operations and commands with OpenTelemetry; see [metrics.md](metrics.md#traces).",
+            "Trace operations and commands with OpenTelemetry; see [Traces](metrics.md#traces).",
             None,
             "tracing",
         ),
@@ -461,7 +461,21 @@ def default_setting(name: str) -> Any:
 
 def did_you_mean(name: str) -> str:
     """Return a clause that suggests options with similar names, or an empty string."""
+    if name.lower() in _FOREIGN:
+        return f"; {_FOREIGN[name.lower()]}"
     return suggestion(name.lower().replace("_", ""), _COMPARABLE)
 
 
+# Options of other drivers, and of earlier versions of PyMongo.
+_FOREIGN: Final = {
+    "ssl_ca_certs": "use tlsCAFile",
+    "ssl_certfile": "use tlsCertificateKeyFile",
+    "ssl_keyfile": "use tlsCertificateKeyFile, one file with certificate and key",
+    "ssl_cert_reqs": "use tlsAllowInvalidCertificates",
+    "ssl_match_hostname": "use tlsAllowInvalidHostnames",
+    "ssl_crlfile": "use tlsCRLFile",
+    "io_loop": "a client belongs to the event loop that runs at its first operation",
+    "auto_encryption_opts": "client-side field-level encryption is not supported",
+    "socketkeepalive": "it is always on",
+}
 _COMPARABLE: Final = {name.replace("_", ""): option.name for name, option in BY_NAME.items()}

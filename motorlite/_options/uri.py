@@ -87,7 +87,10 @@ def read_uri(uri: str, default_port: int = DEFAULT_PORT) -> tuple[ParsedURI, lis
         raise InvalidURI("the connection string cannot be encoded as UTF-8")
     is_srv = uri.startswith(_SRV_SCHEME)
     if not is_srv and not uri.startswith(_SCHEME):
-        raise InvalidURI(f"a connection string begins with {_SCHEME} or {_SRV_SCHEME}")
+        scheme, separator, _ = uri.partition("://")
+        # Anything but a plain word may be a piece of a password.
+        other = f", not with {scheme}{separator}" if separator and re.fullmatch("[A-Za-z][A-Za-z0-9+]*", scheme) else ""
+        raise InvalidURI(f"a connection string begins with {_SCHEME} or {_SRV_SCHEME}{other}")
     rest, _, query = uri.partition("://")[2].partition("?")
     authority, _, path = rest.partition("/")
     userinfo, at_sign, host_list = authority.rpartition("@")
@@ -110,6 +113,19 @@ def parse_hosts(host_list: str, default_port: int) -> tuple[Address, ...]:
     """
     parsed = (_host(text, position, default_port) for position, text in enumerate(host_list.split(","), start=1))
     return tuple(dict.fromkeys(parsed))
+
+
+def hosts_alone(host_list: str, default_port: int) -> tuple[Address, ...]:
+    """Return the addresses in a text without a scheme, which can only be ``host[:port],...``. Raises InvalidURI."""
+    try:
+        return parse_hosts(host_list, default_port)
+    except InvalidURI:
+        if not re.search("[/@?]", host_list):
+            raise
+    raise InvalidURI(
+        f"the connection string has no scheme: it begins with {_SCHEME} or {_SRV_SCHEME} "
+        "(only hosts, 'host[:port],...', need none)"
+    )
 
 
 def parse_txt_record(record: str) -> tuple[dict[str, Any], list[Note]]:
@@ -160,7 +176,10 @@ def _srv_host(host_list: str) -> str:
     if "," in host_list:
         raise InvalidURI(f"{_SRV_SCHEME} needs exactly one host name, not a list")
     if ":" in host_list:
-        raise InvalidURI(f"{_SRV_SCHEME} takes a host name without a port; {_ESCAPE}")
+        raise InvalidURI(
+            f"{_SRV_SCHEME} takes a host name without a port, because SRV records have the ports: remove it, or use "
+            f"{_SCHEME}; {_ESCAPE}"
+        )
     host, port = _host(host_list, 1, DEFAULT_PORT)
     if port is None or is_ip_address(host):
         raise InvalidURI(f"{_SRV_SCHEME} takes a host name, not an address; did you mean {_SCHEME}?")
@@ -196,7 +215,10 @@ def _host(text: str, position: int, default_port: int) -> Address:
 def _port(text: str, where: str) -> int:
     port = parse_port(text)
     if port is None:
-        raise InvalidURI(f"the port of {where} is not a number from 1 to 65535; {_ESCAPE}")
+        raise InvalidURI(
+            f"the port of {where} (not shown: it may be a piece of a password) is not a number from 1 to 65535; "
+            f"{_ESCAPE}"
+        )
     return port
 
 

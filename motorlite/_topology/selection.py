@@ -23,6 +23,7 @@ from motorlite.read_preferences import MODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from motorlite._base.deadline import Deadline
     from motorlite._topology.topology_description import TopologyDescription
 
     ServerSelector: TypeAlias = Callable[[list[ServerDescription]], list[ServerDescription]]
@@ -158,16 +159,27 @@ def describe_selector(selector: Selector) -> str:
     return text
 
 
-def describe_failure(topology: TopologyDescription, selector: Selector) -> str:
-    """Describe why selection failed, with the state and the last error of each server, in one paragraph."""
-    wanted = describe_selector(selector)
+def describe_limit(deadline: Deadline, until: float, now: float) -> str:
+    """Describe the time from `now` on that a selection has until the loop time `until`, or until the deadline."""
+    if until <= deadline.expires_at:
+        return f"within {until - now:.3g} s (serverSelectionTimeoutMS)"
+    return f"within {deadline.timeout:.3g} s (timeoutMS or motorlite.timeout())"
+
+
+def describe_failure(topology: TopologyDescription, selector: Selector, limit: str = "") -> str:
+    """Describe why selection failed, with the state and the last error of each server, in one paragraph.
+
+    `limit` is the time that it had, if any: ``"within 30 s (serverSelectionTimeoutMS)"``.
+    """
+    wanted = f"{describe_selector(selector)} {limit}".rstrip()
     servers = topology.server_descriptions()
     kind = topology.topology_type_name
     if topology.replica_set_name is not None:
         kind += f" {cut(topology.replica_set_name, MAX_SHOWN)!r}"
     if not servers:
+        rejected = "" if topology.rejected is None else f" {_describe_rejected(topology.rejected)}."
         return (
-            f"No server for {wanted}: no server is left in the deployment ({kind}). "
+            f"No server for {wanted}: no server is left in the deployment ({kind}).{rejected} "
             "None of the hosts matches the options; check the hosts, replicaSet and directConnection."
         )
     if not topology.has_known_servers:
@@ -214,6 +226,12 @@ def _describe_server(server: ServerDescription) -> str:
         return f"{name} is Unknown: it has not answered yet"
     tags = f" with tags {cut(repr(dict(islice(server.tags.items(), _MAX_TAGS))), MAX_SHOWN)}" if server.tags else ""
     return f"{name} is {server.server_type_name}{tags}"
+
+
+def _describe_rejected(server: ServerDescription) -> str:
+    name = server.replica_set_name
+    found = f"a member of the replica set {cut(name, MAX_SHOWN)!r}" if name else f"a {server.server_type_name}"
+    return f"{format_address(server.address)} is {found}"
 
 
 def _in_brief(error: PyMongoError) -> str:

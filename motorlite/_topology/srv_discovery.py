@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from motorlite._net.runtime import WaitTimeout
 from motorlite._options import srv as records
 from motorlite._options.options import with_srv_records
+from motorlite._topology.selection import describe_limit
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError, ServerSelectionTimeoutError
 
 if TYPE_CHECKING:
@@ -91,10 +92,10 @@ class SRVDiscovery:
             if on_wait is not None:
                 on_wait(limit - self._runtime.now())
                 on_wait = None
-            topology = await self._wait(limit)
+            topology = await self._wait(limit, describe_limit(deadline, until, self._runtime.now()))
         return await topology.select(selector, deadline, deprioritized, until, on_wait)
 
-    async def _wait(self, limit: float) -> Topology:
+    async def _wait(self, limit: float, words: str) -> Topology:
         if not (self._is_looking_up or self._is_closed):
             self._is_looking_up = True
             # In the background, because the operation that starts it may be cancelled while others wait.
@@ -106,7 +107,7 @@ class SRVDiscovery:
             try:
                 failure = await waiter.wait(limit)
             except WaitTimeout:
-                raise self._too_late() from None
+                raise self._too_late(words) from None
             finally:
                 self._waiters.discard(waiter)
         if failure is not None:
@@ -115,9 +116,9 @@ class SRVDiscovery:
             raise InvalidOperation("the client is closed")
         return self._topology
 
-    def _too_late(self) -> ServerSelectionTimeoutError:
+    def _too_late(self, words: str) -> ServerSelectionTimeoutError:
         name = self._srv.host_name
-        error = ServerSelectionTimeoutError(f"{name}: its SRV and TXT records have not been looked up in time")
+        error = ServerSelectionTimeoutError(f"{name}: its SRV and TXT records were not found {words}")
         error.phase = "selection"
         return error
 

@@ -14,7 +14,7 @@ from motorlite._base.values import format_address
 from motorlite._net.runtime import WaitTimeout
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
 from motorlite._topology.monitor import Monitor
-from motorlite._topology.selection import choose, describe_failure, suitable_servers
+from motorlite._topology.selection import choose, describe_failure, describe_limit, suitable_servers
 from motorlite._topology.server import Server
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
@@ -166,6 +166,7 @@ class Topology:
             InvalidOperation: the client was closed.
         """
         limit = min(until, deadline.expires_at)
+        started = self._runtime.now()
         while True:
             if self._is_stopped:
                 raise InvalidOperation("the client is closed")
@@ -185,12 +186,12 @@ class Topology:
             try:
                 await waiter.wait(limit)
             except WaitTimeout:
-                raise self._timed_out(selector) from None
+                raise self._timed_out(selector, describe_limit(deadline, until, started)) from None
             finally:
                 self._waiters.discard(waiter)
 
-    def _timed_out(self, selector: Selector) -> ServerSelectionTimeoutError:
-        error = ServerSelectionTimeoutError(describe_failure(self.description, selector))
+    def _timed_out(self, selector: Selector, words: str) -> ServerSelectionTimeoutError:
+        error = ServerSelectionTimeoutError(describe_failure(self.description, selector, words))
         error.phase = "selection"
         return error
 

@@ -34,6 +34,7 @@ class TopologyDescription(topology_description.TopologyDescription):
 
     Attributes:
         has_one_seed: Whether the client has a single seed, which may be a standalone.
+        rejected: The latest server that left because it is not what the client asks for, or None; for messages.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class TopologyDescription(topology_description.TopologyDescription):
         "logical_session_timeout_minutes",
         "max_election_id",
         "max_set_version",
+        "rejected",
         "replica_set_name",
         "topology_type",
         "topology_type_name",
@@ -57,6 +59,7 @@ class TopologyDescription(topology_description.TopologyDescription):
         max_election_id: ObjectId | None = None,
         *,
         has_one_seed: bool = False,
+        rejected: ServerDescription | None = None,
     ) -> None:
         self.topology_type: TopologyType = topology_type
         self.topology_type_name: str = topology_type.value
@@ -64,6 +67,7 @@ class TopologyDescription(topology_description.TopologyDescription):
         self.max_set_version: int | None = max_set_version
         self.max_election_id: ObjectId | None = max_election_id
         self.has_one_seed: bool = has_one_seed
+        self.rejected: ServerDescription | None = rejected
         self._servers = MappingProxyType(dict(servers))
         self.compatibility_error: str | None = _compatibility_error(servers.values())
         self.logical_session_timeout_minutes: int | None = _session_timeout(servers.values())
@@ -150,6 +154,7 @@ class TopologyDescription(topology_description.TopologyDescription):
             draft.max_set_version,
             draft.max_election_id,
             has_one_seed=draft.has_one_seed,
+            rejected=draft.rejected,
         )
 
     def _updated(self, news: ServerDescription) -> Draft:
@@ -161,6 +166,7 @@ class TopologyDescription(topology_description.TopologyDescription):
             max_election_id=self.max_election_id,
             has_one_seed=self.has_one_seed,
         )
+        draft.rejected = self.rejected
         update(draft, news)
         return draft
 

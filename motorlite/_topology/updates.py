@@ -35,6 +35,7 @@ class Draft:
         "kind",
         "max_election_id",
         "max_set_version",
+        "rejected",
         "servers",
         "set_name",
     )
@@ -57,6 +58,8 @@ class Draft:
         self.max_election_id = max_election_id
         # Only a single seed may turn an unknown deployment into a standalone.
         self.has_one_seed = has_one_seed
+        # The latest server that is not what the client asks for.
+        self.rejected: ServerDescription | None = None
 
 
 def update(draft: Draft, server: ServerDescription) -> None:
@@ -89,6 +92,7 @@ def _check_if_has_primary(draft: Draft, _: ServerDescription) -> None:
 
 def _remove(draft: Draft, server: ServerDescription) -> None:
     del draft.servers[server.address]
+    draft.rejected = server
 
 
 def _remove_and_check_if_has_primary(draft: Draft, server: ServerDescription) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     _Encode = Callable[[Mapping[str, Any], bool, CodecOptions[Any]], bytes]
     _Decode = Callable[[bytes | bytearray | memoryview, CodecOptions[Any]], dict[str, Any]]
 
-_NO_TYPES = TypeRegistry()
+NO_TYPES = TypeRegistry()
 # The class only matters for decoding. `bson` looks for a mark on it, and a class that has one saves a failing look-up:
 # 1900 of 7700 instructions for a small document.
 _DEFAULT_FOR_ENCODING = DEFAULT_CODEC_OPTIONS.with_options(document_class=RawBSONDocument)
@@ -77,7 +77,7 @@ def decode_reply(
     try:
         if codec_options is DEFAULT_CODEC_OPTIONS:
             return _decode(body, codec_options)
-        if codec_options.document_class is dict and codec_options.type_registry == _NO_TYPES:
+        if codec_options.document_class is dict and codec_options.type_registry == NO_TYPES:
             # Options for time zones, UUIDs and the like do not affect the reply itself: still one C call.
             return bson.decode(body, codec_options)
         if not fields:
@@ -98,7 +98,7 @@ def plain_options(codec_options: CodecOptions[Any]) -> CodecOptions[Any]:
     """Return the options for the reply around the user's documents."""
     if codec_options is DEFAULT_CODEC_OPTIONS:
         return codec_options
-    return codec_options.with_options(document_class=dict, type_registry=_NO_TYPES)
+    return codec_options.with_options(document_class=dict, type_registry=NO_TYPES)
 
 
 def _is_well_formed(body: bytes | bytearray | memoryview) -> bool:
@@ -126,7 +126,7 @@ def _decode_fields(
             decoded[key] = _redecoded(value, plain, plain) if is_raw else value
         elif not isinstance(nested, dict):
             # Documents that stay raw are decoded by the user, with these options.
-            stays = codec_options.document_class is RawBSONDocument and codec_options.type_registry == _NO_TYPES
+            stays = codec_options.document_class is RawBSONDocument and codec_options.type_registry == NO_TYPES
             decoded[key] = value if stays else _redecoded(value, plain, codec_options)
         elif isinstance(value, RawBSONDocument):
             decoded[key] = _decode_fields(value, codec_options, plain, nested)

@@ -15,8 +15,12 @@ from motorlite.errors import ProtocolError
 
 _BUFFER_SIZE: Final = 64 * 1024
 _LENGTH: Final = Struct("<i")
+# What a large message's buffer grows by at most. A constant, since new zeros would come from memory, not from a cache.
+_ZEROS: Final = memoryview(bytes(512 * 1024))
 # Servers announce size limits for requests; their replies may exceed these by some overhead.
 REPLY_HEADROOM: Final = 16 * 1024
+# What the answer of a web server begins with.
+_HTTP: Final = b"HTTP/"
 
 
 class FrameReader:
@@ -46,8 +50,8 @@ class FrameReader:
             filled = self._filled
             return self._view[filled:] if filled else self._view
         if self._large_filled == len(large):
-            # Doubling copies each byte at most twice and never allocates ahead of the received bytes.
-            large.extend(bytes(min(len(large), self._large_length - len(large))))
+            # Never ahead of the received bytes. Large blocks of memory grow in place, so the steps need not.
+            large += _ZEROS[: min(len(large), self._large_length - len(large))]
         return memoryview(large)[self._large_filled :]
 
     def received(self, count: int) -> None:
@@ -114,6 +118,8 @@ class FrameReader:
             self._filled = 0
             return self._buffer[:length]
         if length < HEADER_SIZE or length > self.max_message_size + REPLY_HEADROOM:
+            if self._buffer.startswith(_HTTP):
+                raise ProtocolError("the peer speaks HTTP: this is the port of a web server, not of MongoDB")
             raise ProtocolError(
                 f"a message announces {length} bytes; allowed are {HEADER_SIZE} to {self.max_message_size}",
             )
@@ -128,7 +134,7 @@ class FrameReader:
 
     def _make_large(self, length: int) -> None:
         self._large = bytearray(self._view[: self._filled])
-        self._large.extend(bytes(min(_BUFFER_SIZE, length - self._filled)))
+        self._large += _ZEROS[: min(_BUFFER_SIZE, length - self._filled)]
         self._large_filled = self._filled
         self._large_length = length
         self._filled = 0

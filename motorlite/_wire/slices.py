@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import bson
 
-from motorlite._wire.documents import LENIENT, decode_reply, plain_options
+from motorlite._wire.documents import LENIENT, NO_TYPES, decode_reply, plain_options
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Mapping, Sequence
 
-    from bson.codec_options import CodecOptions
+    from bson.codec_options import CodecOptions, TypeRegistry
 
 # Bytes.
 SLICE: Final = 256 * 1024
@@ -71,10 +71,11 @@ def decode_in_slices(
     Yields:
         Before each slice: the reply, whose batch is still incomplete. Nothing if there is no batch.
     """
-    codecs = codec_options.type_registry.codecs
+    codecs = _codecs(codec_options.type_registry)
     batch = None
     # A batch is an array too, so that a decoder of arrays has to see it whole.
-    if fields and "cursor" in fields and not any(getattr(codec, "bson_type", None) is list for codec in codecs):
+    sees_arrays = codecs is None or any(getattr(codec, "bson_type", None) is list for codec in codecs)
+    if fields and "cursor" in fields and not sees_arrays:
         batch = _find_batch(body, next(iter(fields["cursor"])))
     if batch is None:
         return decode_reply(body, codec_options, fields)
@@ -114,6 +115,11 @@ def decode_unread(body: bytes | bytearray | memoryview) -> dict[str, Any]:
         if batch is not None:
             body = _without_batch(view, batch)
     return decode_reply(body, LENIENT, {})
+
+
+def _codecs(registry: TypeRegistry) -> Sequence[Any] | None:
+    """Return the codecs of the application, or None if they are unknown: pymongo 4.9 does not show them."""
+    return () if registry == NO_TYPES else getattr(registry, "codecs", None)
 
 
 # --- slices ---

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from motorlite._options.credentials import Credentials
+from motorlite._options.keywords import ClientKeywords
 from motorlite._options.options import SRV, ClientOptions, ProxyOptions, TLSOptions
 from motorlite._options.pools import PoolOptions
 from motorlite._options.tracing import TracingOptions
 
-__all__ = ["SRV", "ClientOptions", "Credentials", "PoolOptions", "ProxyOptions", "TLSOptions", "TracingOptions"]
+__all__ = [
+    "SRV",
+    "ClientKeywords",
+    "ClientOptions",
+    "Credentials",
+    "PoolOptions",
+    "ProxyOptions",
+    "TLSOptions",
+    "TracingOptions",
+]

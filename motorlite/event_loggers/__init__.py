@@ -2,7 +2,7 @@
 
     client = AsyncMongoClient(event_listeners=[CommandLogger()])
 
-Their logger is ``motorlite.event_loggers``. The driver's own loggers (docs/metrics.md) say more, need no listener and
+Their logger is ``motorlite.event_loggers``. The driver's own loggers (docs/events.md) say more, need no listener and
 can be set to different levels: these classes are for programs written for PyMongo.
 """
 

@@ -45,6 +45,9 @@ class PrometheusCollector(Collector):
     def __init__(self) -> None:
         self._clients: Clients[Measurements | None] = Clients()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {[name for name, *_ in self._clients.live()]!r}>"
+
     def add(self, client: AsyncMongoClient[Any], name: str, measurements: Measurements | None = None) -> None:
         """Collect the metrics of a client, with ``client="name"`` as a label.
 

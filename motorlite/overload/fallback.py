@@ -32,6 +32,9 @@ class CallBlock:
         self._answer = answer
         self.degraded: int = 0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} fallback={self.fallback!r}, degraded={self.degraded}>"
+
     @property
     def is_degraded(self) -> bool:
         """Whether a call was answered by the fallback of this block."""

@@ -60,6 +60,10 @@ class BestEffort(RetryStrategy):
         self._give_up_after = give_up_after
         self._budget = budget
 
+    def __repr__(self) -> str:
+        backoff = "" if self._backoff is exponential_backoff else f"{self._backoff!r}, "
+        return f"{type(self).__name__}({backoff}give_up_after={self._give_up_after!r}, budget={self._budget!r})"
+
     @property
     def budget(self) -> Literal["client"] | None:
         return self._budget

@@ -55,6 +55,11 @@ class RetryBudget:
         # whoever reads it while a token is taken deposited before that.
         self.is_full: bool = True
 
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} tokens={self.tokens:g}, capacity={self.capacity:g}, per_server={self.per_server}>"
+        )
+
     @property
     def tokens(self) -> float:
         """The number of tokens left."""

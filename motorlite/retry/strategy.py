@@ -100,6 +100,9 @@ class RetryStrategy(abc.ABC):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__qualname__}>"
+
     @property
     def budget(self) -> Literal["client"] | None:
         """The budget of the strategy's retries: after errors with the label `RetryableError`, and all retries of an

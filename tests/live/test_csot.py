@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import pymongo
 import pytest
 
 import motorlite
@@ -124,6 +125,19 @@ async def test_every_operation_takes_a_timeout(
 
 
 # --- motorlite.timeout ---
+
+
+async def test_a_block_of_pymongo(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
+    # PyMongo's clock is not that of every event loop.
+    record = Recorder()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 1})
+        fail(replica_set, failpoints.fail_command(["find"], block_ms=BLOCKED_MS, times=1))
+        record.clear()
+        with pymongo.timeout(0.25):
+            await timed_out(collection.find_one(), 0.25)
+        assert 0 < record.commands("find")[0]["maxTimeMS"] <= 250
 
 
 async def test_a_block_limits_everything_in_it(replica_set: LocalServer, database_name: str, fail: Fail) -> None:

@@ -1,13 +1,9 @@
-"""Metrics of clients under load, scraped over HTTP; and the examples of docs/metrics.md."""
+"""Metrics of clients under load, scraped over HTTP."""
 
 from __future__ import annotations
 
 import gc
-import re
-import subprocess
-import sys
 import urllib.request
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -23,14 +19,6 @@ if TYPE_CHECKING:
 
     from motorlite.testing import LocalServer
 
-DOCUMENT: Final = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
-EXAMPLES: Final = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-# What each example prints.
-PRINTED: Final = (
-    'motorlite_attempts_total{client="shop",server="',
-    "db.client.operation.duration",
-    '"server selection"',
-)
 TASKS: Final = 20
 OPERATIONS: Final = 25
 
@@ -114,16 +102,3 @@ async def test_a_client_under_load(
     del client
     gc.collect()
     assert await anyio.to_thread.run_sync(scrape, url) == {}
-
-
-def test_every_example_is_run() -> None:
-    assert len(EXAMPLES) == len(PRINTED)
-
-
-@pytest.mark.parametrize(("example", "expected"), list(zip(EXAMPLES, PRINTED, strict=True)))
-def test_example(example: str, expected: str, replica_set: LocalServer) -> None:
-    source = example.replace("mongodb://localhost:27017", replica_set.uri)
-    command = [sys.executable, "-W", "error", "-X", "dev", "-c", source]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert expected in done.stdout

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from motorlite.errors import OperationFailure, PyMongoError
+from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 from motorlite.testing import LocalServer, ServerNotFound, failpoints
 from motorlite.testing.server import local_commands
 from motorlite.testing.server.local_commands import Access, Credential, run_command, wait_until
@@ -102,6 +102,32 @@ def test_failpoints_act_and_are_switched_off(standalone: LocalServer, fail: Fail
     fail(standalone, failpoints.fail_command(["ping"], close_connection=True, times=1))
     with pytest.raises(ConnectionResetError):
         standalone.command({"ping": 1})
+
+
+def test_a_broken_deployment_is_restored() -> None:
+    with LocalServer.start("replicaset", proxied=True) as server:
+        (address,) = server.addresses
+        # It also fails what `restore` itself asks a member.
+        server.command(failpoints.fail_command(["isMaster", "hello"], close_connection=True))
+        server.proxies[address].harms = "clients"
+        server.proxies[address].refuse()
+        server.freeze()
+        server.restore()
+        assert server.proxies[address].harms == "all"
+        run_command(address, {"hello": 1}, "admin", Access())
+        server.kill()
+        server.restore()
+        assert server.command({"isMaster": 1})["ismaster"]
+
+
+def test_what_was_not_started_here_is_not_restored(standalone: LocalServer) -> None:
+    with pytest.raises(InvalidOperation, match="not started here"):
+        LocalServer.start(uri=standalone.uri).restore()
+
+
+def test_a_uri_goes_before_that_of_the_environment(standalone: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MONGODB_URI", "mongodb://127.0.0.1:1/")
+    assert LocalServer.start(uri=standalone.uri).addresses == standalone.addresses
 
 
 def test_the_default_overload_spares_the_way_back(standalone: LocalServer, fail: Fail) -> None:

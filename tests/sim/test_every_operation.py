@@ -20,7 +20,7 @@ from motorlite._operations.sessions.end_sessions import EndSessions
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure
 from tests.sim.test_malformed_replies import CASES, MORE, OPEN, Case, outcome
-from tests.support.clients import scripted_client
+from tests.support.clients import make_client, scripted_client
 from tests.support.core import DONE, OVERLOADED, RETRYABLE_ONLY, driver, find, gaps, replica_set
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ WRITES: Final = {
     "commit_transaction",
     "abort_transaction",
     "insert_one",
+    "insert_one, many fields",
     "insert_one_with_comment",
     "insert_many",
     "update_one",
@@ -88,6 +89,20 @@ async def test_every_operation_is_retried_after_overload_errors(name: str) -> No
         assert not isinstance(await outcome(case, client), Exception)
         assert gaps(server.times(case.command))[:2] == [0.1, 0.2]
         assert client.stats().retries == {"overload": 2}
+
+
+@EVERY_CASE
+async def test_every_operation_may_be_the_first(name: str) -> None:
+    """A client that was not entered is bound to the event loop by its first operation."""
+    case = CASES[name]
+    deployment, server = prepared(case)
+    client = make_client(deployment)
+    try:
+        assert not isinstance(await outcome(case, client), Exception)
+        assert server.commands(case.command)
+    finally:
+        await client.close()
+        await deployment.close()
 
 
 @EVERY_CASE

@@ -11,6 +11,7 @@ from bson.errors import BSONError
 from bson.timestamp import Timestamp
 
 from motorlite import CursorType, DeleteOne, IndexModel, InsertOne, UpdateOne
+from motorlite._operations.writes.usual import MANY_FIELDS
 from motorlite.errors import PyMongoError
 from motorlite.operations import SearchIndexModel
 from motorlite.testing.scripted import ScriptedDeployment
@@ -148,6 +149,7 @@ def bulk_written(client: Any) -> Awaitable[Any]:
     return written
 
 
+MANY: Final = {str(number): 1 for number in range(MANY_FIELDS + 1)}
 CASES: Final[dict[str, Case]] = {
     "find": Case("find", lambda c: iterate(c.db.coll.find()), [cursor("firstBatch", {"_id": 1}), OPEN]),
     "find, exhaust": Case(
@@ -206,6 +208,7 @@ CASES: Final[dict[str, Case]] = {
         [{"databases": [{"name": "db", "sizeOnDisk": 1, "empty": False}], "totalSize": 1}],
     ),
     "insert_one": Case("insert", lambda c: c.db.coll.insert_one({}), written()),
+    "insert_one, many fields": Case("insert", lambda c: c.db.coll.insert_one(dict(MANY)), written()),
     "insert_one_with_comment": Case("insert", lambda c: c.db.coll.insert_one({}, comment=1), written()),
     "insert_many": Case("insert", lambda c: c.db.coll.insert_many([{}, {}], ordered=False), LIKEWISE),
     "update_one": Case("update", lambda c: c.db.coll.update_one({}, {"$set": {"a": 1}}, upsert=True), UPDATED),

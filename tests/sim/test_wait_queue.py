@@ -554,7 +554,7 @@ def test_a_queue_timeout_that_has_no_effect_warns_once(timeout_ms: Any, queue: A
 
 def test_only_a_wait_queue_is_one() -> None:
     with pytest.raises(TypeError, match=r"wait_queue must be a motorlite\.overload\.WaitQueue"):
-        motorlite.AsyncMongoClient(wait_queue={"max_depth": 5})
+        motorlite.AsyncMongoClient(wait_queue={"max_depth": 5})  # type: ignore[arg-type]  # what is tested
 
 
 async def test_without_the_option_there_are_no_figures_of_a_queue() -> None:

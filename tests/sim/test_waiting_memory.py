@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import tracemalloc
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,5 +69,6 @@ async def test_an_operation_in_the_queue_takes_little_memory(anyio_backend_name:
             waiting = await memory_of(lambda: collection.find_one(FILTER))
         print(f"{waiting - bare:.0f} bytes for each waiting operation")
         assert bare < waiting
-        assert waiting - bare < MOST
+        # Measuring coverage keeps an object for each frame.
+        assert waiting - bare < MOST + (0 if sys.gettrace() is None else 1_600)
         group.cancel_scope.cancel()

@@ -15,14 +15,17 @@ FILE: Final = Path(__file__).resolve().parents[2] / "docs" / "options.md"
 _TEXT = """\
 # The options of a client
 
-This page is generated from `motorlite/_options/table.py` (`python -m tests.support.options_document`), and a test
-verifies that it is current.
-
 Every option is a keyword argument of `AsyncMongoClient`, in any case. A connection string may have all of them except
 those marked with \\*. Keyword arguments override the connection string; a wrong one raises. In a connection string, a
 wrong value is ignored with a warning, except [in TLS and authentication
 options](authentication.md#mistakes-in-the-connection-string). Deprecated names are for connection strings only.
 `client.options` has the result.
+
+Most services need `timeoutMS`, `maxPoolSize` and the credentials, and with many clients a smaller `retry_budget`.
+[What happens under overload](overload.md#what-to-set) says when to set which of the others.
+
+This page is generated from `motorlite/_options/table.py` (`python -m tests.support.options_document`), and a test
+verifies that it is current.
 """
 _HEAD = ("option", "default", "value", "meaning")
 

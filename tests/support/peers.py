@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import tempfile
+import threading
 from collections import deque
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -73,6 +74,8 @@ class SocketPeer:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = sock
         self._reader = FrameReader()
+        # The thread of a cancelled write may not have finished, and TLS takes one write at a time.
+        self._writing = threading.Lock()
 
     async def read(self) -> bytes | bytearray:
         return await to_thread.run_sync(self._read, abandon_on_cancel=True)
@@ -86,7 +89,11 @@ class SocketPeer:
         return frame
 
     async def write(self, data: bytes) -> None:
-        await to_thread.run_sync(self.socket.sendall, data, abandon_on_cancel=True)
+        await to_thread.run_sync(self._write, data, abandon_on_cancel=True)
+
+    def _write(self, data: bytes) -> None:
+        with self._writing:
+            self.socket.sendall(data)
 
     async def close(self) -> None:
         with suppress(OSError):

@@ -334,9 +334,9 @@ def unpacked(function: Any, parameter: Parameter) -> Any:
     if parameter.kind is not Parameter.VAR_KEYWORD or not str(parameter.annotation).startswith("Unpack["):
         return None
     name = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]").rpartition(".")[2]
-    for module in ("find_options", "method_options"):
-        found = getattr(importlib.import_module(f"motorlite._api.arguments.{module}"), name, None)
+    for module in ("_api.arguments.find_options", "_api.arguments.method_options", "client_options"):
+        found = getattr(importlib.import_module(f"motorlite.{module}"), name, None)
         if found is not None:
             assert is_typeddict(found)
             return found
-    raise AssertionError(f"{function.__qualname__}: {name} is in neither module of motorlite._api.arguments")
+    raise AssertionError(f"{function.__qualname__}: {name} is in none of the modules with options")

@@ -257,8 +257,9 @@ _HEAD = ("call", "command", "after overload errors, unless off", "after network 
 _TEXT = f"""\
 # What is retried when
 
-This page is generated from the operations' declarations (`python -m tests.support.retries_document`), and a test
-verifies that it is current. A single retry loop implements all of it.
+One retry loop implements everything on this page, which is generated from the operations' declarations
+(`python -m tests.support.retries_document`); a test verifies that it is current. [What happens under
+overload](overload.md) explains the rules with pictures.
 
 - **Overload errors** carry the labels `SystemOverloadedError` and `RetryableError`. Every command is retried after
   them, at most {_POLICY.max_retries} times, after a random part of 100 ms, 200 ms, 400 ms ... (at most 10 s), as long
@@ -274,8 +275,8 @@ verifies that it is current. A single retry loop implements all of it.
   permitted one of its retries, with or without `timeoutMS`.
 - **Deadline sent** tells whether the server receives the rest of `timeoutMS` as `maxTimeMS`. If not, only the client
   enforces the limit.
-- **An application's retry strategy** may add retries to these. [retry-strategies.md](retry-strategies.md) describes
-  strategies, the reasons for failures, and budgets.
+- **An application's retry strategy** may add retries to these.
+  [Retry strategies and budgets](retry-strategies.md) describes strategies, the reasons for failures, and budgets.
 - **Reauthentication** (error 391) is always followed by another attempt, whatever the command and the options are.
 - No other error leads to a retry.
 
@@ -314,7 +315,7 @@ because its retry was not sent. A retry that is cancelled later has spent its to
 The ordinary rule does not apply to:
 
 - `getMore`, because a batch could be lost, and `killCursors`, because the server closes an abandoned cursor by itself.
-  A change stream resumes instead ([change-streams.md](change-streams.md));
+  A change stream resumes instead ([Change streams](change-streams.md));
 - `database.command(...)` and `database.cursor_command(...)`, even for reads, because the driver does not inspect the
   command. **`mapReduce`** has no method of its own, so it is sent this way and never retried after a network error or a
   failover;
@@ -323,7 +324,7 @@ The ordinary rule does not apply to:
 - administration, and aggregations with `$out` or `$merge`;
 - writes with `w=0`: they have no reply;
 - operations in a transaction: whether the server executed one is unknown then, so the whole transaction has to be
-  repeated ([transactions.md](transactions.md)). Its commit and its abort are retried, even with `retryWrites=False`.
+  repeated ([Transactions](transactions.md)). Its commit and its abort are retried, even with `retryWrites=False`.
 
 All of these are retried after overload errors; a write with `w=0` only if no connection could be established, so that
 nothing was sent.

@@ -33,16 +33,16 @@ def test_constructors_take_what_those_of_pymongo_take(name: str) -> None:
     [
         (InsertOne({"a": 1}), "InsertOne({'a': 1})"),
         (InsertOne({"a": 1}, "db.c"), "InsertOne({'a': 1}, namespace='db.c')"),
-        (DeleteOne({"a": 1}), "DeleteOne({'a': 1}, None, None)"),
-        (DeleteMany({}, {"locale": "de"}, [("a", 1)]), "DeleteMany({}, {'locale': 'de'}, {'a': 1})"),
-        (ReplaceOne({}, {"x": 1}, True), "ReplaceOne({}, {'x': 1}, True, None, None, None)"),
+        (DeleteOne({"a": 1}), "DeleteOne({'a': 1})"),
+        (DeleteMany({}, {"locale": "de"}, [("a", 1)]), "DeleteMany({}, collation={'locale': 'de'}, hint={'a': 1})"),
+        (ReplaceOne({}, {"x": 1}, True), "ReplaceOne({}, {'x': 1}, upsert=True)"),
         (
             UpdateOne({}, SET, hint="h", sort={"a": 1}),
-            "UpdateOne({}, {'$set': {'x': 1}}, None, None, None, 'h', {'a': 1})",
+            "UpdateOne({}, {'$set': {'x': 1}}, hint='h', sort={'a': 1})",
         ),
         (
             UpdateMany({}, SET, array_filters=[{"e": 1}]),
-            "UpdateMany({}, {'$set': {'x': 1}}, None, None, [{'e': 1}], None)",
+            "UpdateMany({}, {'$set': {'x': 1}}, array_filters=[{'e': 1}])",
         ),
     ],
 )

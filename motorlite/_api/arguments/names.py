@@ -18,7 +18,9 @@ def database_name(name: Any) -> str:
     found = sorted(_FORBIDDEN_IN_DATABASE_NAMES.intersection(name))
     # Users of external authentication mechanisms are stored in "$external".
     if found and name != "$external":
-        raise InvalidName(f"a database name cannot contain {found[0]!r}: {name!r}")
+        database, _, collection = name.partition(".")
+        hint = f" (a collection is client[{database!r}][{collection!r}])" if "." in found and collection else ""
+        raise InvalidName(f"a database name cannot contain {found[0]!r}: {name!r}{hint}")
     return str(name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from motorlite._api.cursors.watching import Watching
+from motorlite._api.missing import not_callable
 from motorlite._api.typings import DocumentT
 
 if TYPE_CHECKING:
@@ -50,11 +51,10 @@ class CollectionBase(Watching[DocumentT]):
 
         def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
             """Reject a call: the attribute is a collection, not a method."""
-            name = self._name.rpartition(".")[2]
-            raise TypeError(
-                f"AsyncCollection is not callable: there is no method {name!r}, "
-                f"so it was taken for the collection {self.full_name!r}"
-            )
+            _, dot, name = self._name.rpartition(".")
+            owner = type(self) if dot else type(self._database)
+            taken = f"the collection {self.full_name!r}"
+            raise TypeError(not_callable("AsyncCollection", owner, name, taken))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CollectionBase):

@@ -8,11 +8,14 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._api.arguments.identifiers import id_first, identify, new_ids
-from motorlite._base.arguments import check_document
+from motorlite._base.arguments import DOCUMENTS, check_document
 from motorlite._operations.writes.arrays import encode_together, suits_arrays
 from motorlite._operations.writes.slices import ITEMS, MAX_SIZE, slice_length
+from motorlite._operations.writes.usual import MANY_FIELDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bson.codec_options import CodecOptions
 
     from motorlite._operations.writes.bulk_runs import Run
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
 def identified(document: Any) -> tuple[Any, Any]:
     """Check a document and add a missing `_id`. Return the `_id`, and the document with its `_id` first.
 
-    A RawBSONDocument is not looked into; its `_id` counts as None.
+    A RawBSONDocument is not looked into; its `_id` counts as None. One with more than `MANY_FIELDS` stays as it is,
+    since a copy takes almost as long as encoding it.
 
     Raises:
         TypeError: It is not a document.
@@ -33,15 +37,19 @@ def identified(document: Any) -> tuple[Any, Any]:
     if "_id" not in document:
         document["_id"] = ObjectId()
     identifier = document["_id"]
-    return identifier, document if next(iter(document)) == "_id" else {"_id": identifier, **document}
+    if next(iter(document)) == "_id" or len(document) > MANY_FIELDS:
+        return identifier, document
+    return identifier, {"_id": identifier, **document}
 
 
-def take_documents(run: Run, codec_options: CodecOptions[Any], *, encodes: bool = True) -> Slices[list[Any]]:
+def take_documents(
+    run: Run, codec_options: CodecOptions[Any], *, encodes: bool = True, where: str = "documents[{}]"
+) -> Slices[list[Any]]:
     """Check the documents of a run, add missing `_id`s, and return all `_id`s but those of RawBSONDocuments.
 
     With `encodes`, documents that get their `_id` here are encoded before they have it, as many as a batch may have:
     `bson` takes as long for an ObjectId as for five other fields, and an `_id` that is not the first field would have
-    to be moved. `BulkBatch.prepare` continues where this ends.
+    to be moved. `BulkBatch.prepare` continues where this ends. `where` names a document in errors, by its index.
 
     Raises:
         TypeError: One of them is not a document.
@@ -54,7 +62,7 @@ def take_documents(run: Run, codec_options: CodecOptions[Any], *, encodes: bool 
         encoded = _encode_and_identify(part, codec_options, ids) if encodes else None
         if encoded is None:
             encodes = False
-            _identify(part, ids)
+            _identify(part, ids, where, run.indexes[position:])
         else:
             run.encoded += encoded
             added = sum(map(len, encoded))
@@ -87,7 +95,7 @@ def _encode_and_identify(documents: list[Any], codec_options: CodecOptions[Any],
     return encoded
 
 
-def _identify(documents: list[Any], ids: list[Any]) -> None:
+def _identify(documents: list[Any], ids: list[Any], where: str, indexes: Sequence[int]) -> None:
     """Check documents, add missing `_id`s, and append all `_id`s to `ids`."""
     if set(map(type, documents)) == {dict}:
         without = [document for document in documents if "_id" not in document]
@@ -96,8 +104,9 @@ def _identify(documents: list[Any], ids: list[Any]) -> None:
                 document.setdefault("_id", new_id)
         ids += [document["_id"] for document in documents]
         return
-    for document in documents:
-        check_document("documents", document)
+    for document, index in zip(documents, indexes, strict=False):
+        if not isinstance(document, DOCUMENTS):
+            check_document(where.format(index), document)
         if isinstance(document, RawBSONDocument):
             continue
         ids.append(identify(document))

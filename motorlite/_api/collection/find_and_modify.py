@@ -17,6 +17,7 @@ from motorlite._base.arguments import (
     fields_document,
     hint_value,
     mapping,
+    wrong,
 )
 from motorlite._operations.writes.find_and_modify import FindAndModify
 
@@ -194,5 +195,6 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
 
 def _write_arguments(upsert: bool, return_document: bool) -> dict[str, bool]:
     converted("upsert", upsert, boolean)
-    converted("return_document", return_document, boolean)
+    if not isinstance(return_document, bool):
+        raise TypeError(wrong("return_document", return_document, "ReturnDocument.BEFORE or ReturnDocument.AFTER"))
     return {"upsert": upsert, "return_new": return_document}

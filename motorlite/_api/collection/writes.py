@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from motorlite._api.arguments.identifiers import id_first
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
 from motorlite._api.collection.documents import identified, take_documents
 from motorlite._api.transactions.context import BOUND
 from motorlite._api.turns import Turns
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import boolean, collation_document, converted, hint_value, mapping, wrong
+from motorlite._base.arguments import boolean, check_items, collation_document, converted, hint_value, mapping
 from motorlite._operations.writes.bulk_runs import insert_run, ordered_runs, unordered_runs
 from motorlite._operations.writes.delete import Delete
 from motorlite._operations.writes.insert import Insert
@@ -72,13 +73,14 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if bypass_document_validation is None and session is None and comment is None and not BOUND:
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
-                await self._core.executor.execute(usual.insert(document), self._begin(None, timeoutMS))
+                call = self._begin(None, timeoutMS)
+                await self._core.executor.execute(usual.insert(document), call)
                 return InsertOneResult(inserted_id, True)
         write_concern = self._write_concern(session)
         call = self._begin(session, timeoutMS, write_concern.acknowledged)
         operation = Insert(
             *self._names,
-            document,
+            id_first(document),
             codec_options=self._settings.codec_options,
             write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
@@ -88,10 +90,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         return InsertOneResult(inserted_id, write_concern.acknowledged)
 
     def _make_usual_writes(self) -> UsualWrites:
-        settings = self._settings
-        self._usual_writes = UsualWrites(
-            *self._names, codec_options=settings.codec_options, write_concern=settings.write_concern
-        )
+        options, concern = self._settings.codec_options, self._settings.write_concern
+        self._usual_writes = UsualWrites(*self._names, codec_options=options, write_concern=concern)
         return self._usual_writes
 
     async def insert_many(
@@ -114,8 +114,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             timeoutMS: Time limit of all commands together; 0 for no limit.
 
         Raises:
-            TypeError: `documents` is not an iterable of mutable mappings.
-            InvalidOperation: There are no documents.
+            TypeError: `documents` is not an iterable of mutable mappings, or has none.
             BulkWriteError: Some documents could not be inserted; `details` lists them.
             PyMongoError: A command failed as a whole; `partial_result` describes the writes before it.
             bson.errors.InvalidDocument, OverflowError, ...: bson's error for a value that it cannot encode, also with
@@ -126,8 +125,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        if isinstance(documents, dict | str | bytes):
-            raise TypeError(wrong("documents", documents, "a list of documents"))
+        check_items("documents", documents, "a list of documents")
         converted("ordered", ordered, boolean)
         call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
         turns = Turns(self._core, call.deadline)
@@ -180,6 +178,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
+        check_items("requests", requests, "a list of requests, such as [InsertOne({...})]")
         converted("ordered", ordered, boolean)
         if let is not None:
             converted("let", let, mapping)
@@ -193,7 +192,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
             if run.kind == "insert":
                 # Not more at once than a batch may have.
                 encodes = run is runs[0]
-                await turns.compute(take_documents(run, self._settings.codec_options, encodes=encodes))
+                codec_options, where = self._settings.codec_options, "requests[{}].document"
+                await turns.compute(take_documents(run, codec_options, encodes=encodes, where=where))
         options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
         details = await self._execute_runs("bulkWrite", runs, ordered, call, turns, options)
         return BulkWriteResult(details or {}, details is not None)
@@ -252,7 +252,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         statement = update_statement(
             filter,
             update,
-            upsert=upsert if type(upsert) is bool else converted("upsert", upsert, boolean),
+            upsert=_flag("upsert", upsert),
             collation=None if collation is None else collation_document(collation),
             array_filters=array_filters,
             hint=None if hint is None else hint_value(hint),
@@ -302,7 +302,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             filter,
             update,
             multi=True,
-            upsert=upsert if type(upsert) is bool else converted("upsert", upsert, boolean),
+            upsert=_flag("upsert", upsert),
             collation=None if collation is None else collation_document(collation),
             array_filters=array_filters,
             hint=None if hint is None else hint_value(hint),
@@ -349,7 +349,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         statement = replace_statement(
             filter,
             replacement,
-            upsert=upsert if type(upsert) is bool else converted("upsert", upsert, boolean),
+            upsert=_flag("upsert", upsert),
             collation=None if collation is None else collation_document(collation),
             hint=None if hint is None else hint_value(hint),
             sort=sort,
@@ -492,3 +492,7 @@ def _collect(documents: Iterator[Any], found: list[Any]) -> Slices[None]:
     while part := list(islice(documents, ITEMS)):
         found += part
         yield
+
+
+def _flag(name: str, value: Any) -> bool:
+    return value if type(value) is bool else bool(converted(name, value, boolean))

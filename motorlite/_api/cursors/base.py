@@ -47,8 +47,26 @@ class CursorBase(ABC, Generic[DocumentT]):
         "_stops_on_empty_batch",
     )
 
-    # Iterable only with ``async for``, although `__getitem__` supports slices.
-    __iter__: ClassVar[None] = None
+    if TYPE_CHECKING:
+        # Iterable only with ``async for``, although `__getitem__` supports slices.
+        __iter__: ClassVar[None] = None
+    else:
+
+        def __iter__(self) -> NoReturn:
+            """Reject ``for`` and ``list``, which cannot wait for a server."""
+            raise TypeError(
+                f"an {type(self).__name__} is read asynchronously: use `async for`, or `await cursor.to_list()`"
+            )
+
+        def __len__(self) -> NoReturn:
+            """Reject ``len``: how many documents there are is known at the end."""
+            raise TypeError(
+                f"an {type(self).__name__} has no len(): use `len(await cursor.to_list())`, or count_documents()"
+            )
+
+    def __bool__(self) -> bool:
+        """True, whether there are documents or not."""
+        return True
 
     def __init__(
         self,
@@ -81,6 +99,22 @@ class CursorBase(ABC, Generic[DocumentT]):
             f"an {type(self).__name__} cannot be copied or pickled: a cursor on the server has a single reader"
         )
 
+    def __repr__(self) -> str:
+        cursor = self._cursor
+        if self._is_closed:
+            state = "closed"
+        elif cursor is None:
+            state = "not started"
+        else:
+            state = "open" if cursor.has_more or self._documents else "exhausted"
+        where = self._namespace if cursor is None else cursor.namespace
+        return f"<{type(self).__name__} {f'of {where}, ' if where else ''}{state}>"
+
+    @property
+    def _namespace(self) -> str:
+        """What the cursor reads, ``"database.collection"``; empty if only the server knows it."""
+        return ""
+
     @abstractmethod
     def _first_operation(self) -> Operation[CursorReply]:
         """Return the command that opens the cursor."""
@@ -98,7 +132,7 @@ class CursorBase(ABC, Generic[DocumentT]):
 
     def _check_not_closed(self) -> None:
         if self._is_closed:
-            raise InvalidOperation("the cursor has been closed")
+            raise InvalidOperation("the cursor has been closed; make a new one, or rewind() that of a query")
 
     async def _open(self) -> None:
         if self._is_opening:

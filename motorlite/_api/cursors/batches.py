@@ -16,11 +16,15 @@ class Batches(Generic[DocumentT]):
 
     __module__ = "motorlite.cursor"
 
-    __slots__ = ("_next_batch",)
+    __slots__ = ("_cursor", "_next_batch")
 
-    def __init__(self, next_batch: Callable[[], Awaitable[list[DocumentT] | None]]) -> None:
+    def __init__(self, cursor: object, next_batch: Callable[[], Awaitable[list[DocumentT] | None]]) -> None:
+        self._cursor = cursor
         # Returns None at the end.
         self._next_batch = next_batch
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._cursor!r}>"
 
     def __aiter__(self) -> Self:
         return self
@@ -44,7 +48,7 @@ class BatchedCursor(CursorBase[DocumentT]):
 
         Retries: getMore for overload errors only (up to 5, with backoff).
         """
-        return Batches(self._next_batch)
+        return Batches(self, self._next_batch)
 
     async def _next_batch(self) -> list[DocumentT] | None:
         if not (self._documents or await self._fill()):

@@ -108,7 +108,7 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
         self._adopt(watch, opened)
 
     def _adopt(self, watch: Watch, opened: Opened) -> None:
-        self.address, self._pin, self._namespace = opened.address, opened.pin, opened.reply.namespace
+        self.address, self._pin, self.namespace = opened.address, opened.pin, opened.reply.namespace
         self.cursor_id = opened.reply.cursor_id
         if opened.session is not None:
             self._implicit_session = opened.session

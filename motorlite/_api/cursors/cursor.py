@@ -101,6 +101,10 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         self._check_exhaust()
         super().__init__(core, session, self._make_limits(), settings.codec_options, get_more, settings.call_options)
 
+    @property
+    def _namespace(self) -> str:
+        return ".".join(self._names)
+
     def _make_limits(self) -> CursorLimits:
         kind = self._query.get("cursor_type", CursorType.NON_TAILABLE)
         timeout_ms, mode = self._timeouts
@@ -275,13 +279,15 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         """``cursor[10:20]``: skip 10 documents and return at most 10.
 
         Raises:
-            IndexError: The slice has a step, a negative bound, or ends before it starts.
-            TypeError: `index` is not a slice.
+            IndexError: `index` is not a slice, or the slice has a step, a negative bound, or ends before it starts.
             InvalidOperation: The query has already run.
         """
-        self._check_not_started()
         if not isinstance(index, slice):
-            raise TypeError(f"a cursor is not a sequence; use skip({index!r}).limit(-1).next()")
+            raise IndexError(  # PyMongo's error, which is no TypeError either
+                f"a cursor is not a sequence: instead of cursor[{index!r}], use "
+                f"`await cursor.skip({index!r}).limit(-1).next()`, or the list from `await cursor.to_list()`"
+            )
+        self._check_not_started()
         start, stop = index.start or 0, index.stop
         if index.step is not None or start < 0 or (stop is not None and stop < start):
             raise IndexError(wrong("a slice", index, "a start of at least 0, a stop not before it, and no step"))

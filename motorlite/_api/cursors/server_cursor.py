@@ -104,11 +104,11 @@ class ServerCursor(Generic[DocumentT]):
         "_is_closed",
         "_is_reading",
         "_limits",
-        "_namespace",
         "_pin",
         "address",
         "cursor_id",
         "documents",
+        "namespace",
         "options",
         "retrieved",
     )
@@ -133,7 +133,7 @@ class ServerCursor(Generic[DocumentT]):
         self.options: GetMoreOptions = options
         # Those of the call that opened the cursor.
         self._call_options = call_options
-        self._namespace = opened.reply.namespace
+        self.namespace: str = opened.reply.namespace
         # The error of a getMore that left the server cursor's position unknown. A copy: the original was raised through
         # frames that reference the cursor, so keeping it would keep the cursor alive.
         self._failure: BaseException | None = None
@@ -300,7 +300,7 @@ class ServerCursor(Generic[DocumentT]):
 
     def _get_more(self) -> GetMore:
         options = self.options
-        database, _, collection = self._namespace.partition(".")
+        database, _, collection = self.namespace.partition(".")
         return self._more(
             database,
             collection,
@@ -350,7 +350,7 @@ class ServerCursor(Generic[DocumentT]):
     def _lose(self) -> LostCursor:
         """Detach the server's cursor, with the session and connection that it held for its commands."""
         cursor_id, self.cursor_id = self.cursor_id, 0
-        database, _, collection = self._namespace.partition(".")
+        database, _, collection = self.namespace.partition(".")
         session = None
         if not self._is_reading:  # otherwise the getMore in flight uses it, and releases it when it ends
             session, self._implicit_session = self._implicit_session, None

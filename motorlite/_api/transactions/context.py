@@ -66,6 +66,9 @@ class TransactionContext:
     def __init__(self, session: EndsTransactions) -> None:
         self._session = session
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._session!r}>"
+
     def __await__(self) -> Generator[Any, None, Self]:
         """Return the same object: code written for PyMongo awaits `start_transaction`."""
         return self
@@ -97,6 +100,9 @@ class BoundSession(Generic[SessionT]):
         self._ends_session = ends_session
         # The block around it.
         self.outer: BoundSession[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.session!r}>"
 
     async def __aenter__(self) -> SessionT:
         if self in BOUND:

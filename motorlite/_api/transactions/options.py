@@ -177,6 +177,13 @@ class SessionOptions:
         self._snapshot_time = snapshot_time
         self._default_timeout_ms = defaultTimeoutMS
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(causal_consistency={self._causal_consistency!r}, "
+            f"default_transaction_options={self._defaults!r}, snapshot={self._snapshot!r}, "
+            f"snapshot_time={self._snapshot_time!r}, defaultTimeoutMS={self._default_timeout_ms!r})"
+        )
+
     @property
     def causal_consistency(self) -> bool:
         """Whether operations observe the session's earlier ones."""

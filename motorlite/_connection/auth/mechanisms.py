@@ -44,6 +44,13 @@ class Authentication:
     def __repr__(self) -> str:
         return f"<Authentication {self._mechanism or 'by negotiation'}>"
 
+    @property
+    def description(self) -> str:
+        """Who authenticates, and where and how, without secrets."""
+        credentials = self._credentials
+        user = "" if credentials.username is None else f"user {credentials.username!r}, "
+        return f"{user}mechanism {self._mechanism or 'by negotiation'}, authSource {credentials.source!r}"
+
     def sasl_supported_mechs(self) -> str | None:
         """Return the user whose mechanisms the handshake asks for (`saslSupportedMechs`); None if one is configured."""
         if self._mechanism is not None:

@@ -20,6 +20,12 @@ class StoredFile:
     # The document of the file; None until it is read.
     _file: Mapping[str, Any] | None
 
+    def __repr__(self) -> str:
+        file = self._file
+        if file is None:
+            return f"<{type(self).__name__}, not read yet>"
+        return f"<{type(self).__name__} {file.get('filename', file['_id'])!r}, {self.length} bytes>"
+
     @property
     def _document(self) -> Mapping[str, Any]:
         if self._file is None:

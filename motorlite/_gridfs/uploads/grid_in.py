@@ -81,6 +81,10 @@ class AsyncGridIn:
         made._set_up(store, session, fields, deadline, progress)
         return made
 
+    def __repr__(self) -> str:
+        name = self._fields.get("filename", self._fields["_id"])
+        return f"<{type(self).__name__} {name!r}, {'closed' if self._closed else 'open'}>"
+
     def _set_up(
         self,
         store: Store,

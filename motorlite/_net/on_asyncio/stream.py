@@ -15,7 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from motorlite._base.values import format_address
-from motorlite._net.failures import SURPLUS, describe
+from motorlite._net.failures import SURPLUS, TLS_REFUSED, describe
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
 
 if TYPE_CHECKING:
@@ -185,14 +185,17 @@ class AsyncioStream(asyncio.BufferedProtocol):
             if isinstance(silence, Silence) and silence.is_broken:
                 raise ssl.SSLError(ssl.SSL_ERROR_SSL, "bytes arrived in the clear before TLS began")
             if lower.is_closing():
-                raise ConnectionResetError("the server closed the connection")
+                raise ConnectionResetError(TLS_REFUSED)
             # Not create_connection(ssl=...): TLS passes a whole write down and forgets it, so only the lower transport
             # knows how much is unsent.
             transport = await self._loop.start_tls(lower, self, tls, server_hostname=host)
             if self.is_closed:  # the server sent bytes before any request
                 raise self._closed_error()
             if transport is None:
-                raise ConnectionResetError("the connection was lost")
+                raise ConnectionResetError(TLS_REFUSED)
+        except ConnectionError:
+            lower.abort()
+            raise ConnectionResetError(TLS_REFUSED) from None
         except BaseException:
             lower.abort()
             raise

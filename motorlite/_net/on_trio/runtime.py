@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import socket
+import ssl
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
-from motorlite._net.failures import connecting, describe
+from motorlite._net.failures import TLS_REFUSED, connecting, describe
 from motorlite._net.host.forking import keep_from_children
 from motorlite._net.on_asyncio.stream import enable_keepalive
 from motorlite._net.on_trio.stream import TrioStream, TrioTLSStream
@@ -20,7 +21,6 @@ from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Awaitable, Callable
 
     from motorlite._base.values import Address
@@ -228,7 +228,8 @@ class TrioRuntime:
         except BaseException as error:
             stream.socket.close()
             if isinstance(error, trio.BrokenResourceError):
-                raise _cause(error) from None
+                cause = _cause(error)
+                raise cause if isinstance(cause, ssl.SSLError) else ConnectionResetError(TLS_REFUSED) from None
             raise
         return TrioTLSStream(address, framer, stream.socket, secured)
 

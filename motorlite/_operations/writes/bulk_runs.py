@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._base.arguments import located
 from motorlite._operations.writes.slices import ITEMS
 from motorlite._operations.writes.statements import statement_of
 from motorlite.errors import InvalidOperation
@@ -38,10 +39,10 @@ def insert_run(documents: list[Any]) -> Run:
     """Return the single run of insert_many.
 
     Raises:
-        InvalidOperation: There are no documents.
+        TypeError: There are no documents (PyMongo's error too).
     """
     if not documents:
-        raise InvalidOperation("no documents to insert")
+        raise TypeError("documents must have at least one document, but it is empty; check it before the call")
     return Run("insert", documents, range(len(documents)))
 
 
@@ -55,15 +56,19 @@ def ordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
     """
     runs: list[Run] = []
     kind, statements, indexes = "", list[Any](), list[int]()
-    for index, request in enumerate(requests):
-        next_kind, statement = statement_of(request)
-        if next_kind != kind:
-            kind, statements, indexes = next_kind, [], []
-            runs.append(Run(kind, statements, indexes))
-        statements.append(statement)
-        indexes.append(index)
-        if index % ITEMS == ITEMS - 1:
-            yield
+    index = 0
+    try:
+        for index, request in enumerate(requests):
+            next_kind, statement = statement_of(request)
+            if next_kind != kind:
+                kind, statements, indexes = next_kind, [], []
+                runs.append(Run(kind, statements, indexes))
+            statements.append(statement)
+            indexes.append(index)
+            if index % ITEMS == ITEMS - 1:
+                yield
+    except (TypeError, ValueError) as error:
+        raise located(error, f"requests[{index}]") from None
     return _not_empty(runs)
 
 
@@ -71,16 +76,20 @@ def unordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
     """Group all requests of one kind. Raises like `ordered_runs`."""
     statements: dict[str, list[Any]] = {kind: [] for kind in KINDS}
     indexes: dict[str, list[int]] = {kind: [] for kind in KINDS}
-    for index, request in enumerate(requests):
-        kind, statement = statement_of(request)
-        statements[kind].append(statement)
-        indexes[kind].append(index)
-        if index % ITEMS == ITEMS - 1:
-            yield
+    index = 0
+    try:
+        for index, request in enumerate(requests):
+            kind, statement = statement_of(request)
+            statements[kind].append(statement)
+            indexes[kind].append(index)
+            if index % ITEMS == ITEMS - 1:
+                yield
+    except (TypeError, ValueError) as error:
+        raise located(error, f"requests[{index}]") from None
     return _not_empty([Run(kind, statements[kind], indexes[kind]) for kind in KINDS if indexes[kind]])
 
 
 def _not_empty(runs: list[Run]) -> list[Run]:
     if not runs:
-        raise InvalidOperation("no requests to execute")
+        raise InvalidOperation("requests must have at least one request, but it is empty; check it before the call")
     return runs

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
+from bson.raw_bson import RawBSONDocument
 
 from motorlite._base.sizes import estimated_size
 from motorlite._execution.operation import WRITABLE, Command, Template, named_collection
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from motorlite._execution.operation import Document, ServerFacts
     from motorlite.write_concern import WriteConcern
 
+MANY_FIELDS: Final = 1000
+"""A copy of a document with more fields than that, which puts its `_id` first, is avoided."""
 _new = object.__new__
 
 
@@ -61,7 +65,24 @@ class UsualInsert(_Usual, Insert):
 
     __slots__ = ("template", "varying")
 
+    template: Template
     is_acknowledged = is_retryable = True
+
+
+class UsualLargeInsert(UsualInsert):
+    """`UsualInsert` of a document with many fields, which is encoded already. `bson` puts its `_id` first.
+
+    Retry: retryable write.
+    """
+
+    __slots__ = ("whole",)
+
+    whole: Document
+
+    def command(self, facts: ServerFacts) -> Command:
+        command, whole = super().command(facts), self.whole
+        command.document["documents"] = [{"_id": whole["_id"], **whole}]
+        return command
 
 
 class UsualUpdate(_Usual, Update):
@@ -72,6 +93,7 @@ class UsualUpdate(_Usual, Update):
 
     __slots__ = ("template", "varying")
 
+    template: Template
     is_acknowledged = True
 
 
@@ -83,6 +105,7 @@ class UsualDelete(_Usual, Delete):
 
     __slots__ = ("template", "varying")
 
+    template: Template
     is_acknowledged = True
 
 
@@ -113,8 +136,12 @@ class UsualWrites:
     # Calling the classes would take twice as long as these methods.
 
     def insert(self, document: Mapping[str, Any]) -> UsualInsert:
-        """Return the operation that inserts a document, which has its `_id` first."""
-        operation: UsualInsert = _new(UsualInsert)
+        """Return the operation that inserts a document, which has its `_id` first, or more than `MANY_FIELDS`."""
+        operation: UsualInsert
+        if type(document) is dict and len(document) > MANY_FIELDS:
+            operation, document = self._large(document)
+        else:
+            operation = _new(UsualInsert)
         operation.database = self._database
         operation.selector = WRITABLE
         operation.read_preference = None
@@ -122,6 +149,11 @@ class UsualWrites:
         operation.template = self._insert
         operation.varying = [document]
         return operation
+
+    def _large(self, document: Document) -> tuple[UsualLargeInsert, RawBSONDocument]:
+        operation: UsualLargeInsert = _new(UsualLargeInsert)
+        operation.whole = document
+        return operation, RawBSONDocument(bson.encode(document, codec_options=self._codec_options))
 
     def update(self, statement: Document) -> UsualUpdate:
         """Return the operation for one statement of `update_statement` or `replace_statement`."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from motorlite import errors
@@ -43,7 +45,7 @@ class LocalServer:
         password: That user's password, or None.
         ca_file: The certificate authority to trust, or None.
         client_certificate_file: The client's key and certificate in one PEM file, or None.
-        started: Whether the servers were started here; False if attached to those of ``MONGODB_URI``.
+        started: Whether the servers were started here; False if attached to those of ``MONGODB_URI`` or `uri`.
         version: The server's version, for example ``"6.0.5"``.
     """
 
@@ -60,6 +62,8 @@ class LocalServer:
         self._members = members
         # The last known primary; updated when that server is no longer the primary.
         self._primary = addresses[0]
+        # The failpoints that `command` has set, for `restore`.
+        self._failpoints: set[str] = set()
         hello = self._run({"isMaster": 1}, "admin", self._primary)
         self.replica_set: str | None = hello.get("setName")
         self.version: str = self._run({"buildInfo": 1}, "admin", self._primary)["version"]
@@ -75,6 +79,7 @@ class LocalServer:
         parameters: Mapping[str, Any] | None = None,
         own: bool = False,
         proxied: bool = False,
+        uri: str | None = None,
     ) -> Self:
         """Attach to the deployment in ``MONGODB_URI`` if it is suitable, or start one.
 
@@ -92,6 +97,8 @@ class LocalServer:
             own: Start a server even if ``MONGODB_URI`` is set, for tests that set failpoints or kill servers.
             proxied: Start a server behind a `FaultProxy`, or a replica set with one in front of each member. The
                 members announce the proxies' addresses, so clients and other members connect through them.
+            uri: Attach to this deployment, whatever ``MONGODB_URI`` says. It need not be local. The other arguments
+                describe a server to start and cannot be combined with it.
 
         Raises:
             ServerNotFound: no server is available; the message lists the sources tried and the packages to install.
@@ -103,9 +110,13 @@ class LocalServer:
             raise ValueError(f"topology must be 'standalone' or 'replicaset', not {topology!r}")
         if nodes < 1 or (nodes > 1 and topology != "replicaset"):
             raise ValueError(f"nodes={nodes} is not possible: a standalone has one node, a replica set at least one")
-        uri = os.environ.get("MONGODB_URI")
-        if uri and not (own or auth or tls or parameters or proxied or nodes > 1):
-            attached = cls._attach(uri)
+        is_plain = not (own or auth or tls or parameters or proxied or nodes > 1)
+        if uri is not None:
+            if topology is not None or not is_plain:
+                raise ValueError("uri attaches to a deployment; the other arguments describe one to start")
+            return cls._attach(uri, "uri", may_be_remote=True)
+        if is_plain and (found := os.environ.get("MONGODB_URI")):
+            attached = cls._attach(found, "MONGODB_URI", may_be_remote=os.environ.get("MOTORLITE_ALLOW_REMOTE") == "1")
             if topology in (None, attached.topology):
                 return attached
         replica_set = mongod_arguments.REPLICA_SET if topology == "replicaset" else None
@@ -136,6 +147,8 @@ class LocalServer:
             PyMongoError: the server's reply is an error; the class depends on the error, as in the driver.
             OSError: the server could not be reached or did not reply.
         """
+        if name := document.get("configureFailPoint"):
+            self._failpoints.add(name)
         if address is not None:
             return self._run(document, database, address)
         try:
@@ -170,6 +183,27 @@ class LocalServer:
         """Resume a frozen server."""
         self._own().thaw(address or self.addresses[0])
 
+    def restore(self) -> None:
+        """Undo what a test did to the servers, so that the next test can use them.
+
+        Restarts servers that have ended, resumes frozen ones, heals proxies, switches off the failpoints that `command`
+        has set, and waits until the replica set has a primary that sees all members. Data and users remain.
+
+        Raises:
+            InvalidOperation: the deployment was not started here.
+            TimeoutError: a server was not usable within a minute.
+        """
+        members = self._own()
+        members.revive()
+        for name, address in product(self._failpoints, self.addresses):
+            with suppress(OSError):  # it is just starting, and has no failpoints
+                self._run({"configureFailPoint": name, "mode": "off"}, "admin", address)
+        self._failpoints.clear()
+        members.await_all()
+        if self.replica_set is not None:
+            self.wait_for_primary()
+            local_commands.wait_until(self._are_all_healthy, "the primary to see all members")
+
     def stop(self) -> None:
         """End the servers and remove their files; has no effect on an attached deployment."""
         if self._members is not None:
@@ -187,15 +221,15 @@ class LocalServer:
         return f"<LocalServer {self.topology} {hosts} version {self.version}, {origin}>"
 
     @classmethod
-    def _attach(cls, uri: str) -> Self:
+    def _attach(cls, uri: str, source: str, *, may_be_remote: bool) -> Self:
         try:
-            target = local_uri.read_uri(uri)
+            target = local_uri.read_uri(uri, source)
         except ValueError as error:
             raise ServerNotFound(str(error)) from error
         hosts = ",".join(map(format_address, target.addresses))
-        if not target.is_local and os.environ.get("MOTORLITE_ALLOW_REMOTE") != "1":
+        if not target.is_local and not may_be_remote:
             raise ServerNotFound(
-                f"MONGODB_URI names {hosts}, which is not a loopback address. "
+                f"{source} names {hosts}, which is not a loopback address. "
                 "Tests write to that deployment; set MOTORLITE_ALLOW_REMOTE=1 if that is meant.",
             )
         ca_file = target.options.get("tlscafile")
@@ -208,13 +242,13 @@ class LocalServer:
         try:
             server = cls(uri, target.addresses, Access(context, credential), None)
         except (OSError, errors.PyMongoError) as error:
-            raise ServerNotFound(f"MONGODB_URI names {hosts}, which cannot be used: {error}") from error
+            raise ServerNotFound(f"{source} names {hosts}, which cannot be used: {error}") from error
         server.ca_file, server.client_certificate_file = ca_file, client_file
         return server
 
     def _own(self) -> Members:
         if self._members is None:
-            raise errors.InvalidOperation("the deployment of MONGODB_URI was not started here; start with own=True")
+            raise errors.InvalidOperation("this deployment was not started here; start with own=True")
         return self._members
 
     def _run(self, document: Mapping[str, Any], database: str, address: Address) -> Document:
@@ -229,6 +263,9 @@ class LocalServer:
                 self._primary = address
                 return True
         return False
+
+    def _are_all_healthy(self) -> bool:
+        return all(member["health"] == 1 for member in self.command({"replSetGetStatus": 1})["members"])
 
 
 def _uri_of(members: Members) -> str:

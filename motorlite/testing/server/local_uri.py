@@ -1,4 +1,4 @@
-"""Pure: parses MONGODB_URI for an attached `LocalServer`, and tells which addresses are local."""
+"""Pure: parses the URI for an attached `LocalServer`, and tells which addresses are local."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ class Deployment:
         return all(port is None or _is_loopback(host) for host, port in self.addresses)
 
 
-def read_uri(uri: str) -> Deployment:
-    """Read a ``mongodb://`` URI.
+def read_uri(uri: str, source: str = "MONGODB_URI") -> Deployment:
+    """Read a ``mongodb://`` URI; `source` says in messages where it is from.
 
     Raises:
         ValueError: `uri` is invalid. ``mongodb+srv://`` is not accepted, because its addresses are not in the URI.
     """
     if not uri.startswith(SCHEME):
-        raise ValueError(f"MONGODB_URI must start with {SCHEME}, and name the addresses of the servers")
+        raise ValueError(f"{source} must start with {SCHEME}, and name the addresses of the servers")
     authority, _, rest = uri.removeprefix(SCHEME).partition("/")
     userinfo, at, hosts = authority.rpartition("@")
     username, colon, password = userinfo.partition(":")
     tail = urlsplit("/" + rest)
     options = {name.lower(): value for name, value in parse_qsl(tail.query)}
     return Deployment(
-        addresses=tuple(_address(host) for host in hosts.split(",")),
+        addresses=tuple(_address(host, source) for host in hosts.split(",")),
         username=unquote(username) if at else None,
         password=unquote(password) if colon else None,
         source=options.get("authsource") or unquote(tail.path.strip("/")) or "admin",
@@ -67,7 +67,7 @@ def read_uri(uri: str) -> Deployment:
     )
 
 
-def _address(text: str) -> Address:
+def _address(text: str, source: str) -> Address:
     host = unquote(text)
     if host.endswith(".sock"):
         return host, None
@@ -77,7 +77,7 @@ def _address(text: str) -> Address:
     else:
         host, _, port = host.partition(":")
     if not host or not (port or str(DEFAULT_PORT)).isdecimal():
-        raise ValueError(f"MONGODB_URI contains {text!r}, which is not a host and port")
+        raise ValueError(f"{source} contains {text!r}, which is not a host and port")
     return host.lower(), int(port or DEFAULT_PORT)
 
 

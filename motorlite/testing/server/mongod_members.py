@@ -120,6 +120,23 @@ class Members:
         """Continue a mongod (SIGCONT)."""
         self._processes.thaw(self._key(address))
 
+    def revive(self) -> None:
+        """Heal proxies, start mongods that have ended, and resume frozen ones."""
+        for proxy in self.proxies.values():
+            proxy.heal()
+            proxy.harms = "all"
+        for address in self.addresses:
+            if self._processes.has_ended(self._key(address)):
+                self._start(address)
+            else:
+                self.thaw(address)
+
+    def await_all(self) -> None:
+        """Wait until all mongods are usable."""
+        for address in self.addresses:
+            self._await_answer(address)
+            self._await_member(address)
+
     def close(self) -> None:
         """End all mongods and remove their files."""
         for proxy in self.proxies.values():
@@ -154,8 +171,7 @@ class Members:
             user["writeConcern"] = {"w": len(self.addresses)}
             local_commands.run_command(first, user, "admin", self.access)
             self.access = Access(self.access.tls, CREDENTIAL)
-        for address in self.addresses:
-            self._await_member(address)
+        self.await_all()
 
     def _key(self, address: Address) -> str:
         return str(self.behind(address)[1])

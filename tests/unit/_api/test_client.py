@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +29,12 @@ def test_arguments() -> None:
     assert client.options.max_pool_size == 3
     assert client.codec_options.document_class is OrderedDict
     assert client.codec_options.tz_aware
-    assert repr(client) == "AsyncMongoClient('a.example:7,b.example:3')"
+    assert repr(client).startswith("AsyncMongoClient('a.example:7,b.example:3', ")
 
 
 def test_wrong_arguments() -> None:
     with pytest.raises(ConfigurationError, match="maxPoolSise"):
-        AsyncMongoClient(maxPoolSise=3)
+        AsyncMongoClient(maxPoolSise=3)  # type: ignore[call-arg]  # what is tested
 
 
 async def test_its_life() -> None:
@@ -117,7 +116,7 @@ async def test_drop_database() -> None:
     assert core.last.command == {"dropDatabase": 1, "comment": "c", "writeConcern": {"w": 2}}
     await client.drop_database(client.b)
     assert core.last.operation.database == "b"
-    with pytest.raises(TypeError, match=r"name must be .*, not 3"):
+    with pytest.raises(TypeError, match=r"name_or_database must be a database or its name, not 3"):
         await client.drop_database(3)
 
 
@@ -213,8 +212,7 @@ def test_a_forgotten_async_or_find_is_no_endless_loop(name: str) -> None:
         "query": things.find(),
         "aggregation": things.aggregate([]),
     }[name]
-    assert not isinstance(one, Iterable)
-    with pytest.raises(TypeError, match="is not iterable"):
+    with pytest.raises(TypeError, match="use `async for`"):
         iter(one)
     with pytest.raises(TypeError, match="is not iterable"):
         _ = 1 in one

@@ -93,9 +93,33 @@ class TestInALoop:
         with motorlite.timeout(0):
             assert not limits.deadline(core, 5.0).is_set
 
-    async def test_a_negative_block_is_refused(self) -> None:
-        with pytest.raises(ValueError, match=r"seconds must be .*, not -1"), motorlite.timeout(-1):
-            pass
+    @pytest.mark.parametrize(("seconds", "error"), [(-1, ValueError), (nan, ValueError), ("1", TypeError)])
+    async def test_a_wrong_limit_is_refused_at_once(self, seconds: Any, error: type[Exception]) -> None:
+        with pytest.raises(error, match=rf"seconds must be .*, not {seconds!r}$"):
+            motorlite.timeout(seconds)
+
+    async def test_a_block_with_async(self, core: FakeCore) -> None:
+        core.time = anyio.current_time()
+        async with motorlite.timeout(3):
+            assert parts(limits.deadline(core, 1.0)) == (core.time + 3, inf, 3.0)
+            with pytest.raises(KeyError):  # it ends with an exception too
+                async with motorlite.timeout(1):
+                    raise KeyError
+            assert limits.deadline(core, None).timeout == 3.0
+        async with motorlite.timeout(None):
+            assert limits.deadline(core, None) is NO_DEADLINE
+
+    async def test_a_block_can_be_entered_again_after_its_end(self, core: FakeCore) -> None:
+        block = motorlite.timeout(3)
+        assert repr(block) == "motorlite.timeout(3)"
+        with block:
+            await anyio.sleep(1)
+            with pytest.raises(InvalidOperation, match=r"motorlite\.timeout\(3\) has been entered already"), block:
+                pass
+            assert limits.deadline(core, None).timeout == 3.0
+        with block:
+            assert limits.deadline(core, None).expires_at == anyio.current_time() + 3
+        assert limits.deadline(core, None) is NO_DEADLINE
 
     async def test_later_steps_keep_the_lifetime(self, core: FakeCore) -> None:
         core.time = anyio.current_time()

@@ -16,13 +16,41 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """\
 from __future__ import annotations
 
-from typing import Any, TypedDict, assert_type
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack, assert_type
 
-from motorlite import AsyncChangeStream, AsyncClientSession, AsyncCollection, AsyncDatabase, AsyncMongoClient
+from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
+
+import motorlite
+from motorlite import (
+    AsyncChangeStream,
+    AsyncClientSession,
+    AsyncCollection,
+    AsyncCommandCursor,
+    AsyncCursor,
+    AsyncDatabase,
+    AsyncMongoClient,
+)
+from motorlite.client_options import ClientKeywords
+from motorlite.errors import (
+    AutoReconnect,
+    BulkWriteError,
+    ClientBulkWriteException,
+    DuplicateKeyError,
+    NotPrimaryError,
+    OperationFailure,
+    WriteConcernError,
+)
+from motorlite.operations import IndexModel, InsertOne, ReplaceOne
 
 
 class Movie(TypedDict):
     name: str
+
+
+class Document(dict[str, Any]):
+    pass
 
 
 async def misspelt(client: AsyncMongoClient[dict[str, Any]], session: AsyncClientSession) -> None:
@@ -94,8 +122,103 @@ async def sessions(client: AsyncMongoClient) -> None:
             return 5
 
         assert_type(await one.with_transaction(number), int)
+
+
+async def classes_of_documents(client: AsyncMongoClient, movies: AsyncDatabase[Movie]) -> None:
+    assert_type(AsyncMongoClient(), AsyncMongoClient[Any])
+    assert_type(AsyncMongoClient("mongodb://a", document_class=Movie), AsyncMongoClient[Movie])
+    assert_type(AsyncMongoClient("mongodb://a", document_class=Document), AsyncMongoClient[Document])
+    assert_type(AsyncMongoClient("mongodb://a", document_class=RawBSONDocument), AsyncMongoClient[RawBSONDocument])
+    assert_type(AsyncMongoClient[Movie]().shop, AsyncDatabase[Movie])
+    assert_type(AsyncMongoClient[Movie]().get_default_database(), AsyncDatabase[Movie])
+    assert_type(movies.get_collection("movies"), AsyncCollection[Movie])
+    assert_type(await movies.create_collection("movies"), AsyncCollection[Movie])
+    assert_type(client.shop.get_collection("movies"), AsyncCollection[Any])
+    annotated: AsyncCollection[Movie] = client.shop.get_collection("movies")
+    print(annotated)
+
+    def returned() -> AsyncCollection[Movie]:
+        return client.shop.get_collection("movies")
+
+    options = CodecOptions(Document)
+    assert_type(movies.get_collection("movies", options), AsyncCollection[Document])
+    assert_type(await movies.create_collection("movies", options), AsyncCollection[Document])
+    assert_type(client.get_database("shop", codec_options=options), AsyncDatabase[Document])
+    assert_type(client.get_default_database(codec_options=options), AsyncDatabase[Document])
+    assert_type(movies.with_options(options), AsyncDatabase[Document])
+    assert_type(movies.movies.with_options(options), AsyncCollection[Document])
+    assert_type(movies.client, AsyncMongoClient[Movie])
+    assert_type(returned().database, AsyncDatabase[Movie])
+    wrong: AsyncCollection[Document] = movies.get_collection("movies")  # error
+    print(wrong)
+
+
+async def pipelines_and_results(movies: AsyncCollection[Movie]) -> None:
+    stages: list[dict[str, object]] = [{"$match": {"name": "Big"}}]
+    assert_type(movies.aggregate(stages), AsyncCommandCursor[Movie])
+    assert_type(await movies.aggregate(({"$limit": 1},)).to_list(), list[Movie])
+    assert_type(await movies.find_one_and_update({}, stages), Movie | None)
+    assert_type(await movies.find_one_and_update({}, {"$set": {"name": "Big"}}, return_document=True), Movie | None)
+    movies.aggregate({"$match": {}})  # error
+    movies.aggregate([1])  # error
+    movies.aggregate([], allowDiskUs=True)  # error
+    assert_type(movies.find({}, ["name"], sort=[("name", 1)]), AsyncCursor[Movie])
+    movies.find({}, limit="5")  # error
+    movies.find({}, max_time_ms="5")  # error
+    async for batch in movies.find().batches():
+        assert_type(batch, list[Movie])
+    assert_type((await movies.insert_one({"name": "Big"})).inserted_id, Any)
+    assert_type((await movies.insert_many([{"name": "Big"}])).inserted_ids, list[Any])
+    assert_type((await movies.update_many({}, stages)).modified_count, int)
+    assert_type((await movies.delete_one({})).deleted_count, int)
+    assert_type((await movies.bulk_write([InsertOne(Movie(name="Big"))])).inserted_count, int)
+    await movies.bulk_write([ReplaceOne({}, {"title": "Big"})])  # error
+    assert_type(await movies.create_indexes([IndexModel([("name", 1)])]), list[str])
+    assert_type(await movies.count_documents({}), int)
+    for movie in movies.find():  # error
+        print(movie)
+    found = await movies.find_one({})
+    print(found["name"])  # error
+
+
+def options(**given: Unpack[ClientKeywords]) -> AsyncMongoClient:
+    AsyncMongoClient("mongodb://a", maxPoolSize=5, timeoutMS=2.5, tls=True, w="majority", compressors=["zlib"])
+    AsyncMongoClient(readPreference="nearest", read_preference=motorlite.ReadPreference.NEAREST, retry_strategy=None)
+    AsyncMongoClient(maxPoolSize="5")  # error
+    AsyncMongoClient(maxPoolSiez=5)  # error
+    AsyncMongoClient(readPreference="secondry")  # error
+    AsyncMongoClient(authMechanism="SCRAM")  # error
+    AsyncMongoClient(wait_queue=100)  # error
+    AsyncMongoClient(serverSelectionTimeoutMS=None)  # error
+    AsyncMongoClient(tls="yes")  # error
+    return AsyncMongoClient("mongodb://a", **given)
+
+
+async def failures(collection: AsyncCollection[Movie]) -> None:
+    try:
+        await collection.insert_one({"name": "Big"})
+    except (BulkWriteError, ClientBulkWriteException) as error:
+        print(error.details["writeErrors"])
+    except (DuplicateKeyError, WriteConcernError) as error:
+        print(error.details["keyValue"])
+    except NotPrimaryError as error:
+        print(error.details["topologyVersion"])
+    except (AutoReconnect, OperationFailure) as error:
+        assert_type(error.details, Mapping[str, Any])
+
+
+async def limits() -> None:
+    with motorlite.timeout(1):
+        number: int = "a"  # error
+    async with motorlite.timeout(None):
+        number = "a"  # error
+    print(number)
+    motorlite.timeout("1")  # error
 """
 EXPECTED = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# error")}
+
+# The code of the page about types, which has no errors.
+PAGE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "typing.md").read_text(encoding="utf-8"), re.DOTALL)
 
 # Each checks the whole package: seconds, and more beside other work.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -105,6 +228,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 def program(tmp_path: Path) -> Path:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
+    path.with_name("page.py").write_text("\n".join(PAGE))
     return path
 
 
@@ -113,9 +237,12 @@ def run(*command: str) -> str:
 
 
 def test_mypy(program: Path) -> None:
-    output = run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", ".mypy_cache/typing", str(program))
+    files = [str(program), str(program.with_name("page.py"))]
+    output = run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", ".mypy_cache/typing", *files)
     found = re.findall(r"program\.py:(\d+): error: (.*)", output)
     assert {int(line) for line, _ in found} == EXPECTED, output
+    assert PAGE
+    assert "page.py" not in output
 
 
 def test_pyright(program: Path) -> None:
@@ -126,5 +253,9 @@ def test_pyright(program: Path) -> None:
         sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "--project", str(config)
     )
     diagnostics = json.loads(output)["generalDiagnostics"]
-    found = {each["range"]["start"]["line"] + 1 for each in diagnostics if each["severity"] == "error"}
-    assert found == EXPECTED, output
+    found = {
+        (Path(each["file"]).name, each["range"]["start"]["line"] + 1)
+        for each in diagnostics
+        if each["severity"] == "error"
+    }
+    assert found == {("program.py", line) for line in EXPECTED}, output

@@ -30,8 +30,33 @@ def test_documents() -> None:
     arguments.check_document("document", SON())
     arguments.check_document("document", RAW)
     # It could not be given an _id.
-    with pytest.raises(TypeError, match="document must be a mutable mapping or a RawBSONDocument"):
+    with pytest.raises(TypeError, match="document must be a dict, another mutable mapping or a RawBSON"):
         arguments.check_document("document", MappingProxyType({}))
+
+
+def test_items() -> None:
+    arguments.check_items("documents", [], "a list")
+    arguments.check_items("documents", iter(()), "a list")
+    values: tuple[Any, ...] = ({}, "a", b"a", None, 5)
+    for wrong in values:
+        with pytest.raises(TypeError, match="documents must be a list, not "):
+            arguments.check_items("documents", wrong, "a list")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (("a", 1), r"expected a name or a \(name, direction\) pair, not 1; write \[\('a', 1\)\]$"),
+        (["a", 1], r"not 1; write \[\('a', 1\)\]$"),
+        (["a", "b", 1], "not 1$"),
+        ([("a", "asc")], r"the direction of 'a' must be 1, -1, '2d' or the like, not 'asc'; write 1$"),
+        ([("a", "DESCENDING")], "not 'DESCENDING'; write -1$"),
+        ([("a", 1.5)], "not 1.5$"),
+    ],
+)
+def test_wrong_keys_say_what_to_write(keys: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        arguments.index_document(keys, "keys")
 
 
 def test_booleans_strings_and_lists() -> None:
@@ -71,6 +96,8 @@ def test_collations() -> None:
         ({"a": -1, "b": 1}, [("a", -1), ("b", 1)]),
         ([("a", -1), "b"], [("a", -1), ("b", 1)]),
         (("a", "b"), [("a", 1), ("b", 1)]),
+        ({"a": -1, "b": 1}.items(), [("a", -1), ("b", 1)]),
+        (SON({"a": "text"}).items(), [("a", "text")]),
     ],
 )
 def test_index_pairs(keys: Any, expected: Any) -> None:
@@ -87,6 +114,8 @@ def test_index_pairs_with_a_direction() -> None:
 
 def test_index_documents() -> None:
     assert arguments.index_document([("b", -1), "a"]) == {"b": -1, "a": 1}
+    items: Any = {"b": -1, "a": 1}.items()
+    assert arguments.index_document(items) == {"b": -1, "a": 1}
     assert list(arguments.index_document({"b": 1, "a": "2d"}).items()) == [("b", 1), ("a", "2d")]
     assert arguments.hint_value([("a", 1)]) == {"a": 1}
     assert arguments.hint_value("a_1") == "a_1"
@@ -95,7 +124,8 @@ def test_index_documents() -> None:
 
 @pytest.mark.parametrize("keys", ["a", 5, [5], [("a",)], [("a", 1, 2)], [(1, 1)], [("a", 1.5)], {"a": None}])
 def test_what_is_not_an_index_document(keys: Any) -> None:
-    with pytest.raises(TypeError):
+    # PyMongo unpacks pairs, so a wrong number of values is a ValueError.
+    with pytest.raises((TypeError, ValueError)):
         arguments.index_document(keys)
 
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from bson import ObjectId
 
 from motorlite._base import arguments
 
@@ -30,7 +31,7 @@ from motorlite._base import arguments
     ],
 )
 def test_wrong_values(check: arguments.Check, value: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=f"^x must be .*, not {re.escape(repr(value))}$"):
+    with pytest.raises(error, match=f"^x must be .*, not {re.escape(repr(value))}"):
         arguments.converted("x", value, check)
 
 
@@ -55,12 +56,62 @@ def test_right_values(check: arguments.Check, value: Any, result: Any) -> None:
 
 def test_unknown_options_name_value_and_what_is_allowed() -> None:
     checks = {"limit": arguments.count, "skip": arguments.count}
-    with pytest.raises(
-        TypeError, match=r"find\(\) has no option limi=3; did you mean limit\? \(allowed: limit, skip\)"
-    ):
+    with pytest.raises(TypeError, match=r"find\(\) has no option limi=3; did you mean limit\?$"):
         arguments.checked("find", {"limi": 3}, checks)
-    with pytest.raises(TypeError, match=r"no option zzz=3 \(allowed"):
+    with pytest.raises(TypeError, match=r"no option zzz=3 \(allowed: limit, skip\)"):
         arguments.checked("find", {"zzz": 3}, checks)
+
+
+def test_parameters_of_the_method_are_options_too() -> None:
+    def insert_one(self: object, document: object, *, by_name: int = 0, **options: Any) -> None:
+        def check_later() -> None:
+            arguments.checked("insert_one", options, {"limit": arguments.count})
+
+        check_later()
+
+    with pytest.raises(TypeError, match=r"no option byName=1; did you mean by_name\?$"):
+        insert_one(None, {}, byName=1)
+    with pytest.raises(TypeError, match=r"no option zzz=1 \(allowed: by_name, document, limit\)$"):
+        insert_one(None, {}, zzz=1)
+
+
+def test_what_a_name_is_similar_to() -> None:
+    assert arguments.similar("maxPoolSize", ["max_pool_size", "min_pool_size"]) == "max_pool_size"
+    assert arguments.similar("zzz", ["a", "b"]) is None
+
+
+def test_a_forgotten_await_is_named() -> None:
+    async def found() -> int:
+        return 5
+
+    coroutine = found()
+    with pytest.raises(TypeError, match=r"limit must be an integer, not <coroutine .*>; await it first$"):
+        arguments.converted("limit", coroutine, arguments.integer)
+    coroutine.close()
+
+    class Cursor:
+        async def __anext__(self) -> int:
+            return 5
+
+    with pytest.raises(TypeError, match=r"; read it first, as with `await cursor\.to_list\(\)`$"):
+        arguments.converted("documents", Cursor(), arguments.mappings)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("65f1c7f6c2a4f1f6c2a4f1f6", r"write {'_id': ObjectId\('65f1c7f6c2a4f1f6c2a4f1f6'\)}$"),
+        (ObjectId("65f1c7f6c2a4f1f6c2a4f1f6"), r"write {'_id': ObjectId\('65f1c7f6c2a4f1f6c2a4f1f6'\)}$"),
+        ([("a", 1)], r"write dict\(\.\.\.\) around it$"),
+        ("x", "not 'x'$"),
+        ([], r"not \[\]$"),
+    ],
+)
+def test_what_was_meant_instead_of_a_mapping(value: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        arguments.converted("filter", value, arguments.mapping)
+    with pytest.raises(TypeError, match=message):
+        arguments.check_mapping("filter", value)
 
 
 def test_none_is_not_given() -> None:

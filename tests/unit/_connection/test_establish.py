@@ -370,6 +370,16 @@ async def test_the_refusal_of_a_handshake_does_not_repeat_the_token(deployment: 
     assert failed.error.code == 18
 
 
+@pytest.mark.parametrize("is_plain", [True, False])
+@pytest.mark.parametrize("answer", [Close(), Hang()], ids=["closed", "no answer"])
+async def test_a_server_that_closes_may_require_tls(
+    deployment: ScriptedDeployment, answer: Answer, is_plain: bool
+) -> None:
+    deployment["a:1"].on("isMaster", answer)
+    failed = await refusal(deployment, Setup(HandshakeSettings(dict, is_plain=is_plain)))
+    assert ("requires TLS (tls=true)" in str(failed.error)) == (is_plain and isinstance(answer, Close))
+
+
 @pytest.mark.parametrize(
     ("answer", "kind", "text"),
     [
@@ -390,6 +400,9 @@ async def test_errors_of_authentication_are_not_overload(
     assert type(failed.error) is kind
     assert text in str(failed.error)
     assert not failed.error.error_labels
+    who = "user 'user', mechanism SCRAM-SHA-256, authSource 'admin'"
+    assert (who in str(failed.error)) == (kind is OperationFailure)
+    assert "pencil" not in str(failed.error)
     assert failed.during_authentication
     assert failed.max_wire_version == 17
     if kind in (AutoReconnect, NetworkTimeout):

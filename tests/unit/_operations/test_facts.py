@@ -50,7 +50,7 @@ from motorlite._operations.writes.insert import Insert
 from motorlite._operations.writes.single_write import SingleWrite
 from motorlite._operations.writes.statements import delete_statement, update_statement
 from motorlite._operations.writes.update import Update
-from motorlite._operations.writes.usual import UsualWrites
+from motorlite._operations.writes.usual import MANY_FIELDS, UsualWrites
 from motorlite.read_preferences import ReadPreference
 from tests.sim.test_malformed_replies import CASES, Case
 from tests.support.fake_core import Sent, fake_client
@@ -101,6 +101,7 @@ class Row(NamedTuple):
 
 FIRST = FindFirstFacts("db", "coll", read_preference=ReadPreference.PRIMARY)
 USUAL = UsualWrites("db", "coll")
+OF_MANY_FIELDS = {**{str(number): 1 for number in range(MANY_FIELDS)}, "_id": 1}
 
 TABLE: Final = [
     Row(Aggregate("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
@@ -139,6 +140,7 @@ TABLE: Final = [
     Row(Update("db", "coll", update_statement({}, SET)), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
     Row(UpdateBatch("db", "coll", ONE_UPDATE), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
     Row(USUAL.insert({}), "insert", WRITE, {RETRYABLE, CAUSAL}),
+    Row(USUAL.insert(OF_MANY_FIELDS), "insert", WRITE, {RETRYABLE, CAUSAL}),
     Row(USUAL.update(update_statement({}, SET)), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
     Row(USUAL.delete(delete_statement({})), "delete", WRITE, {IF_SINGLE, CAUSAL}),
     Row(UpdateSearchIndex("db", "coll", "mine", {}), "updateSearchIndex", WRITE, set()),

@@ -63,9 +63,15 @@ def test_objects_are_kept() -> None:
 @pytest.mark.parametrize(
     ("username", "password", "mechanism", "properties", "text"),
     [
-        (None, "p", None, {}, "a password is set without a username"),
+        (None, "p", None, {}, "a password is set without a username; set the option username too"),
         (None, None, "DEFAULT", {}, "SCRAM authentication needs a username"),
-        ("u", None, "SCRAM-SHA-1", {}, "SCRAM-SHA-1 authentication needs a password"),
+        (
+            "u",
+            None,
+            "SCRAM-SHA-1",
+            {},
+            "SCRAM-SHA-1 authentication needs a password for the user 'u': write mongodb://user:password@host",
+        ),
         ("u", "p", "MONGODB-X509", {}, "MONGODB-X509 authentication takes no password"),
         ("u", "p", None, {"SERVICE_NAME": "x"}, "mechanism properties SERVICE_NAME; allowed are: none"),
         ("", "p", None, {}, "SCRAM authentication needs a username"),

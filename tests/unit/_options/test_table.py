@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from datetime import UTC
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
+from bson.codec_options import DatetimeConversion
 
 from motorlite import AsyncMongoClient
+from motorlite._options import keywords
 from motorlite._options import options as options_module
+from motorlite._options.keywords import ClientKeywords
 from motorlite._options.option import Option, WrongOptionType
 from motorlite._options.options import ClientOptions, client_options
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, OPTIONS, default_setting, value_of
 from motorlite._options.tracing import TracingOptions
 from motorlite.driver_info import DriverInfo
 from motorlite.errors import ConfigurationError
+from motorlite.monitoring import CommandListener
 from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit, WaitQueue
-from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy
+from motorlite.read_preferences import Nearest, ServerMode
+from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy, SpecificationRetry
 from motorlite.server_api import ServerApi
 from tests.support.options_document import FILE, default_text, document
 
-README: Final = Path(__file__).resolve().parents[3] / "README.md"
+DOCUMENTS: Final = Path(__file__).resolve().parents[3] / "docs"
 # Fields of `ClientOptions` that are made of several options, or of none.
 MADE: Final = frozenset(
     {
@@ -65,6 +72,22 @@ NAMES: Final[dict[str, Any]] = {
     "WaitQueue": WaitQueue,
 }
 TYPES: Final = get_type_hints(ClientOptions, vars(options_module) | NAMES)
+# Those of keyword arguments, whose annotations name what only type checkers import.
+_IN_KEYWORDS: Final = {"DatetimeConversion": DatetimeConversion, "Sequence": Sequence, "ServerMode": ServerMode}
+KEYWORDS: Final = {
+    name: eval(kind.__forward_arg__, vars(keywords) | NAMES | _IN_KEYWORDS | {"datetime": datetime})
+    for name, kind in ClientKeywords.__annotations__.items()
+}
+# Parameters of the client that are options too.
+PARAMETERS: Final = frozenset({"document_class", "tz_aware", "connect", "type_registry"})
+TYPED: Final = [option for option in OPTIONS if option.name not in PARAMETERS]
+# Values of many types. Text is left out: it is accepted for numbers too, as in connection strings.
+VALUES: Final = (
+    *(None, True, 7, 5000, 1500.5, ["zlib"], {"a": "b"}, ("a", "b"), print, object()),
+    *(OverloadRetry(), SpecificationRetry(), RetryBudget(), CircuitBreaker(), RateLimit(rate=1), ConcurrencyLimit()),
+    *(WaitQueue(), DriverInfo("a"), ServerApi("1"), Nearest(), TracingOptions(), UTC, DatetimeConversion.DATETIME_MS),
+    *([CommandListener()], {"a": RateLimit(rate=1)}),
+)
 WITH_FIELD: Final = [option for option in OPTIONS if option.field]
 
 
@@ -146,6 +169,65 @@ def test_the_named_arguments_of_the_client_are_options() -> None:
     assert named - {"host", "port"} <= {option.name for option in OPTIONS}
 
 
+def literals(kind: Any) -> set[str]:
+    """The words of a type."""
+    if get_origin(kind) is Literal:
+        return set(get_args(kind))
+    return {word for each in get_args(kind) for word in literals(each)}
+
+
+def test_every_option_has_the_type_of_a_keyword_argument() -> None:
+    names = [option.name for option in TYPED]
+    aliases = [alias for option in TYPED for alias in option.aliases]
+    assert set(KEYWORDS) == {*names, *aliases}
+    for option in TYPED:
+        assert {str(KEYWORDS[name]) for name in (option.name, *option.aliases)} == {str(KEYWORDS[option.name])}
+
+
+@pytest.mark.parametrize("option", TYPED, ids=by_name)
+def test_types_allow_what_the_rows_accept(option: Option) -> None:
+    for value in VALUES:
+        try:
+            option.parse(value)
+        except (WrongOptionType, AttributeError):
+            accepted = False
+        except ConfigurationError:
+            continue  # a wrong value of a right type
+        else:
+            accepted = True
+        # CodecOptions checks time zones, and a listener may be PyMongo's, so their types say less, or more.
+        if option.name not in ("tzinfo", "event_listeners"):
+            assert accepted == accepts(value, KEYWORDS[option.name]), value
+
+
+@pytest.mark.parametrize("option", TYPED, ids=by_name)
+def test_the_words_of_a_type_are_those_of_the_row(option: Option) -> None:
+    words = literals(KEYWORDS[option.name])
+    for word in words:
+        assert option.parse(word) is not None
+    listed = re.search("one of ('.*')", option.values.allowed)
+    if listed is not None and option.name != "compressors":
+        assert words == set(re.findall("'(.*?)'", listed[1]))
+    else:
+        assert words == set()
+
+
+def accepts(value: Any, kind: Any) -> bool:
+    """Like `fits`, for what type checkers accept: an integer is a number, and items have types too."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(accepts(value, each) for each in arguments)
+    if kind in (int, float):
+        return isinstance(value, int | kind) and not isinstance(value, bool)
+    if kind is Any:
+        return True
+    if origin is Sequence:
+        return isinstance(value, list | tuple) and all(accepts(item, arguments[0]) for item in value)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(accepts(item, arguments[1]) for item in value.values())
+    return fits(value, kind)
+
+
 def test_a_meaning_is_a_sentence() -> None:
     assert [option.name for option in OPTIONS if not option.meaning.endswith(".")] == []
 
@@ -154,9 +236,11 @@ def test_the_page_of_options_is_up_to_date() -> None:
     assert FILE.read_text(encoding="utf-8") == document(), "run: python -m tests.support.options_document"
 
 
-def test_the_readme_has_the_same_defaults() -> None:
+def test_the_page_about_overload_has_the_same_defaults() -> None:
     """Its lines are ``| `a`, `b` | the default of both | ...`` or ``| `a`, `b` | that of a, that of b | ...``."""
-    tables = re.findall(r"\| default \| meaning \|\n\|[-|]+\n((?:\|.*\n)+)", README.read_text(encoding="utf-8"))
+    tables = re.findall(
+        r"\| default \| meaning \|\n\|[-|]+\n((?:\|.*\n)+)", (DOCUMENTS / "overload.md").read_text("utf-8")
+    )
     found = []
     for line in "".join(tables).splitlines():
         listed, texts, *_ = line.strip("| ").split(" | ")
@@ -164,4 +248,4 @@ def test_the_readme_has_the_same_defaults() -> None:
         for name, text in zip(names, defaults * len(names) if len(defaults) == 1 else defaults, strict=True):
             assert text == default_text(BY_NAME[name.lower()]), name
         found += names
-    assert {"maxAdaptiveRetries", "retryWrites", "proxyPort"} <= set(found)
+    assert {"maxAdaptiveRetries", "adaptiveRetries", "retryWrites"} <= set(found)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motorlite._options.table import BY_NAME
-from motorlite._options.uri import ParsedURI, parse_hosts, parse_txt_record
+from motorlite._options.uri import ParsedURI, hosts_alone, parse_hosts, parse_txt_record
 from motorlite.errors import ConfigurationError, InvalidURI
 from tests.support.connection_strings import parse_uri
 
@@ -57,6 +57,19 @@ def test_a_plus_sign_is_no_space() -> None:
     assert parse_uri("mongodb://a:b+c@h").password == "b+c"
 
 
+@pytest.mark.parametrize("text", ["localhost/shop", "u:p@localhost", "localhost?tls=true", "mongodb:/localhost"])
+def test_a_connection_string_without_a_scheme(text: str) -> None:
+    with pytest.raises(InvalidURI, match=r"^the connection string has no scheme: it begins with ") as found:
+        hosts_alone(text, 27017)
+    assert "p@" not in str(found.value)
+
+
+def test_hosts_alone() -> None:
+    assert hosts_alone("/tmp/a.sock,h:1", 27017) == (("/tmp/a.sock", None), ("h", 1))
+    with pytest.raises(InvalidURI, match="host number 2 is empty"):
+        hosts_alone("a,,b", 27017)
+
+
 def test_a_socket_path_outside_of_a_connection_string_is_taken_literally() -> None:
     assert parse_hosts("/tmp/a%20b.sock,h", 27017) == (("/tmp/a%20b.sock", None), ("h", 27017))
 
@@ -64,7 +77,9 @@ def test_a_socket_path_outside_of_a_connection_string_is_taken_literally() -> No
 @pytest.mark.parametrize(
     ("uri", "text"),
     [
-        ("localhost", "begins with"),
+        ("localhost", r"begins with mongodb:// or mongodb\+srv://$"),
+        ("http://localhost", r"mongodb\+srv://, not with http://$"),
+        ("u:p/x://localhost", r"mongodb\+srv://$"),
         ("mongodb://a,,b", "host number 2 is empty"),
         ("mongodb://%2Ftmp%2Fa", "does not end in .sock"),
         ("mongodb://[::1", "not an IPv6 address"),

@@ -185,9 +185,18 @@ def test_failure_with_reachable_servers_names_their_kinds() -> None:
     assert "a:1 is RSPrimary; b:1 is RSSecondary with tags {'dc': 'la'}; c:1 is Unknown" in text
 
 
+def test_failure_names_the_set_that_was_found_instead() -> None:
+    description = TopologyDescription.initial([A], replica_set="wrong").apply(secondary(A, setName="right"))
+    assert not description.server_descriptions()
+    text = describe_failure(description, WRITABLE, "within 5 s (serverSelectionTimeoutMS)")
+    assert text.startswith("No server for a write within 5 s (serverSelectionTimeoutMS): no server is left")
+    assert "a:1 is a member of the replica set 'right'. None of the hosts matches" in text
+
+
 def test_failure_without_any_server() -> None:
     topology = TopologyDescription.initial([A], replica_set="rs").apply(hello(A))
-    assert "no server is left in the deployment (ReplicaSetNoPrimary 'rs')" in describe_failure(topology, WRITABLE)
+    text = describe_failure(topology, WRITABLE)
+    assert "no server is left in the deployment (ReplicaSetNoPrimary 'rs'). a:1 is a Standalone. None" in text
 
 
 HUGE = "\x01" * 1_000_000

@@ -192,9 +192,9 @@ async def test_unacknowledged(things: Things) -> None:
 
 async def test_nothing_to_do(things: Things) -> None:
     coll, _ = things
-    with pytest.raises(InvalidOperation):
+    with pytest.raises(TypeError, match="at least one document"):
         await coll.insert_many([])
-    with pytest.raises(InvalidOperation):
+    with pytest.raises(InvalidOperation, match="at least one request"):
         await coll.bulk_write([])
 
 

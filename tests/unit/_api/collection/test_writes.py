@@ -208,7 +208,7 @@ async def test_find_one_and_modify(things: Things) -> None:
     [
         ("insert_one", [3], {}, "document must be"),
         ("insert_many", [{"a": 1}], {}, r"documents must be .*, not "),
-        ("insert_many", [[3]], {}, "documents must be"),
+        ("insert_many", [[3]], {}, r"documents\[0\] must be .*, not 3"),
         ("insert_many", [[{}]], {"ordered": 1}, "ordered must be .*, not 1"),
         ("update_one", [3, {"$set": {}}], {}, "filter must be"),
         ("update_one", [{}, {"a": 1}], {}, "update must begin"),
@@ -223,7 +223,7 @@ async def test_find_one_and_modify(things: Things) -> None:
         ("find_one_and_replace", [{}, {"$set": {}}], {}, "replacement must not begin"),
         ("find_one_and_delete", [{}], {"colation": 1}, r"did you mean collation\?"),
         ("find_one_and_delete", [{}], {"sort": 3}, "sort must be .*, not 3"),
-        ("bulk_write", [[3]], {}, "not a write request"),
+        ("bulk_write", [[3]], {}, r"requests\[0\]: a write request must be .*, not 3"),
         ("bulk_write", [[DeleteOne({})]], {"let": 1}, "let must be a mapping, not 1"),
         ("update_one", [{}, {"$set": {"a": 1}}], {"let": []}, r"let must be .*, not \[\]"),
         ("update_many", [{}, {"$set": {"a": 1}}], {"let": 1}, "let must be .*, not 1"),

@@ -208,7 +208,7 @@ async def test_setters_take_back(things: Things) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"limitt": 5}, TypeError, r"limitt=5; did you mean limit\? \(allowed: allow_disk_use, .*"),
+        ({"limitt": 5}, TypeError, r"limitt=5; did you mean limit\?$"),
         ({"batch_size": -1}, ValueError, "batch_size must be an integer of at least 0, not -1"),
         ({"skip": "1"}, TypeError, "skip must be an integer, not '1'"),
         ({"sort": 5}, TypeError, "sort must be .*, not 5"),
@@ -243,7 +243,7 @@ async def test_slices(things: Things) -> None:
     for wrong in (slice(1, 9, 2), slice(-1, None), slice(5, 2)):
         with pytest.raises(IndexError):
             coll.find()[wrong]
-    with pytest.raises(TypeError, match="skip"):
+    with pytest.raises(IndexError, match="skip"):
         coll.find()[3]  # type: ignore[index]  # what is tested
 
 

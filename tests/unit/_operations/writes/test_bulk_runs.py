@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,9 @@ from motorlite._operations.writes.bulk_runs import Run, insert_run, ordered_runs
 from motorlite._operations.writes.slices import all_at_once
 from motorlite.errors import InvalidOperation
 from motorlite.operations import DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 REQUESTS = [
     InsertOne({"_id": 0}),
@@ -59,17 +62,27 @@ def test_insert_many() -> None:
 
 
 def test_nothing_to_do() -> None:
-    with pytest.raises(InvalidOperation, match="no requests"):
+    with pytest.raises(InvalidOperation, match="at least one request"):
         all_at_once(ordered_runs([]))
-    with pytest.raises(InvalidOperation, match="no requests"):
+    with pytest.raises(InvalidOperation, match="at least one request"):
         all_at_once(unordered_runs(iter(())))
-    with pytest.raises(InvalidOperation, match="no documents"):
+    with pytest.raises(TypeError, match="at least one document"):
         insert_run([])
 
 
 def test_what_is_not_a_request() -> None:
-    with pytest.raises(TypeError, match="not a write request"):
-        all_at_once(ordered_runs([{"insert": 1}]))
+    for group in (ordered_runs, unordered_runs):
+        with pytest.raises(TypeError, match=r"^requests\[1\]: a write request must be .*, not {'insert': 1}"):
+            all_at_once(group([InsertOne({}), {"insert": 1}]))
+
+
+def test_errors_of_the_application_are_left_alone() -> None:
+    class Odd(dict[str, object]):
+        def __iter__(self) -> Iterator[str]:
+            raise UnicodeDecodeError("utf-8", b"x", 0, 1, "odd")
+
+    with pytest.raises(UnicodeDecodeError, match="odd"):
+        all_at_once(ordered_runs([UpdateOne({}, Odd(a=1))]))
 
 
 @given(st.lists(st.sampled_from(REQUESTS)))

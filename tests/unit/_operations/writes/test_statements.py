@@ -148,7 +148,7 @@ def test_statement_of_a_subclass() -> None:
 
 @pytest.mark.parametrize("wrong", [{"insert": 1}, None, InsertOne])
 def test_what_is_not_a_request(wrong: object) -> None:
-    with pytest.raises(TypeError, match="not a write request"):
+    with pytest.raises(TypeError, match=r"a write request must be an InsertOne, .* or DeleteMany, not "):
         statement_of(wrong)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -14,7 +15,7 @@ from motorlite._operations.writes.delete import Delete
 from motorlite._operations.writes.insert import Insert
 from motorlite._operations.writes.statements import delete_statement, replace_statement, update_statement
 from motorlite._operations.writes.update import Update
-from motorlite._operations.writes.usual import UsualWrites
+from motorlite._operations.writes.usual import MANY_FIELDS, UsualWrites
 from motorlite.errors import DuplicateKeyError, ProtocolError, WTimeoutError
 from motorlite.write_concern import WriteConcern
 from tests.unit._operations.servers import V4_2, V8_0
@@ -50,6 +51,20 @@ def pairs(write_concern: WriteConcern, **options: Any) -> list[tuple[Operation[A
         *((usual.update(one), Update("db", "coll", one, **options)) for one in UPDATES),
         *((usual.delete(one), Delete("db", "coll", one, **options)) for one in DELETES),
     ]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_document_with_many_fields_is_not_copied(is_first: bool) -> None:
+    fields = {str(number): {"date": datetime.datetime(2020, 1, 1)} for number in range(MANY_FIELDS)}
+    document: dict[str, Any] = {"_id": 1, **fields} if is_first else {**fields, "_id": 1}
+    operation = UsualWrites("db", "coll").insert(document)
+    sent = bson.encode({"documents": operation.varying})
+    assert sent == bson.encode({"documents": [{"_id": 1, **fields}]})
+    # Listeners get the whole document.
+    command = operation.command(V8_0)
+    assert command.document == Insert("db", "coll", document).command(V8_0).document
+    assert next(iter(command.document["documents"][0])) == "_id"
+    assert operation.size_hint() > MANY_FIELDS * 10
 
 
 @pytest.mark.parametrize("write_concern", CONCERNS, ids=repr)

@@ -102,6 +102,7 @@ async def test_a_rejected_request_is_sent_again_at_once_as_often_as_the_applicat
     failed = Collection(failing(overloaded(), overloaded(), overloaded()))
     await send(failed.items, tally, random.Random(1), 2)
     assert (tally.now.served, tally.now.failed, tally.now.retries) == (1, 1, 4)
+    assert len(tally.now.latencies) == 2  # the caller waits for an error too
     assert tally.surprises == []
 
 

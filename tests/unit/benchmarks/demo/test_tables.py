@@ -6,10 +6,12 @@ import math
 import pytest
 from rich.console import Console
 
+from benchmarks.demo.__main__ import PIPED_WIDTH, ROOT, listing
 from benchmarks.demo.display import Display
+from benchmarks.demo.quick_start import quick_start
 from benchmarks.demo.scenario import PHASES, POLICIES
 from benchmarks.demo.tables import POLICIES as POLICY_LAYOUT
-from benchmarks.demo.tables import SECONDS, Row, milliseconds, policy_row, second_row
+from benchmarks.demo.tables import SECONDS, Row, conclusion, milliseconds, policy_row, second_row
 from benchmarks.demo.tally import Counts, Tally
 
 
@@ -45,6 +47,21 @@ def test_lines_fit_a_terminal_of_80_columns() -> None:
     for policy in POLICIES:
         assert len(policy.name) <= POLICY_LAYOUT.widths[0]
     assert len(POLICY_LAYOUT.line(POLICY_LAYOUT.head)) <= 80
+
+
+def test_the_conclusion_is_one_line() -> None:
+    default, without = Counts(served=964, failed=36), Counts(served=817, failed=183)
+    text = conclusion(default, without)
+    assert text == "Conclusion: 18.3% of requests fail without retries, 3.6% with motorlite's."
+    assert len(conclusion(Counts(failed=1), Counts(failed=1))) <= 80
+
+
+def test_no_line_of_the_quick_start_is_cut_off() -> None:
+    program = quick_start((ROOT / "README.md").read_text(encoding="utf-8"))
+    file = io.StringIO()
+    Console(file=file, width=PIPED_WIDTH, color_system=None).print(listing(program))
+    assert max(map(len, file.getvalue().splitlines())) <= 80
+    assert "".join(file.getvalue().split()) == "".join(program.split())
 
 
 def shown(*, terminal: bool) -> str:

@@ -12,12 +12,13 @@ from benchmarks.speed.stalls import Stall, Watch, least, render, verdict
 
 
 def test_the_longest_step_and_the_sum_are_kept() -> None:
-    assert Stall().and_(1, 2).and_(3, 1) == Stall(3, 2, 4)
+    assert Stall().and_(1, 2).and_(3, 1) == Stall(3, 2, 4, 3)
+    assert Stall().and_(1, 2).and_(3, 1, 2.5) == Stall(3, 2, 4, 1)
 
 
 def test_of_several_rounds_the_least_counts() -> None:
     assert least(None, Stall(1, 2, 3)) == Stall(1, 2, 3)
-    assert least(Stall(1, 9, 3), Stall(2, 5, 2)) == Stall(1, 5, 2)
+    assert least(Stall(1, 9, 3, 0.5), Stall(2, 5, 2, 1)) == Stall(1, 5, 2, 0.5)
 
 
 def test_every_callback_of_asyncio_is_timed() -> None:
@@ -38,6 +39,20 @@ def test_every_callback_of_asyncio_is_timed() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_collections_count_apart() -> None:
+    program = (
+        "import gc\n"
+        "from benchmarks.speed.stalls import Watch\n"
+        "kept = [[number] for number in range(300_000)]\n"
+        "watch = Watch()\n"
+        "watch.before_task_step()\n"
+        "gc.collect()\n"
+        "watch.after_task_step()\n"
+        "assert 0 <= watch.stall.longest_without_collector < watch.stall.longest_cpu / 2, watch.stall\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_a_watch_that_begins_within_a_step_counts_from_then() -> None:
     async def main() -> None:
         watch = Watch()
@@ -48,8 +63,8 @@ def test_a_watch_that_begins_within_a_step_counts_from_then() -> None:
 
 
 def test_the_table_and_the_verdict_are_in_milliseconds() -> None:
-    found = {("find", "motorlite"): Stall(0.0499, 0.1, 0.2), ("insert_many", "motorlite"): Stall(0.06, 0.1, 0.2)}
-    assert render(found).splitlines()[1].split()[-3:] == ["50", "100", "200"]
+    found = {("find", "motorlite"): Stall(0.0499, 0.1, 0.2, 0.02), ("insert_many", "motorlite"): Stall(0.06, 0.1, 0.2)}
+    assert render(found).splitlines()[1].split()[-4:] == ["50", "20", "100", "200"]
     assert [is_met for _, is_met in verdict(found)] == [True, False]
     assert verdict({("find", "pymongo"): Stall()}) == []
 

@@ -137,6 +137,19 @@ def test_a_deployment_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPa
         LocalServer.start()
 
 
+@pytest.mark.parametrize("more", [{"topology": "standalone"}, {"own": True}, {"tls": True}])
+def test_a_uri_names_a_deployment_that_is_not_started_here(more: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="uri attaches to a deployment"):
+        LocalServer.start(uri="mongodb://localhost/", **more)
+
+
+def test_a_uri_is_named_in_messages() -> None:
+    with pytest.raises(ServerNotFound, match=r"^uri names 127\.0\.0\.1:1, which cannot be used"):
+        LocalServer.start(uri="mongodb://127.0.0.1:1/")
+    with pytest.raises(ServerNotFound, match=r"^uri must start with mongodb://"):
+        LocalServer.start(uri="localhost")
+
+
 @pytest.mark.parametrize(
     "arguments", [{"nodes": 0}, {"nodes": 3}, {"topology": "standalone", "nodes": 2}, {"topology": "sharded"}]
 )
