@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.summary import Estimate
 
 SCENARIO: Final = "sustained"
-ARMS: Final = ("no-retry", "immediate", "seed", "small-budget")
+ARMS: Final = ("no-retry", "immediate", "default", "small-budget")
 
 
 @dataclass(frozen=True, slots=True)

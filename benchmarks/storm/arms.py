@@ -59,7 +59,7 @@ ARMS = {
             backoff="revision",
             budget="none",
         ),
-        Arm("seed", "motorlite's default: five retries, backoff, 1000 tokens for each client"),
+        Arm("default", "motorlite's default: five retries, backoff, 1000 tokens for each client"),
         Arm("per-server", "the default, and 200 tokens for each server", budget="server"),
         Arm("shared", "the default, one budget for all clients", budget="shared"),
         Arm("small-budget", "the default with 20 tokens for each client", tokens=20),

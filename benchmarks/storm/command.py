@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--list", action="store_true", help="list the scenarios, and run nothing")
     add("--backend", choices=("sockets", "twin"), help="default: sockets for the standard scenarios, else the twin")
     add("--arms", help="comma-separated names of arms instead of the scenario's own")
-    add("--policy", action="append", metavar="ARM[:FIELD=VALUE,...]", help="an arm of your own, e.g. seed:tokens=50")
+    add("--policy", action="append", metavar="ARM[:FIELD=VALUE,...]", help="an arm of your own, e.g. default:tokens=50")
     add("--seeds", type=int, help=f"runs of each arm (default: {SEEDS}; {QUICK_SEEDS} with --quick)")
     add("--quick", action="store_true", help="shorter runs with fewer seeds")
     add("--capacity", type=float, help="requests per second of each server; the load changes in proportion")

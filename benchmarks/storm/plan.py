@@ -20,7 +20,7 @@ SEEDS: Final = 5
 QUICK_SEEDS: Final = 2
 QUICK_SCENARIO: Final = "sustained"
 """The only standard scenario that runs on sockets with `--quick`, with these arms and one seed."""
-QUICK_ARMS: Final = ("no-retry", "seed", "small-budget", "pymongo")
+QUICK_ARMS: Final = ("no-retry", "default", "small-budget", "pymongo")
 WORDS: Final = {
     name: get_args(kind)
     for name, kind in get_type_hints(Arm).items()
@@ -44,7 +44,7 @@ class Step:
 
 
 def parse_arm(text: str) -> Arm:
-    """Return an arm by its name, or one that differs from it: ``seed:tokens=50,max_pool_size=20``.
+    """Return an arm by its name, or one that differs from it: ``default:tokens=50,max_pool_size=20``.
 
     Raises:
         WrongPolicyError: There is no such arm or field, or the value has another type.

@@ -46,13 +46,11 @@ def run(folder: Path, uri: str, *arguments: str, strict: bool = True) -> subproc
     """Run Python as a reader does; if `strict`, with warnings as errors and in development mode."""
     # A program of pytest finds no configuration in its folder.
     plugin = "-o asyncio_default_fixture_loop_scope=function"
-    set_here = {"PYTHONPATH": str(REPOSITORY), "MONGODB_URL": uri, "NO_COLOR": "1", "PYTEST_ADDOPTS": plugin}
-    environment = os.environ | set_here
-    environment.pop("MONGODB_URI", None)
+    set_here = {"PYTHONPATH": str(REPOSITORY), "MONGODB_URI": uri, "NO_COLOR": "1", "PYTEST_ADDOPTS": plugin}
     return subprocess.run(
         [sys.executable, *(("-W", "error", "-X", "dev") if strict else ()), *arguments],
         cwd=folder,
-        env=environment,
+        env=os.environ | set_here,
         capture_output=True,
         text=True,
         timeout=60,

@@ -20,7 +20,7 @@ from datetime import datetime
 from motorlite import AsyncMongoClient
 
 async def main():
-    async with AsyncMongoClient(os.environ["MONGODB_URL"]) as client:
+    async with AsyncMongoClient(os.environ["MONGODB_URI"]) as client:
         jobs = client.shop.jobs
         await jobs.insert_many([{"_id": n, "done": False, "claimed_until": datetime(1970, 1, 1)} for n in range(10)])
         process = subprocess.Popen([sys.executable, "worker.py"], stdout=subprocess.PIPE, text=True)
@@ -42,7 +42,7 @@ import asyncio, os, subprocess, sys
 from motorlite import AsyncMongoClient
 
 async def main():
-    async with AsyncMongoClient(os.environ["MONGODB_URL"]) as client:
+    async with AsyncMongoClient(os.environ["MONGODB_URI"]) as client:
         shop = client.shop
         await shop.create_collection("orders")
 
@@ -80,7 +80,7 @@ from motorlite import AsyncMongoClient
 from motorlite.testing import failpoints
 
 async def refuse_once():
-    async with AsyncMongoClient(os.environ["MONGODB_URL"]) as client:
+    async with AsyncMongoClient(os.environ["MONGODB_URI"]) as client:
         await client.admin.command(failpoints.overload(times=1, commands=["find"]))
 
 asyncio.run(refuse_once())

@@ -18,7 +18,7 @@ SUSTAINED = Scenario(
     Load(rate=RATE),
     seconds=20.0,
     changes=(Change(5.0, 10.0, load=3.75),),
-    arms=("seed", "no-retry", "pymongo"),
+    arms=("default", "no-retry", "pymongo"),
 )
 
 
@@ -41,7 +41,7 @@ class Shape:
     tokens: bool = False
 
 
-def make_run(arm: str = "seed", shape: Shape | None = None, seed: int = 1, scenario: Scenario = SUSTAINED) -> Run:
+def make_run(arm: str = "default", shape: Shape | None = None, seed: int = 1, scenario: Scenario = SUSTAINED) -> Run:
     """A run in which all numbers per step are exact but for a small noise that depends on the seed."""
     shape = shape or Shape()
     noise = random.Random(f"{scenario.name} {arm} {seed}")

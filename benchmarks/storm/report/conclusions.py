@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.scenario import Scenario
     from benchmarks.storm.summary import Estimate
 
-DEFAULT: Final = "seed"
+DEFAULT: Final = "default"
 OURS: Final = wording.arm(DEFAULT)
 KEPT: Final = 0.97
 AMPLIFIED: Final = 1.1

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from benchmarks.storm.report.session import Group, Session
 
 ARMS: Final = {
-    "sustained": ("seed", "small-budget", "immediate", "pymongo", "mongojet"),
-    "metastable": ("seed", "small-pool", "adaptive", "pymongo", "mongojet"),
+    "sustained": ("default", "small-budget", "immediate", "pymongo", "mongojet"),
+    "metastable": ("default", "small-pool", "adaptive", "pymongo", "mongojet"),
 }
 """By scenario. More lines than these cannot be told apart at this size."""
 POINTS: Final = 60

@@ -12,5 +12,5 @@ SCENARIO = Scenario(
     servers=(Server(work=600, admission_rate=400),) * 3,
     read_preference="nearest",
     changes=(Change(3.0, 12.0, capacity=0.1, servers=(1,)),),
-    arms=("no-retry", "no-retarget", "seed", "per-server", "small-budget", "breaker", "adaptive", "pymongo"),
+    arms=("no-retry", "no-retarget", "default", "per-server", "small-budget", "breaker", "adaptive", "pymongo"),
 )

@@ -11,5 +11,5 @@ SCENARIO = Scenario(
     seconds=12.0,
     servers=(Server(work=500, mode="queue"),),
     changes=(Change(3.0, 8.0, load=3 / 0.7),),
-    arms=("small-pool", "small-pool-queue", "small-pool-newest", "seed", "queue"),
+    arms=("small-pool", "small-pool-queue", "small-pool-newest", "default", "queue"),
 )

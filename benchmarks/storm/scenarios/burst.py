@@ -11,7 +11,7 @@ SCENARIO = Scenario(
     seconds=2.6,
     servers=(Server(work=450, admission_rate=300),),
     changes=(Change(0.3, 1.3, load=3 / 0.7),),
-    arms=("no-retry", "immediate", "revision", "seed", "small-budget", "pymongo", "motor", "mongojet"),
+    arms=("no-retry", "immediate", "revision", "default", "small-budget", "pymongo", "motor", "mongojet"),
     quick_seconds=2.6,
     tags=frozenset({"standard"}),
 )

@@ -10,5 +10,5 @@ SCENARIO = Scenario(
     load=Load(rate=350, clients=10, cancelled=1 / 3, warm=20),
     seconds=10.0,
     servers=(Server(work=500, mode="queue", latency=0.02),),
-    arms=("seed", "adaptive", "pymongo"),
+    arms=("default", "adaptive", "pymongo"),
 )

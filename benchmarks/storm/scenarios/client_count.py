@@ -15,7 +15,7 @@ SCENARIOS = tuple(
         # Handshakes for nothing: here only the budgets count.
         servers=(Server(work=1.5 * CAPACITY, admission_rate=CAPACITY, handshake_cost=0.0),),
         changes=(Change(1.0, 10.0, load=3 / 0.7),),
-        arms=("fixed", "seed", "shared", "small-budget"),
+        arms=("fixed", "default", "shared", "small-budget"),
         quick_seconds=6.0,
         family="client-count",
         point=(("clients", float(clients)),),

@@ -10,5 +10,5 @@ SCENARIO = Scenario(
     load=Load(rate=350, clients=40, patience=1.0, warm=3),
     seconds=12.0,
     changes=(Change(2.0, 6.0, load=3 / 0.7),),
-    arms=("no-retry", "seed", "small-budget", "small-pool", "adaptive", "pymongo"),
+    arms=("no-retry", "default", "small-budget", "small-pool", "adaptive", "pymongo"),
 )

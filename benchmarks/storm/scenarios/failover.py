@@ -11,5 +11,5 @@ SCENARIO = Scenario(
     seconds=15.0,
     servers=(Server(),) * 3,
     changes=(Change(3.0, 10.0, servers=(0,), down=True),),
-    arms=("no-retry", "fixed", "seed", "small-budget", "small-pool", "adaptive", "pymongo"),
+    arms=("no-retry", "fixed", "default", "small-budget", "small-pool", "adaptive", "pymongo"),
 )

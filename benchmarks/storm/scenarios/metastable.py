@@ -11,7 +11,7 @@ SCENARIO = Scenario(
     seconds=3.4,
     servers=(Server(work=500, mode="queue"),),
     changes=(Change(0.4, 1.6, capacity=0.5),),
-    arms=("no-retry", "seed", "small-pool", "queue", "adaptive", "pymongo", "motor", "mongojet"),
+    arms=("no-retry", "default", "small-pool", "queue", "adaptive", "pymongo", "motor", "mongojet"),
     quick_seconds=3.4,
     tags=frozenset({"standard"}),
 )

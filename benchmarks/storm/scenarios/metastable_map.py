@@ -14,7 +14,7 @@ SCENARIOS = tuple(
         seconds=seconds + 15.0,
         servers=(Server(work=CAPACITY, mode="queue"),),
         changes=(Change(2.0, 2.0 + seconds, capacity=0.5),),
-        arms=("seed", "small-pool", "adaptive", "pymongo"),
+        arms=("default", "small-pool", "adaptive", "pymongo"),
         quick_seconds=seconds + 8.0,
         family="metastable-map",
         point=(("load", load), ("seconds", seconds)),

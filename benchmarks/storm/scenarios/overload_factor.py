@@ -14,7 +14,7 @@ SCENARIOS = tuple(
         seconds=40.0,
         servers=(Server(work=1.5 * CAPACITY, admission_rate=CAPACITY),),
         changes=(Change(2.0, 35.0, load=factor / 0.7),),
-        arms=("no-retry", "fixed", "seed", "small-budget"),
+        arms=("no-retry", "fixed", "default", "small-budget"),
         quick_seconds=20.0,
         family="overload-factor",
         point=(("factor", factor),),

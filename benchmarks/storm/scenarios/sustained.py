@@ -11,7 +11,7 @@ SCENARIO = Scenario(
     seconds=5.0,
     servers=(Server(work=450, admission_rate=300),),
     changes=(Change(0.4, 3.2, load=3 / 0.7),),
-    arms=("no-retry", "immediate", "revision", "seed", "small-budget", "pymongo", "motor", "mongojet"),
+    arms=("no-retry", "immediate", "revision", "default", "small-budget", "pymongo", "motor", "mongojet"),
     quick_seconds=5.0,
     tags=frozenset({"standard"}),
 )

@@ -10,5 +10,5 @@ SCENARIO = Scenario(
     load=Load(rate=350, clients=10, patience=1.0, application_retries=20),
     seconds=10.0,
     changes=(Change(2.0, 6.0, load=1.5 / 0.7),),
-    arms=("no-retry", "seed", "small-budget", "breaker", "small-pool", "adaptive", "pymongo"),
+    arms=("no-retry", "default", "small-budget", "breaker", "small-pool", "adaptive", "pymongo"),
 )

@@ -11,5 +11,5 @@ SCENARIO = Scenario(
     seconds=12.0,
     servers=(Server(work=500, mode="queue", latency=0.045),),
     changes=(Change(2.0, 6.0, capacity=0.85),),
-    arms=("seed", "adaptive", "pymongo"),
+    arms=("default", "adaptive", "pymongo"),
 )

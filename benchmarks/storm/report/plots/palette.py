@@ -28,7 +28,7 @@ class Mark:
 
 
 ARMS: Final = {
-    "seed": Mark(BLUE, width=2.6),
+    "default": Mark(BLUE, width=2.6),
     "no-retry": Mark(GREY, "--", "d"),
     "immediate": Mark(VERMILION, "-", "v"),
     "fixed": Mark(ORANGE, "-", "^"),

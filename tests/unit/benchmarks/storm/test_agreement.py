@@ -13,7 +13,7 @@ POINTS, SHARE = Band("share", "goodput", 0.05, is_relative=False), Band("amplifi
 
 
 def row(band: Band, sockets: float, twin: float) -> Row:
-    return Row("seed", band, Estimate.of([sockets, sockets + 0.01]), Estimate.of([twin, twin + 0.01]))
+    return Row("default", band, Estimate.of([sockets, sockets + 0.01]), Estimate.of([twin, twin + 0.01]))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_band(band: Band, sockets: float, twin: float, agrees: bool) -> None:
 
 def test_the_table_shows_what_differs() -> None:
     lines = list(table([row(POINTS, 0.9, 0.92), row(SHARE, 1.0, 1.5)]))
-    assert lines[2].startswith("| seed | goodput | 0.905 (")
+    assert lines[2].startswith("| default | goodput | 0.905 (")
     assert lines[2].endswith("| 2.0 points | 5 points | agrees |")
     assert lines[3].endswith("| 49.8 % | 10 % | DIFFERS |")
 

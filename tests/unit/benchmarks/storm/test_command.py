@@ -21,7 +21,7 @@ SCENARIO = Scenario(
     load=Load(rate=100, clients=2, patience=0.5, warm=5),
     seconds=4.0,
     changes=(Change(1.0, 2.0, load=8.0),),
-    arms=("no-retry", "seed"),
+    arms=("no-retry", "default"),
     quick_seconds=2.0,
 )
 """
@@ -41,21 +41,21 @@ def test_a_session_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     session = load(tmp_path / "out" / "storm.json.gz")
     assert [(record.run.arm, record.run.seed) for record in session.records] == [
         ("no-retry", 1),
-        ("seed", 1),
+        ("default", 1),
         ("no-retry", 2),
-        ("seed", 2),
+        ("default", 2),
     ]
     assert session.scenarios[0].seconds == 4.0
     assert "mine, simulated: Mine?" in capsys.readouterr().out
 
 
 def test_the_shape_of_another_deployment(tmp_path: Path) -> None:
-    code = run(tmp_path, "--quick", "--capacity", "50", "--clients", "3", "--policy", "seed:tokens=5", "--seeds", "1")
+    code = run(tmp_path, "--quick", "--capacity", "50", "--clients", "3", "--policy", "default:tokens=5", "--seeds", "1")
     assert code == 0
     session = load(tmp_path / "out" / "storm.json.gz")
     (scenario,) = session.scenarios
     assert (scenario.seconds, scenario.load.rate, scenario.load.clients) == (2.0, 10.0, 3)
-    assert [arm.name for arm in session.arms] == ["seed:tokens=5"]
+    assert [arm.name for arm in session.arms] == ["default:tokens=5"]
 
 
 def test_an_earlier_session_for_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +71,7 @@ def test_an_earlier_session_for_comparison(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--policy", "seed:x=1"], "a policy has no 'x'"),
+        (["--policy", "default:x=1"], "a policy has no 'x'"),
         (["--arms", "sead"], "there is no policy 'sead'"),
         (["--capacity", "0"], "capacity must be positive"),
     ],

@@ -26,7 +26,7 @@ def test_a_quick_session_leaves_most_to_the_simulation() -> None:
     steps = list(plan(find(["standard"]), None, 2, None, is_quick=True))
     on_sockets = [step for step in steps if step.backend == "sockets"]
     assert [(step.scenario.name, step.arm.name) for step in on_sockets] == [
-        ("sustained", name) for name in ("no-retry", "seed", "small-budget", "pymongo")
+        ("sustained", name) for name in ("no-retry", "default", "small-budget", "pymongo")
     ]
     assert {step.scenario.name for step in steps} == {"burst", "sustained", "metastable"}
     everywhere = plan(find(["burst"]), None, 2, "sockets", is_quick=True)
@@ -34,29 +34,29 @@ def test_a_quick_session_leaves_most_to_the_simulation() -> None:
 
 
 def test_arms_of_the_user_replace_those_of_the_scenario() -> None:
-    steps = list(plan(find(["failover"]), [ARMS["seed"]], 3, None))
-    assert [(step.arm.name, step.seed) for step in steps] == [("seed", 1), ("seed", 2), ("seed", 3)]
+    steps = list(plan(find(["failover"]), [ARMS["default"]], 3, None))
+    assert [(step.arm.name, step.seed) for step in steps] == [("default", 1), ("default", 2), ("default", 3)]
 
 
 def test_an_arm_with_other_fields() -> None:
-    arm = parse_arm("seed:tokens=50,max_pool_size=20,adaptive_limit=yes,budget=server")
+    arm = parse_arm("default:tokens=50,max_pool_size=20,adaptive_limit=yes,budget=server")
     assert (arm.tokens, arm.max_pool_size, arm.adaptive_limit, arm.budget) == (50.0, 20, True, "server")
-    assert arm.name == "seed:tokens=50,max_pool_size=20,adaptive_limit=yes,budget=server"
-    assert arm.retries == ARMS["seed"].retries
-    assert parse_arm("seed") is ARMS["seed"]
+    assert arm.name == "default:tokens=50,max_pool_size=20,adaptive_limit=yes,budget=server"
+    assert arm.retries == ARMS["default"].retries
+    assert parse_arm("default") is ARMS["default"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("sead", "there is no policy 'sead'; there are no-retry"),
-        ("seed:token=3", "a policy has no 'token'; it has retries"),
-        ("seed:name=3", "a policy has no 'name'"),
-        ("seed:tokens=many", "tokens=many is not float"),
-        ("seed:queue=maybe", "queue=maybe is not bool"),
-        ("seed:budget=everyone", "budget=everyone is not one of client, server"),
-        ("seed:retries=-1", "retries=-1 is negative"),
-        ("seed:tokens=nan", "tokens=nan is not float"),
+        ("default:token=3", "a policy has no 'token'; it has retries"),
+        ("default:name=3", "a policy has no 'name'"),
+        ("default:tokens=many", "tokens=many is not float"),
+        ("default:queue=maybe", "queue=maybe is not bool"),
+        ("default:budget=everyone", "budget=everyone is not one of client, server"),
+        ("default:retries=-1", "retries=-1 is negative"),
+        ("default:tokens=nan", "tokens=nan is not float"),
     ],
 )
 def test_arms_that_are_none(text: str, message: str) -> None:

@@ -8,7 +8,7 @@ from benchmarks.storm.report.compare import render
 from benchmarks.storm.scenario import Load
 from tests.support.storm_runs import SUSTAINED, Shape, make_run, make_session
 
-SHAPES = {"seed": Shape(0.98, 1.05), "no-retry": Shape(0.9, 1.0)}
+SHAPES = {"default": Shape(0.98, 1.05), "no-retry": Shape(0.9, 1.0)}
 
 
 def line(text: str, *, arm: str, figure: str) -> list[str]:
@@ -19,10 +19,10 @@ def line(text: str, *, arm: str, figure: str) -> list[str]:
 
 
 def test_what_is_beyond_the_noise_is_marked() -> None:
-    text = render(make_session(SHAPES), make_session({**SHAPES, "seed": Shape(0.7, 2.0, recovery=None)}))
-    assert line(text, arm="seed", figure="goodput")[-1] == "WORSE"
-    assert line(text, arm="seed", figure="attempts per request")[1:4] == ["1.03", "2.00", "+0.97"]
-    assert line(text, arm="seed", figure="recovery")[1:] == ["0.0 s", "never", "\N{EN DASH}", "WORSE"]
+    text = render(make_session(SHAPES), make_session({**SHAPES, "default": Shape(0.7, 2.0, recovery=None)}))
+    assert line(text, arm="default", figure="goodput")[-1] == "WORSE"
+    assert line(text, arm="default", figure="attempts per request")[1:4] == ["1.03", "2.00", "+0.97"]
+    assert line(text, arm="default", figure="recovery")[1:] == ["0.0 s", "never", "\N{EN DASH}", "WORSE"]
     assert "WORSE" not in text.split("\nno-retry\n")[1].split("Figures:")[0]
 
 
@@ -30,12 +30,12 @@ def test_two_equal_sessions() -> None:
     text = render(make_session(SHAPES), make_session(SHAPES))
     assert "WORSE" not in text
     assert "Figures: 20 same." in text
-    assert line(text, arm="seed", figure="goodput")[1:4] == ["97.8 %", "97.8 %", "0 %"]
+    assert line(text, arm="default", figure="goodput")[1:4] == ["98.2 %", "98.2 %", "0 %"]
 
 
 def test_a_better_session() -> None:
-    text = render(make_session({"seed": Shape(0.7, 2.0)}), make_session({"seed": Shape(0.98, 1.05)}))
-    assert line(text, arm="seed", figure="attempts per success")[-1] == "better"
+    text = render(make_session({"default": Shape(0.7, 2.0)}), make_session({"default": Shape(0.98, 1.05)}))
+    assert line(text, arm="default", figure="attempts per success")[-1] == "better"
 
 
 def test_another_machine_and_another_experiment_are_named() -> None:
@@ -48,7 +48,7 @@ def test_another_machine_and_another_experiment_are_named() -> None:
 
 
 def test_arms_of_one_session_only_are_named() -> None:
-    text = render(make_session(SHAPES), make_session({"seed": SHAPES["seed"], "pymongo": Shape()}))
+    text = render(make_session(SHAPES), make_session({"default": SHAPES["default"], "pymongo": Shape()}))
     assert "Only before: no-retry in sustained (twin)" in text
     assert "Only now: pymongo in sustained (twin)" in text
 
@@ -63,4 +63,4 @@ def test_nothing_in_common() -> None:
 
 def test_one_seed_tells_nothing() -> None:
     text = render(make_session(SHAPES, seeds=1), make_session(SHAPES, seeds=1))
-    assert line(text, arm="seed", figure="goodput")[-1] == "?"
+    assert line(text, arm="default", figure="goodput")[-1] == "?"

@@ -27,15 +27,15 @@ def test_a_map_of_recoveries() -> None:
     stable, slow, stuck = Shape(), Shape(0.5, recovery=4.0), Shape(0.5, recovery=None)
     seed, pymongo, motor = swept(
         {
-            (0.8, 1.0): {"seed": stable, "pymongo": stable, "motor": stuck},
-            (0.8, 5.0): {"seed": stable, "pymongo": slow, "motor": stuck},
-            (0.9, 5.0): {"seed": stable, "pymongo": stuck, "motor": stuck},
-            (0.9, 1.0): {"seed": stable, "pymongo": stable, "motor": stuck},
+            (0.8, 1.0): {"default": stable, "pymongo": stable, "motor": stuck},
+            (0.8, 5.0): {"default": stable, "pymongo": slow, "motor": stuck},
+            (0.9, 5.0): {"default": stable, "pymongo": stuck, "motor": stuck},
+            (0.9, 1.0): {"default": stable, "pymongo": stable, "motor": stuck},
         },
         "load",
         "seconds",
     )
-    assert seed == "`seed` recovers in all 4 cases, in at most 0.0 s."
+    assert seed == "`default` recovers in all 4 cases, in at most 0.0 s."
     assert pymongo.startswith("`pymongo` recovers in 3 of 4 cases, in at most 3.")
     assert pymongo.endswith(
         " s (a load of 80 % and 5 s); the mildest case in which it does not is a load of 90 % and 5 s."
@@ -45,11 +45,11 @@ def test_a_map_of_recoveries() -> None:
 
 def test_curves() -> None:
     first, last = swept(
-        {(1.0,): {"seed": Shape(1.0, 1.0)}, (100.0,): {"seed": Shape(0.5, 2.0), "shared": Shape(0.9, 1.2)}}, "clients"
+        {(1.0,): {"default": Shape(1.0, 1.0)}, (100.0,): {"default": Shape(0.5, 2.0), "shared": Shape(0.9, 1.2)}}, "clients"
     )
-    assert first.startswith("Goodput and attempts per request at 1 client: `seed` ")
+    assert first.startswith("Goodput and attempts per request at 1 client: `default` ")
     assert first.endswith(" %, 1.00.")
-    assert last.startswith("Goodput and attempts per request at 100 clients: `seed` ")
+    assert last.startswith("Goodput and attempts per request at 100 clients: `default` ")
     assert "; `shared` " in last
 
 

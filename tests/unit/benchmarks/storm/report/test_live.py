@@ -47,14 +47,14 @@ class Watched:
         return CONTROLS.sub("", self.file.getvalue()).replace("\r", "\n").splitlines()
 
 
-def plan(scenario: Scenario, arms: tuple[str, ...] = ("seed", "pymongo"), seeds: int = 2) -> list[Step]:
+def plan(scenario: Scenario, arms: tuple[str, ...] = ("default", "pymongo"), seeds: int = 2) -> list[Step]:
     return [(scenario, arm, seed, "twin") for arm in arms for seed in range(1, seeds + 1)]
 
 
 @pytest.mark.parametrize("terminal", [True, False])
 @pytest.mark.parametrize("scenario", [SHORT, LONG], ids=["short", "long"])
 def test_no_line_is_longer_than_the_terminal(scenario: Scenario, terminal: bool) -> None:
-    arms = ("seed", "an-arm-with-a-long-name-of-its-own")
+    arms = ("default", "an-arm-with-a-long-name-of-its-own")
     watched = Watched(plan(scenario, arms), terminal=terminal)
     with watched.view:
         for _, arm, seed, _ in plan(scenario, arms):
@@ -66,11 +66,11 @@ def test_no_line_is_longer_than_the_terminal(scenario: Scenario, terminal: bool)
 def test_a_terminal_shows_the_running_arm() -> None:
     watched = Watched(plan(SUSTAINED), terminal=True)
     with watched.view:
-        watched.run(SUSTAINED, "seed", 1)
+        watched.run(SUSTAINED, "default", 1)
     text = "\n".join(watched.lines)
-    assert "sustained, seed, seed 1: 7 of 20 s, overloaded" in text
+    assert "sustained, default, seed 1: 7 of 20 s, overloaded" in text
     assert re.search(r"^ +7 +300 +315 +9\d +2\d\d +0 +\d{3} +0", text, re.MULTILINE)
-    assert re.search(r"^  seed +9\d\.\d % +1\.03 +1\.8\d +37\.\d % +\d\.\d ms +0\.0 s", text, re.MULTILINE)
+    assert re.search(r"^  default +9\d\.\d % +1\.03 +1\.8\d +37\.\d % +\d\.\d ms +0\.0 s", text, re.MULTILINE)
 
 
 def test_a_series_that_nobody_knows_is_empty() -> None:
@@ -89,21 +89,21 @@ def test_a_file_gets_a_line_for_each_arm() -> None:
         for _, arm, seed, _ in plan(SUSTAINED):
             watched.run(SUSTAINED, arm, seed)
     found = [line.split()[0] for line in watched.lines if line]
-    assert found == ["sustained", "arm", "seed", "2", "pymongo", "4"]
+    assert found == ["sustained", "arm", "default", "2", "pymongo", "4"]
     assert watched.lines[4] == "  2 of 4 runs, 0:40, about 0:40 left"
 
 
 def test_an_arm_without_a_valid_run_has_no_figures() -> None:
-    watched = Watched(plan(SUSTAINED, ("seed",)), terminal=False)
+    watched = Watched(plan(SUSTAINED, ("default",)), terminal=False)
     with watched.view:
         for seed in (1, 2):
-            watched.run(SUSTAINED, "seed", seed, "too slow")
-    assert "  seed               not valid" in watched.lines
+            watched.run(SUSTAINED, "default", seed, "too slow")
+    assert "  default            not valid" in watched.lines
     assert "    left out: too slow" in watched.lines
 
 
 def test_runs_that_were_not_begun_are_counted() -> None:
-    watched = Watched(plan(SUSTAINED, ("seed",)), terminal=True)
+    watched = Watched(plan(SUSTAINED, ("default",)), terminal=True)
     with watched.view:
         watched.now = 30.0
         watched.view.finish(make_run())

@@ -59,7 +59,7 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def session() -> Session:
-    shapes = {"seed": Shape(tokens=True), "no-retry": Shape(0.99, 1.0), "immediate": Shape(0.4, 5.0, recovery=None)}
+    shapes = {"default": Shape(tokens=True), "no-retry": Shape(0.99, 1.0), "immediate": Shape(0.4, 5.0, recovery=None)}
     made = make_session(shapes, seeds=2)
     run = make_run("pymongo")
     run.invalid = ["<b>too slow</b> & busy"]
@@ -76,7 +76,7 @@ def session() -> Session:
     ]
     made.scenarios += [*maps, *sweep, *rates]
     for scenario in (*maps, *sweep, *rates):
-        for one in make_runs({"seed": Shape(), "immediate": Shape(0.4, 5.0, recovery=None)}, scenario, seeds=1):
+        for one in make_runs({"default": Shape(), "immediate": Shape(0.4, 5.0, recovery=None)}, scenario, seeds=1):
             made.add(one)
     return made
 
@@ -109,7 +109,7 @@ def test_it_is_small(text: str) -> None:
 
 def test_it_says_what_was_found(text: str) -> None:
     assert (
-        "While the servers are overloaded, <strong>no-retry</strong> and <strong>seed</strong> keep at least 97 %"
+        "While the servers are overloaded, <strong>no-retry</strong> and <strong>default</strong> keep at least 97 %"
         in text
     )
     assert "<h3>Where motorlite's default loses</h3>" in text
@@ -135,8 +135,8 @@ def test_plots_follow_the_colours_of_the_page(text: str) -> None:
 
 
 def test_both_backends_are_held_against_each_other() -> None:
-    both = make_session({"seed": Shape(), "no-retry": Shape(0.99, 1.0)}, seeds=2)
-    for run in [*make_runs({"seed": Shape()}, seeds=2), *make_runs({"no-retry": Shape(0.5, 1.0)}, seeds=2)]:
+    both = make_session({"default": Shape(), "no-retry": Shape(0.99, 1.0)}, seeds=2)
+    for run in [*make_runs({"default": Shape()}, seeds=2), *make_runs({"no-retry": Shape(0.5, 1.0)}, seeds=2)]:
         run.backend = "sockets"
         both.add(run)
     found = page(both)

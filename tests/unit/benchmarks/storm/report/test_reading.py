@@ -21,7 +21,7 @@ def run(*words: object) -> int | None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    save(make_session({"seed": Shape(tokens=True), "pymongo": Shape(0.8, 2.0)}, seeds=2), tmp_path / "s.json.gz")
+    save(make_session({"default": Shape(tokens=True), "pymongo": Shape(0.8, 2.0)}, seeds=2), tmp_path / "s.json.gz")
     return tmp_path / "s.json.gz"
 
 
@@ -36,7 +36,7 @@ def test_markdown(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_conclusions_and_what_changed(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(make_session({"seed": Shape(0.6, 3.0)}, seeds=2), tmp_path / "old.json")
+    save(make_session({"default": Shape(0.6, 3.0)}, seeds=2), tmp_path / "old.json")
     assert run("--read", path, "--compare", tmp_path / "old.json") == 0
     text = capsys.readouterr().out
     assert "While the servers are overloaded" in text

@@ -26,7 +26,7 @@ def test_a_session_survives_its_file(tmp_path: Path, name: str) -> None:
         tags=frozenset({"standard", "a"}),
         family="f",
     )
-    session = make_session({"seed": Shape(), "pymongo": Shape(share=0.7)}, scenario, seeds=2)
+    session = make_session({"default": Shape(), "pymongo": Shape(share=0.7)}, scenario, seeds=2)
     save(session, tmp_path / name)
     again = load(tmp_path / name)
     assert (again.scenarios, again.arms, again.facts) == (session.scenarios, session.arms, session.facts)
@@ -36,7 +36,7 @@ def test_a_session_survives_its_file(tmp_path: Path, name: str) -> None:
 
 
 def test_of_a_sweep_only_the_figures_are_kept() -> None:
-    session = make_session({"seed": Shape()}, replace(SUSTAINED, family="f", point=(("load", 0.9),)), seeds=1)
+    session = make_session({"default": Shape()}, replace(SUSTAINED, family="f", point=(("load", 0.9),)), seeds=1)
     (record,) = session.records
     assert not record.run.requests
     assert record.summary.requests > 1000
@@ -62,7 +62,7 @@ def test_a_file_that_is_no_session_is_refused(tmp_path: Path, data: bytes, messa
 
 def test_a_cut_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.json.gz"
-    save(make_session({"seed": Shape()}, seeds=1), path)
+    save(make_session({"default": Shape()}, seeds=1), path)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(SessionError, match="is not JSON"):
         load(path)
@@ -72,13 +72,13 @@ def test_a_cut_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_groups_are_in_the_scenarios_order_and_leave_out_what_is_not_valid() -> None:
-    session = make_session({"pymongo": Shape(), "seed": Shape()}, seeds=2)
-    for arm, reason in (("seed", "too slow"), ("seed", "too slow"), ("own", "too fast")):
+    session = make_session({"pymongo": Shape(), "default": Shape()}, seeds=2)
+    for arm, reason in (("default", "too slow"), ("default", "too slow"), ("own", "too fast")):
         run = make_run(arm, seed=9)
         run.invalid = [reason]
         session.add(run)
     seed, pymongo, own = session.groups("sustained", "twin")
-    assert [group.arm for group in (seed, pymongo, own)] == ["seed", "pymongo", "own"]
+    assert [group.arm for group in (seed, pymongo, own)] == ["default", "pymongo", "own"]
     assert (len(seed.records), seed.left_out, seed.invalid) == (2, 2, ("too slow",))
     assert (pymongo.left_out, own.records, own.invalid) == (0, (), ("too fast",))
     assert own.estimates["share"].n == 0
@@ -87,7 +87,7 @@ def test_groups_are_in_the_scenarios_order_and_leave_out_what_is_not_valid() -> 
 
 
 def test_both_backends_have_groups_of_their_own() -> None:
-    session = make_session({"seed": Shape()}, seeds=2)
+    session = make_session({"default": Shape()}, seeds=2)
     run = make_run()
     run.backend = "sockets"
     session.add(run)

@@ -31,7 +31,7 @@ def labelled(error: Any) -> Any:
 @pytest.mark.parametrize("name", ["motorlite", "pymongo", "motor"])
 def test_outcomes(name: str) -> None:
     module: Any = errors if name == "motorlite" else pymongo.errors
-    driver = DRIVERS[name]("mongodb://x/", ARMS["seed"], scenario())
+    driver = DRIVERS[name]("mongodb://x/", ARMS["default"], scenario())
     for error, outcome in (
         (module.OperationFailure("no", 462, REPLY), "rejected"),
         (labelled(module.AutoReconnect("closed before the handshake")), "rejected"),
@@ -47,7 +47,7 @@ def test_outcomes(name: str) -> None:
 
 
 def test_an_error_that_no_driver_raises_is_a_surprise() -> None:
-    driver = DRIVERS["motorlite"]("mongodb://x/", ARMS["seed"], scenario())
+    driver = DRIVERS["motorlite"]("mongodb://x/", ARMS["default"], scenario())
     assert driver.outcome(ValueError("asked for document 1, got None")) == "failed"
     assert driver.surprises == {"ValueError: asked for document 1, got None": 1}
 
@@ -100,6 +100,6 @@ async def test_an_arm_without_a_budget_shows_no_tokens() -> None:
 
 
 def test_drivers_that_are_not_installed_are_named() -> None:
-    arms = [ARMS[name] for name in ("seed", "motor", "mongojet")]
+    arms = [ARMS[name] for name in ("default", "motor", "mongojet")]
     assert missing(arms, {"motorlite": 1, "mongojet": 1}.get) == ["motor"]
-    assert missing([ARMS["seed"]], importlib.util.find_spec) == []
+    assert missing([ARMS["default"]], importlib.util.find_spec) == []

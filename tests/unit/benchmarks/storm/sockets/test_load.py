@@ -34,7 +34,7 @@ class FakeDriver(Driver):
     def __init__(
         self, scenario: Scenario, seconds: float = 0.01, failures: int = 0, *, is_stubborn: bool = False
     ) -> None:
-        super().__init__("mongodb://x/", ARMS["seed"], scenario)
+        super().__init__("mongodb://x/", ARMS["default"], scenario)
         self.seconds = seconds
         self.failures = failures
         self.is_stubborn = is_stubborn

@@ -176,14 +176,14 @@ def test_each_request_has_one_outcome_and_each_attempt_is_admitted_or_rejected(
 
 
 def test_the_same_seed_yields_the_same_run_and_another_one_another() -> None:
-    first, again, other = (simulate(SHORT, ARMS["seed"], seed) for seed in (1, 1, 2))
+    first, again, other = (simulate(SHORT, ARMS["default"], seed) for seed in (1, 1, 2))
     assert first == again
     assert first.series["goodput"] != other.series["goodput"]
 
 
 def test_all_arms_get_the_requests_that_were_announced() -> None:
     due = [arrival.due for arrival in arrivals(SHORT, 3)]
-    for name in ("no-retry", "seed", "pymongo"):
+    for name in ("no-retry", "default", "pymongo"):
         assert [request.due for request in simulate(SHORT, ARMS[name], 3).requests] == due
 
 
@@ -232,7 +232,7 @@ def test_a_closed_loop_sends_as_fast_as_it_gets_answers() -> None:
     scenario = replace(
         CALM, load=Load(rate=None, clients=5, workers=2, think=0.09), servers=(Server(mode="queue", latency=0.01),)
     )
-    run = simulate(scenario, ARMS["seed"])
+    run = simulate(scenario, ARMS["default"])
     # Each of ten callers pauses for 90 ms and waits for about 11.4 ms.
     assert total(run, "goodput") / run.seconds == pytest.approx(10 / 0.1014, rel=0.05)
 
@@ -241,7 +241,7 @@ def test_more_callers_of_a_closed_loop_come_and_go() -> None:
     scenario = replace(
         CALM, load=Load(rate=None, clients=5, workers=2, think=0.1), changes=(Change(5.0, 10.0, load=3.0),)
     )
-    offered = simulate(scenario, ARMS["seed"]).series["offered"]
+    offered = simulate(scenario, ARMS["default"]).series["offered"]
     before, during, after = (sum(offered[start : start + 40]) for start in (10, 60, 120))
     assert during == pytest.approx(3 * before, rel=0.15)
     assert after == pytest.approx(before, rel=0.15)
@@ -258,7 +258,7 @@ LATE = replace(
 
 
 def test_a_late_reply_does_not_cost_motorlite_a_connection() -> None:
-    ours, theirs = simulate(LATE, ARMS["seed"]), simulate(LATE, ARMS["pymongo"])
+    ours, theirs = simulate(LATE, ARMS["default"]), simulate(LATE, ARMS["pymongo"])
     for run in (ours, theirs):
         assert {request.outcome for request in run.requests} == {"timed_out"}
         assert all(request.ended - request.due == pytest.approx(0.1) for request in run.requests)
@@ -271,7 +271,7 @@ def test_a_reply_that_takes_longer_than_a_second_is_given_up() -> None:
         scenario = replace(
             CALM, load=Load(rate=100.0, clients=4, patience=0.5), changes=(Change(5.0, 5.0 + stall, capacity=0.0),)
         )
-        return total(simulate(scenario, ARMS["seed"]), "connections")
+        return total(simulate(scenario, ARMS["default"]), "connections")
 
     # All connections are busy for that long. Closed ones have to be replaced.
     assert opened(4.0) > 1.5 * opened(1.4)
@@ -279,7 +279,7 @@ def test_a_reply_that_takes_longer_than_a_second_is_given_up() -> None:
 
 def test_cancelled_requests_end_at_once_and_are_no_failures() -> None:
     load = replace(LATE.load, cancelled=1.0, patience=None)
-    run = simulate(replace(LATE, load=load), ARMS["seed"])
+    run = simulate(replace(LATE, load=load), ARMS["default"])
     assert {request.outcome for request in run.requests} == {"cancelled"}
     assert max(request.ended - request.due for request in run.requests) < 0.1
     assert total(run, "connections") < 60
@@ -292,7 +292,7 @@ def test_reads_from_the_primary_wait_for_its_successor() -> None:
         servers=CALM.servers * 3,
         changes=(Change(5.0, 12.0, servers=(0,), down=True),),
     )
-    run = simulate(scenario, ARMS["seed"])
+    run = simulate(scenario, ARMS["default"])
     assert {request.outcome for request in run.requests} == {"ok"}
     latencies = {request.due: request.ended - request.due for request in run.requests}
     waiting = [latency for due, latency in latencies.items() if 5.0 < due < 5.9]
@@ -308,7 +308,7 @@ def test_the_other_members_take_over_reads_from_any_of_them() -> None:
         read_preference="nearest",
         changes=(Change(5.0, 12.0, servers=(1,), down=True),),
     )
-    run = simulate(scenario, ARMS["seed"])
+    run = simulate(scenario, ARMS["default"])
     assert {request.outcome for request in run.requests} == {"ok"}
     assert max(request.ended - request.due for request in run.requests) < 0.1
 
@@ -332,7 +332,7 @@ def test_an_application_that_tries_again_multiplies_the_attempts() -> None:
 
 def test_a_server_that_is_down_closes_everything_until_it_is_found_again() -> None:
     scenario = replace(CALM, load=Load(rate=100.0, clients=4, patience=0.5), changes=(Change(5.0, 8.0, down=True),))
-    run = simulate(scenario, ARMS["seed"])
+    run = simulate(scenario, ARMS["default"])
     by_due = [(request.due, request.outcome) for request in run.requests]
     assert {outcome for due, outcome in by_due if 5.05 < due < 7.4} == {"timed_out"}
     assert {outcome for due, outcome in by_due if due < 4.9 or due > 8.6} == {"ok"}
@@ -342,7 +342,7 @@ def test_what_is_unfinished_when_a_run_ends_timed_out() -> None:
     scenario = replace(
         CALM, load=Load(rate=100.0, clients=1), servers=(Server(work=10.0, mode="queue", handshake_cost=0.0),)
     )
-    run = simulate(scenario, ARMS["seed"])
+    run = simulate(scenario, ARMS["default"])
     outcomes = Counter(request.outcome for request in run.requests)
     assert set(outcomes) == {"ok", "timed_out"}
     assert outcomes["ok"] == pytest.approx(250, abs=5)
