@@ -50,7 +50,9 @@ def test_a_session_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_the_shape_of_another_deployment(tmp_path: Path) -> None:
-    code = run(tmp_path, "--quick", "--capacity", "50", "--clients", "3", "--policy", "default:tokens=5", "--seeds", "1")
+    code = run(
+        tmp_path, "--quick", "--capacity", "50", "--clients", "3", "--policy", "default:tokens=5", "--seeds", "1"
+    )
     assert code == 0
     session = load(tmp_path / "out" / "storm.json.gz")
     (scenario,) = session.scenarios

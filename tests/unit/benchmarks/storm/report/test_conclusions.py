@@ -57,7 +57,7 @@ def test_nobody_wins() -> None:
 def test_no_recovery() -> None:
     text = words({"default": GOOD, "immediate": Shape(0.3, 5.0, recovery=None)})
     assert (
-        "`default` recovers within a second and `immediate` does not recover in the 10 s that are left (goodput stays at"
+        "`default` recovers within a second and `immediate` does not recover in the 10 s that are left (goodput stays "
         in text
     )
 

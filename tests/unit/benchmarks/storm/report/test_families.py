@@ -45,7 +45,8 @@ def test_a_map_of_recoveries() -> None:
 
 def test_curves() -> None:
     first, last = swept(
-        {(1.0,): {"default": Shape(1.0, 1.0)}, (100.0,): {"default": Shape(0.5, 2.0), "shared": Shape(0.9, 1.2)}}, "clients"
+        {(1.0,): {"default": Shape(1.0, 1.0)}, (100.0,): {"default": Shape(0.5, 2.0), "shared": Shape(0.9, 1.2)}},
+        "clients",
     )
     assert first.startswith("Goodput and attempts per request at 1 client: `default` ")
     assert first.endswith(" %, 1.00.")
