@@ -87,6 +87,12 @@ def decode_in_slices(
         here, end = _Boundary(batch.start + 4, 0), batch.end - 1
         while here.position < end:
             yield reply
+            large = _large_document(body, here, end) if guesses else None
+            if large is not None:
+                start, stop = large
+                documents.append(bson.decode(body[start:stop], codec_options))
+                here = _Boundary(stop, here.number + 1)
+                continue
             guess = _likely_boundary(body, here, end) if guesses else None
             there = guess or _next_boundary(body, here, end)
             try:
@@ -140,6 +146,20 @@ def _likely_boundary(body: memoryview, here: _Boundary, end: int) -> _Boundary |
         if number > here.number and (after == end or body[after : after + len(following)] == following):
             return _Boundary(position, number)
     return None
+
+
+def _large_document(body: memoryview, here: _Boundary, end: int) -> tuple[int, int] | None:
+    """Return the bounds of the next document if it is a slice of its own, which needs no copy.
+
+    None for a document that begins like a DBRef, which bson decodes as one only inside of another document.
+    """
+    key = b"\x03%d\0" % here.number
+    start = here.position + len(key)
+    if body[here.position : start] != key:
+        return None
+    stop = start + _SIZE.unpack_from(body, start)[0]
+    is_large = SLICE <= 2 * (stop - start) and stop <= end
+    return (start, stop) if is_large and body[start + 5 : start + 10] != b"$ref\0" else None
 
 
 def _next_boundary(body: memoryview, here: _Boundary, end: int) -> _Boundary:

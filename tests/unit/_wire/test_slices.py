@@ -227,7 +227,7 @@ def test_a_decoder_sees_each_value_once() -> None:
 def test_wrong_guesses_end_after_the_first() -> None:
     documents = [{"n": number, "items": [{"a": "text"}] * 60} for number in range(20)]
     with patch.object(slices, "_likely_boundary", side_effect=slices._likely_boundary) as guess:
-        reply, _ = in_slices(body(documents), size=200)
+        reply, _ = in_slices(body(documents), size=4000)
     assert reply["cursor"]["firstBatch"] == documents
     assert guess.call_count == 1
 
@@ -373,3 +373,16 @@ def test_a_large_reply_without_a_batch_that_no_caller_receives_is_read_whole() -
     assert decode_unread(memoryview(data)) == bson.decode(data)
     with pytest.raises(ProtocolError):
         decode_unread(memoryview(data[:-1] + b"\1"))
+
+
+def test_large_documents_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [{"_id": number, "text": "x" * SMALL} for number in range(12)]
+    data = body(documents)
+    monkeypatch.setattr(slices, "_decode_elements", lambda *_: pytest.fail("a copy was made"))
+    assert in_slices(data) == (bson.decode(data), len(documents))
+
+
+def test_a_large_document_that_looks_like_a_reference_is_one() -> None:
+    data = body([{"$ref": "c", "$id": number, "text": "x" * SMALL} for number in range(3)])
+    same(data)
+    assert in_slices(data)[0]["cursor"]["firstBatch"][0] == DBRef("c", 0, text="x" * SMALL)
