@@ -118,6 +118,8 @@ def test_what_handlers_read() -> None:
     assert caught.value.has_error_label("L")
     caught.value._add_error_label("M")
     assert caught.value.has_error_label("M")
+    caught.value._remove_error_label("M")
+    assert error.error_labels == caught.value._error_labels == {"L"}
     assert error._max_wire_version is None
     bulk: Any = make(errors.BulkWriteError)
     assert bulk.details is DETAILS
@@ -126,6 +128,7 @@ def test_what_handlers_read() -> None:
 
 
 # Their private machinery, which nothing of motorlite calls.
+# `_remove_error_label` works as it is.
 UNUSED = {"_base_backoff_ms", "_remove_error_label"}
 
 
