@@ -236,7 +236,11 @@ class LocalServer:
         client_file = target.options.get("tlscertificatekeyfile")
         context = credential = None
         if target.tls:
-            context = local_commands.tls_context(ca_file, client_file, verify=target.verifies)
+            try:
+                context = local_commands.tls_context(ca_file, client_file, verify=target.verifies)
+            except OSError as error:  # which does not name the file
+                files = " or ".join(filter(None, (ca_file, client_file)))
+                raise ServerNotFound(f"{source} names {files} for TLS, which cannot be used: {error}") from error
         if target.username is not None and target.password is not None:
             credential = Credential(target.username, target.password, target.source)
         try:
