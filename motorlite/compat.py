@@ -68,7 +68,8 @@ def install() -> None:
         TypeError: A class of the application has a base class of each library in an order that does not allow it.
         RuntimeError: The installed PyMongo keeps its global listeners where they are not found.
     """
-    if _before:
+    # Not `_before`, which is empty after a reload of this module.
+    if issubclass(motorlite.errors.PyMongoError, pymongo.errors.PyMongoError):
         return
     if not isinstance(getattr(monitoring, _THEIR_LISTENERS, None), tuple):
         raise RuntimeError(
@@ -82,7 +83,7 @@ def install() -> None:
         _restore()
         raise TypeError(
             f"motorlite.compat.install() cannot change the base classes of motorlite's exceptions ({error}): a class "
-            "with base classes of both libraries must name those of motorlite first"
+            f"with base classes of both libraries must name those of motorlite first{_theirs_first()}"
         ) from None
     registry.sources.append(_their_listeners)
 
@@ -117,6 +118,20 @@ def _restore() -> None:
     while _before:
         ours, bases = _before.popitem()
         _change(ours, bases)
+
+
+def _theirs_first() -> str:
+    """Name the application's classes whose order of base classes may be impossible, for a message."""
+    theirs = {counterpart for _, counterpart in _pairs()}
+    names: set[str] = set()
+    kinds: list[type] = [motorlite.errors.PyMongoError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        mro = kind.__mro__
+        first = next((index for index, base in enumerate(mro) if base in theirs), len(mro))
+        if any(base.__module__.partition(".")[0] == "motorlite" for base in mro[first:]):
+            names.add(f"{kind.__module__}.{kind.__qualname__}")
+    return f"; look at {', '.join(sorted(names))}" if names else ""
 
 
 def _change(kind: Any, bases: tuple[type, ...]) -> None:

@@ -327,7 +327,7 @@ class DuplicateKeyError(WriteError):
 class _BulkFailure(OperationFailure):
     def __init__(self, results: Mapping[str, Any]) -> None:
         super().__init__("batch op errors occurred", 65, results)
-        self._labels.update(error_documents.concern_labels(results))
+        self._error_labels.update(error_documents.concern_labels(results))
 
     @property
     def timeout(self) -> bool:

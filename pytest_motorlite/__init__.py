@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -28,8 +28,9 @@ __all__ = [
 ]
 
 URI = "motorlite_uri"
-# The names under which pytest may know pytest-asyncio.
-PYTEST_ASYNCIO = ("asyncio", "pytest_asyncio", "pytest_asyncio.plugin")
+# A setting of pytest-asyncio, since 0.26. Older versions have no event loops of other scopes for fixtures.
+LOOP_SCOPE = "asyncio_default_test_loop_scope"
+ON_ASYNCIO = "motorlite-on-asyncio"
 MEMBERS = 3
 # Shown unless the project's own filters say otherwise: Python hides such warnings.
 DROPPED_CLIENTS = "default:the client of .* was dropped without close:ResourceWarning"
@@ -54,10 +55,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Show dropped clients, and add fixtures for pytest-asyncio if it is there."""
+    """Show dropped clients, and add fixtures for pytest-asyncio if it is there and new enough."""
     config.getini("filterwarnings").insert(0, DROPPED_CLIENTS)
-    if any(map(config.pluginmanager.has_plugin, PYTEST_ASYNCIO)):
-        config.pluginmanager.register(import_module("pytest_motorlite._on_asyncio"), "motorlite-on-asyncio")
+    try:
+        config.getini(LOOP_SCOPE)
+    except ValueError:  # no such setting
+        return
+    config.pluginmanager.register(import_module("pytest_motorlite._on_asyncio"), ON_ASYNCIO)
 
 
 # --- servers ---
@@ -73,14 +77,17 @@ def motorlite_server(request: pytest.FixtureRequest) -> Iterator[LocalServer]:
     from motorlite.testing import LocalServer, ServerNotFound
 
     option, setting = request.config.getoption(URI), request.config.getini(URI)
+    server, problem = None, ""
     try:
         if option or setting:
             server = LocalServer.start(uri=option or setting)
         else:
             server = LocalServer.start(None if os.environ.get("MONGODB_URI") else "replicaset")
     except ServerNotFound as error:
-        source = "--motorlite-uri: " if option else f"{URI}: " if setting else ""
-        pytest.fail(f"{source}{error}", pytrace=False)
+        problem = f"{'--motorlite-uri: ' if option else f'{URI}: ' if setting else ''}{error}"
+    # Not in the clause: pytest would show the message three times, as that of each error in the chain.
+    if server is None:
+        _fail(problem)
     with server:
         yield server
 
@@ -90,10 +97,13 @@ def _motorlite_members() -> Iterator[LocalServer]:
     """The replica set of `motorlite_replica_set`."""
     from motorlite.testing import LocalServer, ServerNotFound
 
+    server, problem = None, ""
     try:
         server = LocalServer.start("replicaset", nodes=MEMBERS, own=True)
     except ServerNotFound as error:
-        pytest.fail(str(error), pytrace=False)
+        problem = str(error)
+    if server is None:
+        _fail(problem)
     with server:
         yield server
 
@@ -164,17 +174,33 @@ async def _motorlite_client(_motorlite_target: Target) -> AsyncIterator[AsyncMon
 def _opening_fixture(request: pytest.FixtureRequest) -> str:
     """The name of the fixture that opens the client for this test."""
     node = request.node
-    if node.get_closest_marker("trio"):
+    marker = node.get_closest_marker("asyncio")
+    other = "pytest-trio" if node.get_closest_marker("trio") else "anyio" if _is_of_anyio(request) else None
+    has_asyncio = request.config.pluginmanager.has_plugin(ON_ASYNCIO)
+    if marker and other and has_asyncio:
+        # They would open the client in the event loop of one, and run the test in that of the other.
+        _fail(
+            f"{node.name} is a test of pytest-asyncio and of {other}. Remove one of the marks; if it has only that of "
+            f"{other}, set pytest-asyncio's asyncio_mode to strict, because its mode auto takes all tests and fixtures."
+        )
+    if other:
         return "_motorlite_client"
-    if marker := node.get_closest_marker("asyncio"):
+    if marker and not has_asyncio:
+        _fail(f"{node.name} has the mark asyncio, for which motorlite_client needs pytest-asyncio 0.26 or later.")
+    if marker:
         # The older name of `loop_scope` is `scope`.
         scope = marker.kwargs.get("loop_scope") or marker.kwargs.get("scope")
-        return f"_motorlite_client_in_{scope or request.config.getini('asyncio_default_test_loop_scope')}_loop"
-    if "anyio_backend" in request.fixturenames:
-        return "_motorlite_client"
-    pytest.fail(
+        return f"_motorlite_client_in_{scope or request.config.getini(LOOP_SCOPE)}_loop"
+    _fail(
         f"motorlite_client is for asynchronous tests, and {node.name} is not one of a known plugin: mark it with "
         "pytest.mark.anyio, pytest.mark.asyncio or pytest.mark.trio. A synchronous test can take motorlite_server and "
-        "make a client of motorlite_server.uri in its own event loop.",
-        pytrace=False,
+        "make a client of motorlite_server.uri in its own event loop."
     )
+
+
+def _is_of_anyio(request: pytest.FixtureRequest) -> bool:
+    return "anyio_backend" in request.fixturenames
+
+
+def _fail(message: str) -> NoReturn:
+    pytest.fail(message, pytrace=False)

@@ -59,16 +59,17 @@ class PyMongoError(_Root):
         # Not `super()`: `motorlite.compat` puts PyMongo's classes behind this one, whose constructors differ.
         Exception.__init__(self, message)
         self._message = message
-        self._labels: set[str] = set(error_documents.texts(error_labels))
+        # PyMongo's name: behind this class, `motorlite.compat` puts PyMongo's, whose methods use it.
+        self._error_labels: set[str] = set(error_documents.texts(error_labels))
 
     @property
     def error_labels(self) -> frozenset[str]:
         """The labels of this error, from the server and from the driver."""
-        return frozenset(self._labels)
+        return frozenset(self._error_labels)
 
     def has_error_label(self, label: str) -> bool:
         """Whether this error carries `label`."""
-        return label in self._labels
+        return label in self._error_labels
 
     def _explain(self, text: str) -> None:
         """Add what helps a person to the message."""
@@ -76,7 +77,7 @@ class PyMongoError(_Root):
         Exception.__init__(self, self._message, *self.args[1:])
 
     def _add_error_label(self, label: str) -> None:
-        self._labels.add(label)
+        self._error_labels.add(label)
 
     @property
     def timeout(self) -> bool:
@@ -105,7 +106,7 @@ class PyMongoError(_Root):
         return twin
 
     def _state(self, cause: BaseException | None) -> dict[str, Any]:
-        return {**self.__dict__, "_labels": set(self._labels), CAUSE: cause}
+        return {**self.__dict__, "_error_labels": set(self._error_labels), CAUSE: cause}
 
     def _twin(self, state: dict[str, Any]) -> Self:
         twin: Self = without_init(type(self), self.args)

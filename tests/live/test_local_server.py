@@ -118,6 +118,17 @@ def test_a_broken_deployment_is_restored() -> None:
         server.kill()
         server.restore()
         assert server.command({"isMaster": 1})["ismaster"]
+        # As through a client.
+        run_command(server.proxies[address].target, failpoints.fail_command(["ping"], error_code=2), "admin", Access())
+        server.restore()
+        assert server.command({"ping": 1})["ok"] == 1
+
+
+def test_a_server_without_test_commands_is_restored() -> None:
+    with LocalServer.start(parameters={"enableTestCommands": 0}) as server:
+        server.freeze()
+        server.restore()
+        assert server.command({"ping": 1})["ok"] == 1
 
 
 def test_what_was_not_started_here_is_not_restored(standalone: LocalServer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,8 @@ def test_what_handlers_read() -> None:
     assert caught.value.has_error_label("L")
     caught.value._add_error_label("M")
     assert caught.value.has_error_label("M")
+    caught.value._remove_error_label("M")
+    assert error.error_labels == caught.value._error_labels == {"L"}
     assert error._max_wire_version is None
     bulk: Any = make(errors.BulkWriteError)
     assert bulk.details is DETAILS
@@ -126,6 +129,7 @@ def test_what_handlers_read() -> None:
 
 
 # Their private machinery, which nothing of motorlite calls.
+# `_remove_error_label` works as it is.
 UNUSED = {"_base_backoff_ms", "_remove_error_label"}
 
 
@@ -158,6 +162,17 @@ def test_it_can_be_called_twice_and_taken_back() -> None:
     assert not issubclass(errors.PyMongoError, pymongo.errors.PyMongoError)
 
 
+def test_it_can_be_called_again_after_a_reload() -> None:
+    code = (
+        "import importlib, motorlite.compat as compat, motorlite.errors, pymongo.errors\n"
+        "from motorlite._events import registry\n"
+        "compat.install(); importlib.reload(compat).install()\n"
+        "print(issubclass(motorlite.errors.WriteError, pymongo.errors.WriteError), len(registry.sources))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True 1\n"
+
+
 class Ported(errors.DuplicateKeyError):
     """An application's own."""
 
@@ -184,7 +199,8 @@ def test_classes_of_the_application() -> None:
 def test_an_impossible_order_changes_nothing() -> None:
     before = {kind: kind.__mro__ for kind in OURS.values()}
     kind: Any = type("Theirs1st", (pymongo.errors.WriteError, errors.WriteError), {})
-    with pytest.raises(TypeError, match=r"both libraries must name those of motorlite first"):
+    name = re.escape(f"{__name__}.Theirs1st")
+    with pytest.raises(TypeError, match=rf"must name those of motorlite first; look at {name}$"):
         compat.install()
     assert {each: each.__mro__ for each in OURS.values()} == before
     assert registry.sources == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from motorlite import errors
 from motorlite._base.values import format_address
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from motorlite.testing.proxy import FaultProxy
 
 Topology = Literal["standalone", "replicaset"]
+FAIL_COMMAND: Final = "failCommand"
 
 
 class LocalServer:
@@ -186,8 +187,9 @@ class LocalServer:
     def restore(self) -> None:
         """Undo what a test did to the servers, so that the next test can use them.
 
-        Restarts servers that have ended, resumes frozen ones, heals proxies, switches off the failpoints that `command`
-        has set, and waits until the replica set has a primary that sees all members. Data and users remain.
+        Restarts servers that have ended, resumes frozen ones, heals proxies, switches off the failpoint failCommand
+        and those that `command` has set, and waits until the replica set has a primary that sees all members. Data and
+        users remain.
 
         Raises:
             InvalidOperation: the deployment was not started here.
@@ -195,8 +197,10 @@ class LocalServer:
         """
         members = self._own()
         members.revive()
-        for name, address in product(self._failpoints, self.addresses):
-            with suppress(OSError):  # it is just starting, and has no failpoints
+        # A client can set failpoints too; this one is the most usual.
+        for name, address in product({*self._failpoints, FAIL_COMMAND}, self.addresses):
+            # It is just starting, and has no failpoints; or it was started without `enableTestCommands`.
+            with suppress(OSError, errors.OperationFailure):
                 self._run({"configureFailPoint": name, "mode": "off"}, "admin", address)
         self._failpoints.clear()
         members.await_all()
@@ -236,7 +240,11 @@ class LocalServer:
         client_file = target.options.get("tlscertificatekeyfile")
         context = credential = None
         if target.tls:
-            context = local_commands.tls_context(ca_file, client_file, verify=target.verifies)
+            try:
+                context = local_commands.tls_context(ca_file, client_file, verify=target.verifies)
+            except OSError as error:  # which does not name the file
+                files = " or ".join(filter(None, (ca_file, client_file)))
+                raise ServerNotFound(f"{source} names {files} for TLS, which cannot be used: {error}") from error
         if target.username is not None and target.password is not None:
             credential = Credential(target.username, target.password, target.source)
         try:

@@ -93,6 +93,45 @@ def test_a_synchronous_test_learns_what_to_do(project: Project, replica_set: Loc
     assert "1 error" in done.stdout
 
 
+def test_a_test_of_two_plugins_learns_what_to_do(project: Project) -> None:
+    project.write(
+        "test_it.py",
+        "import pytest\n"
+        "@pytest.mark.anyio\n"
+        "async def test_on_anyio(motorlite_client): pass\n"
+        "@pytest.mark.trio\n"
+        "async def test_on_trio(motorlite_database): pass\n",
+    )
+    done = project.run("--asyncio-mode=auto")
+    assert "test_on_anyio is a test of pytest-asyncio and of anyio. Remove one of the marks" in done.stdout
+    assert "test_on_trio is a test of pytest-asyncio and of pytest-trio. Remove one of the marks" in done.stdout
+    assert "set pytest-asyncio's asyncio_mode to strict" in done.stdout
+    assert "2 errors" in done.stdout
+
+
+def test_an_old_pytest_asyncio_harms_only_the_tests_that_need_a_newer_one(project: Project) -> None:
+    # As 0.23: without event loops of other scopes for fixtures, and the setting that names the scope for tests.
+    project.write(
+        "installed/pytest_asyncio.py",
+        "import pytest\n"
+        "fixture = pytest.fixture\n"
+        "def pytest_configure(config):\n"
+        "    config.addinivalue_line('markers', 'asyncio: asynchronous')\n",
+    )
+    project.write(
+        "test_it.py",
+        "import pytest\n"
+        "def test_without_the_fixtures(): pass\n"
+        "@pytest.mark.asyncio\n"
+        "async def test_with(motorlite_client): pass\n",
+    )
+    done = project.run("-p", "no:asyncio", "-p", "pytest_asyncio", "-p", "no:trio")
+    assert "1 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert (
+        "test_with has the mark asyncio, for which motorlite_client needs pytest-asyncio 0.26 or later" in done.stdout
+    )
+
+
 def test_options_of_the_client(project: Project, replica_set: LocalServer) -> None:
     project.write(
         "test_it.py",
@@ -132,7 +171,17 @@ def test_a_deployment_of_the_environment(project: Project, standalone: LocalServ
 def test_a_deployment_that_is_not_there(uri: str, expected: str, project: Project) -> None:
     project.write("test_it.py", PRINT)
     done = project.run(f"--motorlite-uri={uri}")
-    assert expected in done.stdout
+    # Once, and once more, cut off, in the summary.
+    assert done.stdout.count(expected) == 1 + done.stdout.count(f"Failed: {expected}")
+    assert "exception" not in done.stdout
+    assert "1 error" in done.stdout
+
+
+def test_a_mongod_that_is_not_there(project: Project) -> None:
+    project.write("test_it.py", "def test_it(motorlite_replica_set): pass\n")
+    done = project.run(MONGOD="/no/such/mongod")
+    assert "/no/such/mongod" in done.stdout
+    assert "exception" not in done.stdout
     assert "1 error" in done.stdout
 
 

@@ -137,6 +137,15 @@ def test_a_deployment_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPa
         LocalServer.start()
 
 
+def test_tls_files_that_cannot_be_read(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.pem"
+    with pytest.raises(ServerNotFound, match=r"^uri names .*missing\.pem for TLS, which cannot be used: .*No such"):
+        LocalServer.start(uri=f"mongodb://127.0.0.1:1/?tls=true&tlsCAFile={missing}")
+    missing.write_text("no certificate")
+    with pytest.raises(ServerNotFound, match=r"^uri names .*missing\.pem for TLS, which cannot be used"):
+        LocalServer.start(uri=f"mongodb://127.0.0.1:1/?tls=true&tlsCertificateKeyFile={missing}")
+
+
 @pytest.mark.parametrize("more", [{"topology": "standalone"}, {"own": True}, {"tls": True}])
 def test_a_uri_names_a_deployment_that_is_not_started_here(more: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="uri attaches to a deployment"):
