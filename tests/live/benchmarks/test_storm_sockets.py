@@ -58,16 +58,16 @@ def test_what_the_limiter_does_not_admit_is_rejected(bench: Bench) -> None:
 def test_the_next_run_begins_with_nothing_of_the_last_one(bench: Bench) -> None:
     load = Load(rate=10, clients=1, patience=0.5, warm=2)
     scenario = Scenario("test", "What?", load, 1.0, (Server(mode="queue", work=1),))
-    stuck = bench.run(scenario, ARMS["seed"])
+    stuck = bench.run(scenario, ARMS["default"])
     assert set(outcomes(stuck)) == {"timed_out"}
-    free = bench.run(Scenario("test", "What?", Load(rate=10, clients=1, warm=2), 1.0), ARMS["seed"])
+    free = bench.run(Scenario("test", "What?", Load(rate=10, clients=1, warm=2), 1.0), ARMS["default"])
     assert set(outcomes(free)) == {"ok"}
     assert free.series["tokens"] == [1000.0] * 10
 
 
 def test_clients_begin_with_their_connections(bench: Bench) -> None:
     scenario = Scenario("test", "What?", Load(rate=40, clients=2, warm=15), 0.5, (Server(mode="queue", work=40),))
-    run = bench.run(scenario, ARMS["seed"])
+    run = bench.run(scenario, ARMS["default"])
     assert len(run.requests) > 10
     # They wait for the server, all at the same time, and none for a connection.
     assert max(run.series["server_queue"]) > 2
@@ -96,7 +96,7 @@ def test_a_server_that_goes_down_fails_over(bench: Bench) -> None:
         changes=(Change(1.0, 3.0, servers=(0,), down=True),),
     )
     for _ in range(2):  # the first member is the primary again
-        run = bench.run(scenario, ARMS["seed"])
+        run = bench.run(scenario, ARMS["default"])
         assert set(outcomes(run)) == {"ok"}
         assert sum(run.series["goodput"][12:15]) == 0
         assert sum(run.series["goodput"][50:]) > 0
@@ -104,19 +104,19 @@ def test_a_server_that_goes_down_fails_over(bench: Bench) -> None:
 
 def test_a_process_that_fails_says_why_and_the_next_run_works(bench: Bench) -> None:
     broken = Scenario("test", "What?", Load(rate=10, clients=1, patience=-1.0, warm=2), 1.0)
-    run = bench.run(broken, ARMS["seed"])
+    run = bench.run(broken, ARMS["default"])
     (reason,) = run.invalid
     assert re.match(r"the process of seed: after .* timeoutMS", reason)
     assert not run.requests
     assert Run.from_json(run.to_json()) == run
-    fine = bench.run(Scenario("test", "What?", Load(rate=10, clients=1, warm=2), 0.5), ARMS["seed"])
+    fine = bench.run(Scenario("test", "What?", Load(rate=10, clients=1, warm=2), 0.5), ARMS["default"])
     assert set(outcomes(fine)) == {"ok"}
 
 
 def test_a_process_that_does_not_end_its_clients_is_replaced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = Scenario("test", "What?", Load(rate=10, clients=1, warm=2), 0.5)
-    bench.run(scenario, ARMS["seed"])
-    before = bench._clients["seed"]
+    bench.run(scenario, ARMS["default"])
+    before = bench._clients["default"]
     receive = Clients.receive
 
     def silent(self: Clients, seconds: float = 60.0) -> object:
@@ -126,7 +126,7 @@ def test_a_process_that_does_not_end_its_clients_is_replaced(bench: Bench, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(Clients, "receive", silent)
-        assert set(outcomes(bench.run(scenario, ARMS["seed"]))) == {"ok"}
-    assert "seed" not in bench._clients
-    assert set(outcomes(bench.run(scenario, ARMS["seed"]))) == {"ok"}
-    assert bench._clients["seed"] is not before
+        assert set(outcomes(bench.run(scenario, ARMS["default"]))) == {"ok"}
+    assert "default" not in bench._clients
+    assert set(outcomes(bench.run(scenario, ARMS["default"]))) == {"ok"}
+    assert bench._clients["default"] is not before

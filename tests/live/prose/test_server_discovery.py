@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from contextlib import suppress
+
 import anyio
 import pytest
 
@@ -83,9 +85,11 @@ async def test_heartbeat_1_it_starts_before_the_socket_is_made() -> None:
 
     async def serve(stream: anyio.abc.SocketStream) -> None:
         recorder.events.append("client connected")
+        # The last connection may be closed by the client before it says hello.
         async with stream:
-            await stream.receive()
-            recorder.events.append("client hello received")
+            with suppress(anyio.EndOfStream):
+                await stream.receive()
+                recorder.events.append("client hello received")
 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, serve)

@@ -231,7 +231,7 @@ class TestSteps:
     async def test_iterating_waits_for_changes(self, things: Things) -> None:
         coll, core = things
         core.reply(first(), more(), more(1, 2), more(), more(3, cursor_id=0))
-        assert [change async for change in coll.watch()] == [change(number) for number in (1, 2, 3)]
+        assert [event async for event in coll.watch()] == [change(number) for number in (1, 2, 3)]
         assert core.names == ["aggregate", *["getMore"] * 4]
 
     async def test_try_next_asks_once(self, things: Things) -> None:
