@@ -1,16 +1,16 @@
-"""Pure: the exception tree, error labels and server code sets.
+"""Pure: the exceptions of the driver.
 
 Class names and base classes are PyMongo's, so that ``except`` clauses keep working after a port::
 
     PyMongoError
      ├── ProtocolError                      the peer broke the wire protocol
      ├── ConnectionFailure                  no usable reply from a server
-     │    ├── AdmissionError                the client itself refused to send the operation
+     │    ├── AdmissionError                the client refused to send the operation
      │    │    ├── WaitQueueTimeoutError    no connection became available in time
      │    │    ├── WaitQueueFullError       too many operations wait for a connection
      │    │    ├── WaitQueueMemoryError     the operations that wait need too much memory
      │    │    ├── ConcurrencyLimitError    too many operations are running
-     │    │    ├── RateLimitError           too many operations were started in too short a time
+     │    │    ├── RateLimitError           too many operations per second
      │    │    └── CircuitBreakerOpenError  the server failed too often
      │    └── AutoReconnect                 the driver is rediscovering the topology
      │         ├── NameResolutionError      a host name could not be resolved
@@ -19,13 +19,14 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      │         │    └── ProxyTimeout        also a NetworkTimeout
      │         ├── NetworkTimeout           no reply on the socket in time
      │         ├── NotPrimaryError          the server is not (or no longer) a primary
-     │         ├── PoolClearedError         the pool was cleared while the operation needed a connection
+     │         ├── PoolClearedError         the connection pool was cleared
      │         └── ServerSelectionTimeoutError
      ├── OperationFailure                   the server replied with an error
      │    ├── CursorNotFound
      │    ├── ExecutionTimeout              the operation's time limit passed
-     │    │    └── WriteExecutionTimeout, WriteConcernExecutionTimeout, BulkWriteExecutionTimeout
-     │    │                                 also a WriteError, a WriteConcernError, a BulkWriteError
+     │    │    ├── WriteExecutionTimeout         also a WriteError
+     │    │    ├── WriteConcernExecutionTimeout  also a WriteConcernError
+     │    │    └── BulkWriteExecutionTimeout     also a BulkWriteError
      │    ├── WriteConcernError
      │    │    └── WTimeoutError
      │    ├── WriteError

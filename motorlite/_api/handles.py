@@ -117,7 +117,7 @@ class AsyncCollection(
         timeoutMS: float | None = None,
         retry_strategy: RetryStrategy | None = None,
     ) -> AsyncCollection[Any]:
-        """Return the same collection with other settings. None keeps a setting.
+        """Return the collection with other settings (see `AsyncCollection`, `motorlite.retry`). None keeps a setting.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -219,7 +219,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         timeoutMS: float | None = None,
         retry_strategy: RetryStrategy | None = None,
     ) -> AsyncDatabase[Any]:
-        """Return the same database with other settings. None keeps a setting.
+        """Return the database with other settings (see `AsyncDatabase`, `motorlite.retry`). None keeps a setting.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -261,7 +261,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
     ) -> AsyncCollection[Any]:
-        """Return a collection of this database. Settings that are None come from the database.
+        """Return a collection of this database. Settings (see `AsyncCollection`) that are None are the database's.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -428,7 +428,7 @@ class AsyncMongoClient(ClientBase[DocumentT]):
         read_concern: ReadConcern | None = None,
         timeoutMS: float | None = None,
     ) -> AsyncDatabase[Any]:
-        """Return a database; None: the default one of the connection string. Settings: see `AsyncDatabase`.
+        """Return a database, by default that of the connection string. Settings (see `AsyncDatabase`): the client's.
 
         Raises:
             TypeError, ValueError: An argument is wrong.

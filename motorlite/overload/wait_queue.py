@@ -37,7 +37,7 @@ class WaitQueue:
     """What becomes of operations that find all connections of a pool taken (the client option `wait_queue`).
 
     A pool is full when no connection is idle, and those in use, those that are being opened, and those that wait for a
-    reply without a caller together are `maxPoolSize`. A cold pool rejects nobody: while connections are missing,
+    reply without a caller together are `maxPoolSize`. A cold pool rejects nothing: while connections are missing,
     operations wait for them with every strategy, at most `max_depth` more than there may be connections (100 for at
     most 5 s, unless the strategy is ``"queue"``). Each server has its own pool and its own queue.
 

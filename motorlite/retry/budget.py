@@ -52,7 +52,7 @@ class RetryBudget:
         # Held for a few operations on integers and one dictionary, never while anything else runs.
         self._lock = threading.Lock()
         # Whether a deposit would change nothing. Read without the lock, for every operation that succeeds at once:
-        # whoever reads it while a token is taken deposited before that.
+        # a task that reads it while a token is taken has deposited before that.
         self.is_full: bool = True
 
     def __repr__(self) -> str:

@@ -95,7 +95,25 @@ async def main():
         await client.test.movies.insert_one({"year": 1979})
         """
 
+CALLS: Final = """
+loop.run_until_complete(client.shop.parts.insert_one({"_id": 7}))
+print(handler({"part": 7}, None), handler({"part": 8}, None))
+loop.run_until_complete(client.close())
+loop.close()
+"""
+
 MOTOR: Final = "import warnings\nwarnings.simplefilter('ignore', DeprecationWarning)\n"
+
+LOGGED: Final = """
+import asyncio
+from motorlite import AsyncMongoClient
+
+async def main():
+    async with AsyncMongoClient("mongodb://localhost:27017") as client:
+        await client.admin.command("ping")
+
+asyncio.run(main())
+"""
 
 PRIORITIES: Final = """
 import asyncio
@@ -144,8 +162,12 @@ PAGES: Final[dict[str, Page]] = {
         is_one_program=True,
         cases=(Case("my_identity_provider", before="async def my_identity_provider(timeout): ...\n"),),
     ),
+    "docs/documents.md": Page(is_one_program=True),
     "docs/events.md": Page(
-        cases=(Case("class Watch", before=WATCH, prints="find failed (overload), next in 0."),),
+        cases=(
+            Case("class Watch", before=WATCH, prints="find failed (overload), next in 0."),
+            Case("basicConfig", after=LOGGED, prints='DEBUG motorlite.command Command "ping" started'),
+        ),
     ),
     "docs/limits.md": Page(
         is_one_program=True,
@@ -160,6 +182,7 @@ PAGES: Final[dict[str, Page]] = {
             Case("TracerProvider()", prints='"server selection"'),
         ),
     ),
+    "docs/performance.md": Page(cases=(Case("def handler", after=CALLS, prints="{'_id': 7} None"),)),
     # Motor has deprecated what the program before its port uses.
     "docs/porting-from-motor.md": Page(cases=(Case("from motor.motor_asyncio", before=MOTOR),)),
     "docs/recipes/change-stream-consumers.md": Page(commands=(("-c", CONSUMER),)),

@@ -21,7 +21,8 @@ wrong value is ignored with a warning, except [in TLS and authentication
 options](authentication.md#mistakes-in-the-connection-string). Deprecated names are for connection strings only.
 `client.options` has the result.
 
-Most services need `timeoutMS`, `maxPoolSize` and the credentials, and with many clients a smaller `retry_budget`.
+Most services need `timeoutMS`, [`maxPoolSize`](performance.md#the-size-of-the-pool) and the
+[credentials](authentication.md), and with many clients a smaller `retry_budget`.
 [What happens under overload](overload.md#what-to-set) says when to set which of the others.
 
 This page is generated from `motorlite/_options/table.py` (`python -m tests.support.options_document`), and a test
