@@ -212,13 +212,20 @@ def chains_in(node: cst.SimpleString) -> list[str]:
     except (cst.ParserSyntaxError, ValueError, RecursionError):
         return []
     parents = {child: node for node in walk(parsed) for child in children(node)}
-    return [
-        chain
+    chains = [
+        dotted(node)
         for node in walk(parsed)
         if isinstance(node, cst.Name | cst.Attribute) and _is_whole(node, parents.get(node))
-        for chain in [dotted(node)]
-        if chain
     ]
+    # An annotation may have quotes within quotes.
+    values = {
+        part
+        for node in walk(parsed)
+        if isinstance(node, cst.Subscript) and dotted(node.value).rpartition(".")[2] == "Literal"
+        for part in walk(node)
+    }
+    inner = [each for each in walk(parsed) if isinstance(each, cst.SimpleString) and each not in values]
+    return [chain for chain in chains if chain] + [chain for each in inner for chain in chains_in(each)]
 
 
 class _Chains:
@@ -257,6 +264,8 @@ def is_code(node: cst.SimpleString, source: Source) -> bool:
             return dotted(parent.func).rpartition(".")[2] in _CODE_CALLS
         if isinstance(parent, cst.Subscript):
             name = dotted(parent.value).rpartition(".")[2]
+            if name == "Literal":
+                return False
             if inner is not parent.value and (name[:1].isupper() or name in ("list", "dict", "tuple", "set", "type")):
                 return True
         if isinstance(parent, cst.BaseSmallStatement | cst.BaseCompoundStatement):

@@ -198,6 +198,18 @@ def test_annotations_that_are_strings() -> None:
     assert 'cast("AsyncDatabase | None", note)' in after
 
 
+def test_strings_in_annotations_that_are_no_code() -> None:
+    before = """\
+        import pymongo
+        from motor.motor_asyncio import AsyncIOMotorDatabase
+        def f(a: "list['AsyncIOMotorDatabase']", b: Literal["pymongo"] = "pymongo") -> None: ...
+        c: "Literal['pymongo', 'AsyncIOMotorDatabase']"
+    """
+    after = written(before)
+    assert """f(a: "list['AsyncDatabase']", b: Literal["pymongo"] = "pymongo")""" in after
+    assert """c: "Literal['pymongo', 'AsyncIOMotorDatabase']\"""" in after
+
+
 def test_names_that_are_shadowed_stay() -> None:
     text = "def f(pymongo, errors):\n    return pymongo.ASCENDING, errors.AutoReconnect\n"
     assert report(text) == []
