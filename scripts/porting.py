@@ -73,6 +73,7 @@ class Facts:
         # What is missing, and the reason.
         self.missing: dict[str, str] = {}
         self._find_names()
+        self.constructors = self._find_constructors()
 
     def reason(self, where: str) -> str:
         """Return the reason of PyMongo's difference."""
@@ -128,13 +129,25 @@ class Facts:
     def arguments(self) -> Iterator[tuple[str, str, str]]:
         """Yield method, argument that motorlite's does not have, and the reason."""
         for difference in self.pymongo_differences:
-            found = re.fullmatch(r"(\w+\.\w+)\((\w+)\)", difference.where)
+            found = re.fullmatch(r"(\w+(?:\.\w+)?)\((\w+)\)", difference.where)
+            if found and found[1] in self.constructors:
+                continue
             if found and found[1].partition(".")[0] in PATHS and difference.what == "is missing":
                 yield found[1], found[2], self.reason(difference.where)
             elif difference.where.startswith("option "):
                 yield "AsyncMongoClient", difference.where.removeprefix("option "), self.reason(difference.where)
 
         yield "AsyncMongoClient", "io_loop", self.motor.behaviour["Client(io_loop)"]
+
+    def _find_constructors(self) -> dict[str, str]:
+        """Return the classes whose constructors have other parameters altogether, and the reason."""
+        found: dict[str, str] = {}
+        for difference in self.pymongo_differences:
+            row = next(row for row in self.pymongo.reasons if row.explains(difference))
+            kind, is_parameter, _ = difference.where.partition("(")
+            if is_parameter and "." not in kind and row.pattern.endswith("(*)"):
+                found[kind] = row.text
+        return found
 
     def positional(self) -> Iterator[tuple[str, int, list[str]]]:
         """Yield method, how many arguments are positional here, and the names of PyMongo's."""
@@ -259,6 +272,7 @@ def table(facts: Facts) -> str:
     for method, argument, reason in facts.arguments():
         by_method.setdefault(method, {})[argument] = reason
     parts += [section(f"no_argument.{quoted(method)}", rows) for method, rows in by_method.items()]
+    parts += ["\n# Classes that a program does not make.", section("constructors", facts.constructors)]
     parts.append("\n# Arguments of Motor's that have another name.\n")
     for method, names in facts.motor.renamed_arguments.items():
         kind, dot, member = method.partition(".")

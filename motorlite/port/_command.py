@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
+import re
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from motorlite.port._files import parts_of, python_files, read_table, write
+from motorlite.port._files import NOTEBOOK, parts_of, python_files, read_table, write
 from motorlite.port._finding import Mark
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ hand"), or it uses the synchronous API, which motorlite does not replace ("stays
 
 exit status: 0 if there is nothing to do; 1 if there are differences (with --write: if any are left), or files that
 could not be read; 2 if the command was used wrongly"""
+_NOTEBOOK_IMPORT: Final = re.compile(rb"\b(?:from|import) (?:pymongo|motor|gridfs)\b")
 _MISSING_EXTRA: Final = "motorlite.port needs LibCST, which is in an extra: pip install 'motorlite[port]'"
 
 
@@ -55,6 +59,10 @@ def main(arguments: Sequence[str]) -> int:
     if missing:
         print(f"{parser.prog}: no such file or folder: {', '.join(map(str, missing))}", file=sys.stderr)
         return WRONG_USAGE
+    for stream in (sys.stdout, sys.stderr):
+        # Names of files, and code, may have characters that a terminal or a log cannot show.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     return _Run(write=chosen.write, quiet=chosen.quiet).over(chosen.paths)
 
 
@@ -73,7 +81,7 @@ class _Run:
         """Go through all paths, each a project of its own."""
         for path in paths:
             self._project(path)
-        print(self._summary())
+        self._print(self._summary())
         left = self._problems + self._marks[Mark.HAND] + (0 if self._write else self._marks[Mark.WRITE])
         return DIFFERENCES if left else NOTHING_TO_DO
 
@@ -82,11 +90,14 @@ class _Run:
 
         sources: dict[str, Source] = {}
         for path in python_files(root):
-            self._files += 1
+            self._files += path.suffix != NOTEBOOK
             try:
                 content = path.read_bytes()
             except OSError as error:
                 self._unreadable(str(path), error.strerror or str(error))
+                continue
+            if path.suffix == NOTEBOOK:
+                self._notebook(path, content)
                 continue
             parsed = parse(str(path), parts_of(path, root), content)
             if isinstance(parsed, Unreadable):
@@ -97,9 +108,9 @@ class _Run:
             if isinstance(found, Unreadable):
                 self._unreadable(found.path, found.problem)
                 continue
-            self._report(found.path, found.findings)
             if found.changed is not None:
                 self._change(Path(found.path), found.changed)
+            self._report(found.path, found.findings)
 
     def _change(self, path: Path, content: bytes) -> None:
         try:
@@ -108,6 +119,10 @@ class _Run:
             self._problem(f"{path}: cannot be written: {error.strerror}")
         else:
             self._changed += 1
+
+    def _notebook(self, path: Path, content: bytes) -> None:
+        if _NOTEBOOK_IMPORT.search(content):
+            self._unreadable(str(path), "it is a notebook: `jupyter nbconvert --to script` makes a file to check")
 
     def _unreadable(self, path: str, problem: str) -> None:
         self._problem(f"{path}: cannot be read: {problem}")
@@ -120,7 +135,15 @@ class _Run:
         self._marks.update(finding.mark for finding in findings)
         if not self._quiet:
             for finding in findings:
-                print(finding.text(path))
+                self._print(finding.text(path))
+
+    @staticmethod
+    def _print(text: str) -> None:
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:
+            # The reader stopped, as `head` does. Nothing more is printed, but the files are changed.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _summary(self) -> str:
         written, by_hand, stays = (self._marks[mark] for mark in (Mark.WRITE, Mark.HAND, Mark.NOTE))

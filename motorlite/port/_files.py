@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import tomllib
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TABLE: Final = Path(__file__).with_name("table.toml")
+NOTEBOOK: Final = ".ipynb"
 # Folders that are no part of a project's own code.
 _SKIPPED: Final = frozenset(
     {"__pycache__", "build", "dist", "env", "node_modules", "site-packages", "venv", "__pypackages__"}
@@ -30,14 +32,16 @@ def read_table() -> Table:
 def python_files(root: Path) -> Iterator[Path]:
     """Yield `root` if it is a file, or else the Python files below it, in order.
 
-    Environments, caches, build results, and hidden folders are left out.
+    Environments, caches, build results, hidden folders, and pipes are left out.
     """
     if root.is_file():
         yield root
         return
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not _is_skipped(Path(folder, name)))
-        yield from (Path(folder, name) for name in sorted(names) if name.endswith((".py", ".pyi")))
+        paths = (Path(folder, name) for name in sorted(names) if name.endswith((".py", ".pyi", ".pyw", NOTEBOOK)))
+        # A link to nothing is reported when it is read.
+        yield from (path for path in paths if path.is_file() or not path.exists())
 
 
 def _is_skipped(folder: Path) -> bool:
@@ -53,6 +57,8 @@ def parts_of(path: Path, root: Path) -> tuple[str, ...]:
 def write(path: Path, content: bytes) -> None:
     """Replace a file's content, or leave the file as it was: a crash leaves no half of it."""
     mode = path.stat().st_mode
+    if not mode & 0o222:
+        raise PermissionError(errno.EACCES, "it is read-only")
     target = path.resolve()
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:

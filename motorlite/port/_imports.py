@@ -96,7 +96,7 @@ class Imports:
             if not name.ours:
                 return _Plan(local, "", stays=True)
             theirs, own = facts.path.rpartition(".")[2], name.ours.rpartition(".")[2]
-            is_renamed = local == theirs and own not in self._taken
+            is_renamed = local == theirs and own not in self._taken and local not in self._source.class_names()
             return _Plan(own if is_renamed else local, name.ours, stays=False)
         ours = self._table.modules.get(facts.path, "")
         moved = [use for use in facts.uses if use.name.ours]
@@ -314,7 +314,8 @@ class Imports:
     def _renamed(self, alias: cst.ImportAlias, plan: _Plan | None, local: str, new: str) -> cst.ImportAlias:
         """The alias with the new name; its local name stays where uses keep it."""
         own = dotted(alias.name)
-        now = plan.new if plan and plan.new else (local if local != own or new in self._taken else new)
+        is_kept = local != own or new in self._taken or local in self._source.class_names()
+        now = plan.new if plan and plan.new else (local if is_kept else new)
         if alias.asname is not None and local == own and now == new:
             # ``from a import B as B`` exports it.
             return alias.with_changes(name=cst.Name(new), asname=_as(new))
@@ -329,13 +330,33 @@ class Imports:
     ) -> list[cst.BaseSmallStatement]:
         found: list[cst.BaseSmallStatement] = []
         for module, aliases in groups.items():
-            if found:
+            if found and _has_comment(statement, aliases):
+                found.append(_with_names(_apart(statement, module), aliases))
+            elif found:
                 names = [each.with_changes(comma=cst.MaybeSentinel.DEFAULT) for each in aliases]
                 found.append(cst.ImportFrom(expression(module), names))
             else:
                 first = statement if module == here else statement.with_changes(module=expression(module))
                 found.append(_with_names(first, aliases))
         return found
+
+
+def _has_comment(statement: cst.ImportFrom, aliases: list[cst.ImportAlias]) -> bool:
+    """Whether a comment stands behind one of these names of the statement."""
+    assert not isinstance(statement.names, cst.ImportStar)
+    spaces = [each.comma.whitespace_after for each in aliases if isinstance(each.comma, cst.Comma)]
+    if statement.rpar is not None and not all(isinstance(each.comma, cst.Comma) for each in aliases):
+        spaces.append(statement.rpar.whitespace_before)
+    return any(isinstance(each, cst.ParenthesizedWhitespace) and each.first_line.comment for each in spaces)
+
+
+def _apart(statement: cst.ImportFrom, module: str) -> cst.ImportFrom:
+    """A statement for some of the names; what stands above the first name stays with the others."""
+    new, space = statement.with_changes(module=expression(module)), statement.lpar and statement.lpar.whitespace_after
+    if isinstance(space, cst.ParenthesizedWhitespace):
+        space = space.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
+        return new.with_changes(lpar=cst.LeftParen(space))
+    return new
 
 
 def _with_names(statement: cst.ImportFrom, aliases: list[cst.ImportAlias]) -> cst.ImportFrom:

@@ -67,6 +67,9 @@ class Kinds:
     def __init__(self, table: Table, sources: Sequence[Source]) -> None:
         self._table = table
         self._modules = {source.parts: source for source in sources}
+        self._by_name: dict[str, list[tuple[str, ...]]] = {}
+        for parts in self._modules:
+            self._by_name.setdefault(_name(parts), []).append(parts)
         self._known: dict[cst.CSTNode, Kind | None] = {}
         self._attributes: dict[str, list[_Entry]] = {}
         self._fixtures: dict[str, list[tuple[Source, cst.FunctionDef]]] = {}
@@ -184,7 +187,7 @@ class Kinds:
             return self._modules.get((*base, *parts)) or self._modules.get((*base, *parts, "__init__"))
         for end in (parts, (*parts, "__init__")):
             # The project's root may be above its packages ("src").
-            found = [each for each in self._modules if parts and each[-len(end) :] == end]
+            found = [each for each in self._by_name.get(_name(end), ()) if parts and each[-len(end) :] == end]
             if found:
                 return self._modules[min(found, key=len)]
         return None
@@ -386,6 +389,11 @@ class Kinds:
             is_property = any(name.rpartition(".")[2] in ("property", "cached_property") for name in names)
             return self.of_result(entry.value, entry.source) if is_property else None
         return self.of(entry.value, entry.source) if entry.value is not None else None
+
+
+def _name(parts: tuple[str, ...]) -> str:
+    """The last name of a module's path; that of a package is its folder's."""
+    return parts[-2] if len(parts) > 1 and parts[-1] == "__init__" else parts[-1] if parts else ""
 
 
 def _is_none(node: cst.CSTNode | None) -> bool:

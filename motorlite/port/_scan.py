@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ import libcst as cst
 
 from motorlite.port._imports import Imports
 from motorlite.port._kinds import Kinds
-from motorlite.port._names import Names
+from motorlite.port._names import Clients, Names
 from motorlite.port._report import Report
 from motorlite.port._source import Source
 from motorlite.port._texts import Texts
@@ -65,11 +66,22 @@ def parse(path: str, parts: tuple[str, ...], content: bytes) -> Source | Unreada
             return Unreadable(path, "LibCST cannot reproduce it byte by byte (form feeds between lines are a cause)")
         return Source(path, parts, module)
     except cst.ParserSyntaxError as error:
-        return Unreadable(path, f"line {error.raw_line}: {error.message}")
+        return Unreadable(path, _syntax_error(content) or f"line {error.raw_line}: {error.message}")
     except (UnicodeDecodeError, LookupError, SyntaxError, ValueError) as error:
         return Unreadable(path, str(error))
     except RecursionError:
         return Unreadable(path, _TOO_DEEP)
+
+
+def _syntax_error(content: bytes) -> str:
+    """What Python says about a file; "" if it is right for this version, and only LibCST cannot parse it."""
+    try:
+        compile(content, "", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error)
+    return ""
 
 
 def scan(sources: Mapping[str, Source], table: Table, *, write: bool) -> Iterator[Scan | Unreadable]:
@@ -81,16 +93,17 @@ def scan(sources: Mapping[str, Source], table: Table, *, write: bool) -> Iterato
         write: Also make the changes.
     """
     kinds = Kinds(table, list(sources.values()))
+    clients = Clients(table, kinds, sources.values())
     for path, source in sources.items():
         try:
-            yield _scanned(path, source, table, kinds, write=write)
+            yield _scanned(path, source, table, kinds, clients, write=write)
         except RecursionError:
             yield Unreadable(path, _TOO_DEEP)
 
 
-def _scanned(path: str, source: Source, table: Table, kinds: Kinds, *, write: bool) -> Scan:
+def _scanned(path: str, source: Source, table: Table, kinds: Kinds, clients: Clients, *, write: bool) -> Scan:
     report = Report(source)
-    names = Names(table, source, kinds)
+    names = Names(table, source, kinds, clients)
     Imports(table, source, names, report).run()
     Uses(table, source, kinds, report).run()
     Texts(table, source, names, report).run()

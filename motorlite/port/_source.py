@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import libcst as cst
 from libcst.metadata import (
+    ClassScope,
     ImportAssignment,
     MetadataWrapper,
     PositionProvider,
@@ -182,6 +183,16 @@ class Source:
         return {
             assignment.name
             for scope in self.scopes()
+            for assignment in scope.assignments
+            if not isinstance(assignment, ImportAssignment)
+        }
+
+    def class_names(self) -> set[str]:
+        """Return all names that are assigned in the bodies of classes, where ``A = A`` takes the outer `A`."""
+        return {
+            assignment.name
+            for scope in self.scopes()
+            if isinstance(scope, ClassScope)
             for assignment in scope.assignments
             if not isinstance(assignment, ImportAssignment)
         }

@@ -64,6 +64,8 @@ class Table:
         self.awaited_properties: frozenset[str] = frozenset(content["awaits"]["properties"])
         # By method, or by class for its constructor: arguments that motorlite lacks, and what to write instead.
         self.no_argument: Mapping[str, Mapping[str, str]] = content["no_argument"]
+        # Classes whose constructors have other parameters, and the reason.
+        self.constructors: Mapping[str, str] = content["constructors"]
         self.renamed_argument: Mapping[str, Mapping[str, str]] = content["renamed_argument"]
         self._positional: Mapping[str, Any] = content["positional"]
         self.behaviour: Mapping[str, str] = content["behaviour"]
@@ -96,6 +98,14 @@ class Table:
             return Target(found) if found else Target("", reason)
         target = self.target(parent)
         return Target(f"{target.path}.{name}") if target and target.path else target
+
+    def is_known(self, path: str) -> bool:
+        """Whether `path` names something of these packages, or a part of such a thing or of one of their modules."""
+        while "." in path:
+            if path in self._names or path in self._missing or self.is_module(path) or path.endswith(".synchronous"):
+                return True
+            path = path.rpartition(".")[0]
+        return False
 
     def known_paths(self) -> list[str]:
         """Return the paths of all names that have a counterpart."""

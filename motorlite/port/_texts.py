@@ -46,13 +46,30 @@ class Texts:
             return
         elif self._is_exported(node):
             self._exported(node, text)
-        elif "." in text and isinstance(self._source.parent(node), cst.Arg):
-            target = self._table.target(text)
-            if target is not None and target.path:
-                module, _, name = target.path.rpartition(".")
-                # Of Motor's class in a module of the project, only the name changes.
-                module = module if text.partition(".")[0] in PACKAGES else text.rpartition(".")[0]
-                self._report.add(node, self._source.code(node), f'"{module}.{name}"', Mark.HAND)
+        elif text in _LOGGERS and "." in text:
+            self._hand(node, f'"motorlite{text.removeprefix("pymongo")}", if it names a logger')
+        elif "." in text and text.partition(".")[0] in PACKAGES:
+            self._path(node, text)
+        elif isinstance(self._source.parent(node), cst.Arg):
+            # Motor's class in a module of the project, as `patch` and `patch.object` take it: only the name changes.
+            module, dot, name = text.rpartition(".")
+            target = self._table.target(f"a_module.{name}")
+            if target is not None:
+                self._hand(node, f'"{module}{dot}{target.path.rpartition(".")[2]}"')
+
+    def _path(self, node: cst.SimpleString, text: str) -> None:
+        """The path of something in PyMongo or Motor, for `patch` or `import_module`."""
+        target = self._table.target(text)
+        if target is None or not self._table.is_known(text):
+            return
+        if target.path:
+            self._hand(node, f'"{target.path}"')
+        else:
+            mark = Mark.NOTE if target.is_synchronous else Mark.HAND
+            self._report.add(node, self._source.code(node), target.reason, mark)
+
+    def _hand(self, node: cst.SimpleString, instead: str) -> None:
+        self._report.add(node, self._source.code(node), instead, Mark.HAND)
 
     def _names_a_logger(self, node: cst.SimpleString) -> bool:
         """Whether it is an argument of `getLogger`, or a key of the loggers of a `dictConfig`."""
@@ -72,6 +89,10 @@ class Texts:
         for parent in self._source.parents(node):
             if isinstance(parent, cst.Assign):
                 return any(dotted(each.target) == "__all__" for each in parent.targets)
+            if isinstance(parent, cst.AugAssign | cst.AnnAssign):
+                return dotted(parent.target) == "__all__"
+            if isinstance(parent, cst.Call):
+                return dotted(parent.func).startswith("__all__.")
         return False
 
     def _exported(self, node: cst.SimpleString, text: str) -> None:

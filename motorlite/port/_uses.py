@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import libcst as cst
+from libcst.metadata import Assignment
 
 from motorlite.port._finding import Mark
 from motorlite.port._kinds import CHILDREN, Kind
@@ -132,12 +133,53 @@ class Uses:
     # --- calls ---
 
     def _call(self, node: cst.Call) -> None:
+        self._constructor(node)
+        self._wait(node)
         method = self._method(node)
         if not method:
             return
         for argument in node.args:
             self._argument(node, argument, method)
         self._positions(node, method)
+
+    def _paths(self, node: cst.Call) -> list[str]:
+        """What the function of a call may be if it was imported."""
+        name = dotted(node.func)
+        return self._source.import_paths(name, node) if name else []
+
+    def _constructor(self, node: cst.Call) -> None:
+        """Report objects that only the driver makes."""
+        for path in self._paths(node):
+            target = self._table.target(path)
+            ours = target.path if target else path
+            advice = self._table.constructors.get(ours.rpartition(".")[2])
+            if advice and ours.startswith("motorlite."):
+                self._report.hand(node.func, advice)
+
+    def _wait(self, node: cst.Call) -> None:
+        """Report ``asyncio.wait([collection.insert_one(...), ...])``: Motor's futures are coroutines now."""
+        if "asyncio.wait" not in self._paths(node) or not node.args:
+            return
+        for value in self._values(node.args[0].value):
+            kind = self._kind(value)
+            if kind and kind.is_pending:
+                self._report.hand(node, self._table.behaviour["`asyncio.wait` with calls"])
+                return
+
+    def _values(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """The elements of a list, set or comprehension, which may have a name."""
+        if isinstance(node, cst.Name):
+            parents = [
+                self._source.parent(each.node)
+                for each in self._source.scope(node)[node.value]
+                if isinstance(each, Assignment)
+            ]
+            statements = [self._source.parent(each) for each in parents if isinstance(each, cst.AssignTarget)]
+            values = [each.value for each in statements if isinstance(each, cst.Assign)]
+            return [each for value in values if not isinstance(value, cst.Name) for each in self._values(value)]
+        if isinstance(node, cst.ListComp | cst.SetComp | cst.GeneratorExp):
+            return [node.elt]
+        return [each.value for each in node.elements] if isinstance(node, cst.List | cst.Set | cst.Tuple) else []
 
     def _method(self, node: cst.Call) -> str:
         """``Class.method`` of a call, ``Class`` of a constructor, "" of anything else."""

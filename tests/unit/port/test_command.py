@@ -130,6 +130,60 @@ def test_a_file_is_whole_if_it_cannot_be_written(
     assert os.listdir(tmp_path) == ["a.py"]
 
 
+def test_a_file_that_is_read_only_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.py"
+    file.write_text(BEFORE)
+    file.chmod(0o444)
+    assert main(["--write", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"{file}: cannot be written: it is read-only\n"
+    assert file.read_text() == BEFORE
+
+
+def test_what_a_syntax_error_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.py").write_text("import pymongo\nprint 'two'\nx = 1\n")
+    assert main([str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith(f"{tmp_path / 'a.py'}: cannot be read: line 2: Missing parentheses")
+
+
+def test_notebooks_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.ipynb").write_text('{"cells": [{"source": ["from motor.motor_asyncio import AsyncIOMotorClient"]}]}')
+    (tmp_path / "b.ipynb").write_text('{"cells": [{"source": ["import motorlite"]}]}')
+    assert main([str(tmp_path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{tmp_path / 'a.ipynb'}: cannot be read: it is a notebook")
+    assert main([str(tmp_path / "a.ipynb")]) == 1
+    assert main([str(tmp_path / "b.ipynb")]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "a.py")
+    (tmp_path / "b.pyw").write_text(BEFORE)
+    assert main([str(tmp_path)]) == 1
+    assert "1 file: 1 difference" in capsys.readouterr().out
+
+
+def test_a_reader_that_stops_does_not_stop_the_changes(tmp_path: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(BEFORE)
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "motorlite.port", "--write", str(tmp_path)]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [(tmp_path / name).read_text() for name in ("a.py", "b.py")] == [AFTER, AFTER]
+
+
+def test_a_terminal_that_lacks_characters(tmp_path: Path) -> None:
+    (tmp_path / "ü.py").write_text(BEFORE)
+    command = [sys.executable, "-m", "motorlite.port", str(tmp_path)]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "\\xfc.py:1: write: " in done.stdout
+
+
 # --- wrong use ---
 
 

@@ -198,6 +198,18 @@ def test_annotations_that_are_strings() -> None:
     assert 'cast("AsyncDatabase | None", note)' in after
 
 
+def test_strings_in_annotations_that_are_no_code() -> None:
+    before = """\
+        import pymongo
+        from motor.motor_asyncio import AsyncIOMotorDatabase
+        def f(a: "list['AsyncIOMotorDatabase']", b: Literal["pymongo"] = "pymongo") -> None: ...
+        c: "Literal['pymongo', 'AsyncIOMotorDatabase']"
+    """
+    after = written(before)
+    assert """f(a: "list['AsyncDatabase']", b: Literal["pymongo"] = "pymongo")""" in after
+    assert """c: "Literal['pymongo', 'AsyncIOMotorDatabase']\"""" in after
+
+
 def test_names_that_are_shadowed_stay() -> None:
     text = "def f(pymongo, errors):\n    return pymongo.ASCENDING, errors.AutoReconnect\n"
     assert report(text) == []
@@ -288,7 +300,68 @@ def test_modules_without_a_counterpart() -> None:
     assert written(text) == text
 
 
+def test_a_class_that_gives_itself_the_name_keeps_it() -> None:
+    text = "from motor.motor_asyncio import {}\nclass A:\n    AsyncIOMotorClient = AsyncIOMotorClient\n"
+    assert written(text.format("AsyncIOMotorClient")) == (
+        "from motorlite import AsyncMongoClient as AsyncIOMotorClient\n"
+        "class A:\n    AsyncIOMotorClient = AsyncIOMotorClient\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "first", "second"),
+    [
+        ("\n    A,  # one\n    B,  # two\n", "\n    A,  # one\n", "\n    B,  # two\n"),
+        ("\n    A,  # one\n    B  # two\n", "\n    A,  # one\n", "\n    B  # two\n"),
+        ("  # all\n    B,  # two\n    A,  # one\n", "\n    A,  # one\n", "  # all\n    B,  # two\n"),
+    ],
+)
+def test_comments_go_with_their_names(names: str, first: str, second: str) -> None:
+    def named(text: str, client: str, file: str) -> str:
+        return text.replace("A", client).replace("B", file)
+
+    before = "from motor.motor_asyncio import (" + named(names, "AsyncIOMotorClient", "AsyncIOMotorGridOut") + ")\n"
+    after = written(before)
+    assert "from motorlite import (" + named(first, "AsyncMongoClient", "") + ")\n" in after
+    assert "from motorlite.gridfs import (" + named(second, "", "AsyncGridOut") + ")\n" in after
+    assert report(after) == []
+
+
 # --- several files ---
+
+SYNC = "from pymongo import MongoClient\ndb = MongoClient().db\n"
+ASYNC = "from pymongo import AsyncMongoClient\ndb = AsyncMongoClient().db\n"
+CATCHES = "from pymongo.errors import DuplicateKeyError\ntry: db.users.insert_one({})\nexcept DuplicateKeyError: pass\n"
+
+
+def test_errors_of_the_synchronous_client_that_another_module_makes_stay() -> None:
+    found = ported({"app/db.py": SYNC, "app/users.py": "from .db import db\n" + CATCHES, "app/other.py": CATCHES})
+    assert found["app/users.py"] == ("from .db import db\n" + CATCHES, [])
+    assert found["app/other.py"] == (CATCHES, [])
+
+
+def test_errors_follow_the_client_of_the_modules_that_are_imported() -> None:
+    found = ported(
+        {
+            "app/__init__.py": "",
+            "app/sync.py": SYNC,
+            "app/aio.py": ASYNC,
+            "app/deep.py": "from app import aio\ncollection = aio.db.users\n",
+            "app/a.py": "from app.deep import collection\n" + CATCHES,
+            "app/b.py": "import app.sync\n" + CATCHES,
+            "app/c.py": CATCHES,
+            "app/d.py": CATCHES + "async def f(): ...\n",
+        }
+    )
+    ours = CATCHES.replace("pymongo", "motorlite")
+    assert found["app/a.py"][0] == "from app.deep import collection\n" + ours
+    assert found["app/b.py"] == ("import app.sync\n" + CATCHES, [])
+    assert found["app/d.py"][0] == ours + "async def f(): ...\n"
+    # What cannot be seen, a person has to say.
+    text, lines = found["app/c.py"]
+    assert text == CATCHES
+    assert len(lines) == 2
+    assert all(": by hand: " in line and "this project also uses the synchronous client" in line for line in lines)
 
 
 def test_motors_names_that_a_module_of_the_project_exports() -> None:
@@ -324,12 +397,41 @@ def test_loggers_and_paths() -> None:
         mock.patch("motor.motor_asyncio.AsyncIOMotorClient")
         mock.patch("app.db.AsyncIOMotorClient")
         mock.patch("os.path", b"pymongo.errors", "pymongo")
-        print("pymongo.encryption", {"pymongo": {}})
+        print("pymongo.something", "motor.cars", {"pymongo": {}})
     """
     text, lines = ported({"a.py": before})["a.py"]
     assert 'getLogger("motorlite.command")' in text
     assert "getLogger(name='motorlite')" in text
     assert '{"loggers": {"motorlite.topology": {"level": "INFO"}}, "pymongo": 1}' in text
     assert '6: by hand: "pymongo.AsyncMongoClient" -> "motorlite.AsyncMongoClient"' in lines
+    assert all(int(line.partition(":")[0]) < 9 for line in lines)
     assert '8: by hand: "app.db.AsyncIOMotorClient" -> "app.db.AsyncMongoClient"' in lines
     assert '7: by hand: "motor.motor_asyncio.AsyncIOMotorClient" -> "motorlite.AsyncMongoClient"' in lines
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ('patch("pymongo.asynchronous.pool.Pool.checkout")', "the machinery below the API"),
+        ('patch(target="pymongo.asynchronous.collection.AsyncCollection.find")', '"motorlite.AsyncCollection.find"'),
+        ('COLLECTION = "pymongo.asynchronous.collection.AsyncCollection"', '"motorlite.AsyncCollection"'),
+        ('import_module("motor.motor_asyncio")', '-> "motorlite"'),
+        ('{"motor.motor_asyncio": None}', '-> "motorlite"'),
+        ('patch.object(database, "AsyncIOMotorClient")', '-> "AsyncMongoClient"'),
+        ('getattr(ma, "AsyncIOMotorGridFSBucket")', '-> "AsyncGridFSBucket"'),
+        ('for name in ("pymongo.command",): pass', '"motorlite.command", if it names a logger'),
+    ],
+)
+def test_strings_that_a_person_has_to_change(before: str, expected: str) -> None:
+    (line,) = report(before + "\n")
+    assert line.startswith("1: by hand: ")
+    assert expected in line
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["__all__ = ('{}',)", "__all__: list[str] = ['{}']", "__all__ += ['{}']", "__all__.append('{}')"],
+)
+def test_exported_names(statement: str) -> None:
+    before = f"from motor.motor_asyncio import AsyncIOMotorClient\n{statement.format('AsyncIOMotorClient')}\n"
+    assert written(before) == f"from motorlite import AsyncMongoClient\n{statement.format('AsyncMongoClient')}\n"

@@ -9,6 +9,7 @@ import pytest
 from tests.support.porting import ported, report, written
 
 HEAD = """\
+import asyncio
 from motor.motor_asyncio import (
     AsyncIOMotorClient, AsyncIOMotorCollection, AsyncIOMotorCursor, AsyncIOMotorDatabase,
     AsyncIOMotorGridFSBucket, AsyncIOMotorGridOut, AsyncIOMotorClientSession)
@@ -70,6 +71,7 @@ def test_what_is_written(before: str, after: str) -> None:
         "parts.find(*arguments)\n",
         "client.nodes\n",
         "thing.close()\n",
+        "await asyncio.wait([asyncio.create_task(parts.drop())])\n",
         "thing.primary\n",
         "client['close'].close\n",
         "client.other.parts.next_step\n",
@@ -108,6 +110,10 @@ def test_what_is_the_same(same: str) -> None:
         ("AsyncIOMotorClient(auto_encryption_opts=x)\n", "client-side field-level encryption"),
         ("parts.find(None, None, 0, 0, *others)\n", "name them: no_cursor_timeout=..."),
         ("async for x, y in file: pass\n", "readchunk"),
+        ("await asyncio.wait([parts.insert_one({}), parts.drop()])\n", "it takes no coroutines"),
+        ("await asyncio.wait({parts.insert_one(d) for d in docs})\n", "it takes no coroutines"),
+        ("calls = [parts.insert_one(d) for d in docs]\nawait asyncio.wait(calls)\n", "it takes no coroutines"),
+        ("AsyncIOMotorCollection(db, 'x', create=True)\n", "create_collection creates"),
         ("x = [client.close() for _ in y]; z = (client.close() for _ in y)\n", "nothing can be awaited here"),
     ],
 )
@@ -198,3 +204,20 @@ def test_a_call_that_is_passed_on_is_no_difference_in_pymongos_programs() -> Non
             return client.close()
     """
     assert report(text) == []
+
+
+def test_objects_that_only_the_driver_makes() -> None:
+    text = """\
+        from pymongo import monitoring
+        from pymongo.asynchronous.cursor import AsyncCursor
+        event = monitoring.CommandStartedEvent({}, "db", 1, ("a", 1), 1)
+        AsyncCursor(collection, limit=1)
+        def f(event: monitoring.CommandStartedEvent): ...
+    """
+    after, lines = ported({"a.py": text})["a.py"]
+    by_hand = [line for line in lines if "by hand" in line]
+    assert [line.partition(" -> ")[0] for line in by_hand] == [
+        "3: by hand: monitoring.CommandStartedEvent",
+        "4: by hand: AsyncCursor",
+    ]
+    assert report(after) == by_hand
