@@ -2,7 +2,7 @@
 
 Write bytes into `buffer()`, call `received(count)`, then call `next_frame()` until it returns None (more data is
 needed). The 64 KiB buffer is reused. A larger message gets its own buffer, which grows as bytes arrive: an announced
-length alone never makes the driver allocate.
+length alone never makes the driver allocate. It grows in few and large steps, because each one copies what is there.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from motorlite.errors import ProtocolError
 
 _BUFFER_SIZE: Final = 64 * 1024
 _LENGTH: Final = Struct("<i")
-# What a large message's buffer grows by at most. A constant, since new zeros would come from memory, not from a cache.
-_ZEROS: Final = memoryview(bytes(512 * 1024))
+# A large message's buffer is at most this many times as large as what has arrived.
+_GROWTH: Final = 16
 # Servers announce size limits for requests; their replies may exceed these by some overhead.
 REPLY_HEADROOM: Final = 16 * 1024
 # What the answer of a web server begins with.
@@ -43,15 +43,14 @@ class FrameReader:
     def buffer(self) -> memoryview:
         """The space for the next bytes; never empty. It may be the same view each time, so do not release it.
 
-        A large message needs more space later, so keep no view of it either.
+        A large message moves to a larger buffer later, so keep no view of it either.
         """
         large = self._large
         if large is None:
             filled = self._filled
             return self._view[filled:] if filled else self._view
         if self._large_filled == len(large):
-            # Never ahead of the received bytes. Large blocks of memory grow in place, so the steps need not.
-            large += _ZEROS[: min(len(large), self._large_length - len(large))]
+            self._large = large = _grown(large, self._large_length)
         return memoryview(large)[self._large_filled :]
 
     def received(self, count: int) -> None:
@@ -133,8 +132,7 @@ class FrameReader:
         return None
 
     def _make_large(self, length: int) -> None:
-        self._large = bytearray(self._view[: self._filled])
-        self._large += _ZEROS[: min(_BUFFER_SIZE, length - self._filled)]
+        self._large = _grown(self._view[: self._filled], length)
         self._large_filled = self._filled
         self._large_length = length
         self._filled = 0
@@ -143,3 +141,10 @@ class FrameReader:
     def is_empty(self) -> bool:
         """Whether no part of a message has arrived."""
         return self._filled == 0 and self._large is None
+
+
+def _grown(arrived: bytearray | memoryview, length: int) -> bytearray:
+    """Return a larger buffer, for a message of `length` bytes, that begins with what has arrived."""
+    grown = bytearray(min(max(_GROWTH * len(arrived), 2 * _BUFFER_SIZE), length))
+    grown[: len(arrived)] = arrived
+    return grown

@@ -45,6 +45,11 @@ _ANNOUNCED: Final = {0x02: 4, _DOCUMENT: 0, _ARRAY: 0, 0x05: 5}
 # A server sends about ten elements, with keys of up to 20 bytes, around a batch.
 _MOST_ELEMENTS: Final = 100
 _LONGEST_KEY: Final = 64
+# The types of elements that bson copies; how much faster it copies than decodes, with a margin; and how many elements
+# there may be before a large one: those of a chunk in GridFS are four.
+_COPIED: Final = frozenset(_FIXED) | {0x02, 0x05}
+_COPYING: Final = 16
+_FIRST_FIELDS: Final = 8
 
 
 class _Batch(NamedTuple):
@@ -85,9 +90,15 @@ def decode_in_slices(
         reply: dict[str, Any] = bson.decode(_without_batch(body, batch), plain_options(codec_options))
         documents: list[Any] = reply["cursor"][batch.field]
         here, end = _Boundary(batch.start + 4, 0), batch.end - 1
+        # What may still be decoded before the next yield.
+        left = 0
         while here.position < end:
-            yield reply
             large = _large_document(body, here, end) if guesses else None
+            cost = SLICE if large is None else _cost(body, *large)
+            if cost > left:
+                yield reply
+                left = SLICE
+            left -= cost
             if large is not None:
                 start, stop = large
                 documents.append(bson.decode(body[start:stop], codec_options))
@@ -162,6 +173,23 @@ def _large_document(body: memoryview, here: _Boundary, end: int) -> tuple[int, i
     return (start, stop) if is_large and body[start + 5 : start + 10] != b"$ref\0" else None
 
 
+def _cost(body: memoryview, start: int, stop: int) -> int:
+    """Return how many bytes of a slice of small documents take as long to decode as this document.
+
+    A large string or binary value is copied, which takes much less time.
+    """
+    size = stop - start
+    position = start + 4
+    for _ in range(_FIRST_FIELDS):
+        element = _element(body, position)
+        if element is None or element.kind not in _COPIED:
+            return size
+        if 2 * (element.end - element.start) > size:
+            return size // _COPYING
+        position = element.end
+    return size
+
+
 def _next_boundary(body: memoryview, here: _Boundary, end: int) -> _Boundary:
     """Return where a slice from `here` on ends."""
     position, number = here
@@ -200,7 +228,7 @@ def _find_batch(body: memoryview, field: str) -> _Batch | None:
     try:
         cursor = _bounds(body, 0, len(body), b"cursor", _DOCUMENT)
         batch = _bounds(body, *cursor, field.encode(), _ARRAY) if cursor is not None else None
-    except (StructError, ValueError, IndexError):  # it is cut off
+    except (StructError, IndexError):  # it is cut off
         return None
     if cursor is None or batch is None or body[batch[1] - 1]:
         return None
@@ -217,18 +245,41 @@ def _bounds(body: memoryview, start: int, end: int, wanted: bytes, kind: int) ->
     for _ in range(_MOST_ELEMENTS):
         if position >= end:
             return found if position == end else None
-        element = body[position]
-        key = bytes(body[position + 1 : position + 1 + _LONGEST_KEY])
-        key = key[: key.index(b"\0")]
-        value = position + 2 + len(key)
-        if element in _FIXED:
-            position = value + _FIXED[element]
-        elif element in _ANNOUNCED:
-            position = value + _SIZE.unpack_from(body, value)[0] + _ANNOUNCED[element]
-        else:
+        element = _element(body, position)
+        if element is None:
             return None
-        if key == wanted:
-            if found is not None or element != kind or position - value < len(_EMPTY):
+        position = element.end
+        if element.key == wanted:
+            if found is not None or element.kind != kind or position - element.start < len(_EMPTY):
                 return None
-            found = value, position
+            found = element.start, position
+    return None
+
+
+class _Element(NamedTuple):
+    """An element of a document: its type, its key, and the bounds of its value."""
+
+    kind: int
+    key: bytes
+    start: int
+    end: int
+
+
+def _element(body: memoryview, position: int) -> _Element | None:
+    """Return the element that begins at `position`, or None if it has a type or a key that no server sends there.
+
+    Raises:
+        IndexError, struct.error: It is cut off.
+    """
+    kind = body[position]
+    key = bytes(body[position + 1 : position + 1 + _LONGEST_KEY])
+    length = key.find(b"\0")
+    if length < 0:
+        return None
+    key = key[:length]
+    start = position + 2 + len(key)
+    if kind in _FIXED:
+        return _Element(kind, key, start, start + _FIXED[kind])
+    if kind in _ANNOUNCED:
+        return _Element(kind, key, start, start + _SIZE.unpack_from(body, start)[0] + _ANNOUNCED[kind])
     return None

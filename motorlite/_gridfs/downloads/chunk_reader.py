@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from motorlite._gridfs.downloads.layout import Layout
 
 # Bytes of the chunks that are asked for at once: a batch. The server never sends more than 16 MiB.
-_READ_AHEAD: Final = 4 * 1024 * 1024
+_READ_AHEAD: Final = 8 * 1024 * 1024
 
 
 class ChunkReader:
