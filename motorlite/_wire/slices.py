@@ -170,7 +170,7 @@ def _large_document(body: memoryview, here: _Boundary, end: int) -> tuple[int, i
         return None
     stop = start + _SIZE.unpack_from(body, start)[0]
     is_large = 2 * (stop - start) >= SLICE and stop <= end
-    return (start, stop) if is_large and body[start + 5 : start + 10] != b"$ref\0" else None
+    return (start, stop) if is_large and bytes(body[start + 5 : start + 10]) != b"$ref\0" else None
 
 
 def _cost(body: memoryview, start: int, stop: int) -> int:
