@@ -154,7 +154,9 @@ def _file_of(name: str) -> str:
 
 def pages() -> list[Page]:
     """All pages, the overview first."""
-    large = [Page(_file_of(name), name, _entry(package(), name, heading_level="1") + "\n") for name in LARGE]
+    # Their methods come from several base classes, so the order of the source is not one that a reader knows.
+    look = {"heading_level": "1", "members_order": "alphabetical"}
+    large = [Page(_file_of(name), name, _entry(package(), name, **look) + "\n") for name in LARGE]
     modules = [_page(path, module) for path, module in public_modules().items()]
     rows = [f"| [`{path}`]({path}.md) | {_summary(module)} |" for path, module in public_modules().items()]
     overview = [
