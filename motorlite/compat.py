@@ -47,15 +47,14 @@ import motorlite.gridfs.errors
 from motorlite._events import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["install", "uninstall"]
 
 # PyMongo's lists of global listeners, one for each kind; private, but as old as its `register`.
 _THEIR_LISTENERS: Final = "_LISTENERS"
-
-# The base classes that `install` has replaced.
-_before: dict[type, tuple[type, ...]] = {}
+# The packages of the base classes that `install` adds.
+_THEIR_PACKAGES: Final = ("pymongo", "gridfs")
 
 
 def install() -> None:
@@ -68,7 +67,6 @@ def install() -> None:
         TypeError: A class of the application has a base class of each library in an order that does not allow it.
         RuntimeError: The installed PyMongo keeps its global listeners where they are not found.
     """
-    # Not `_before`, which is empty after a reload of this module.
     if issubclass(motorlite.errors.PyMongoError, pymongo.errors.PyMongoError):
         return
     if not isinstance(getattr(monitoring, _THEIR_LISTENERS, None), tuple):
@@ -91,8 +89,8 @@ def install() -> None:
 def uninstall() -> None:
     """Take back what `install` did, for tests. Existing exceptions and clients are what their classes now are."""
     _restore()
-    if _their_listeners in registry.sources:
-        registry.sources.remove(_their_listeners)
+    # By name: after a reload of this module, the function that `install` added is not this one.
+    registry.sources[:] = [source for source in registry.sources if not _is_theirs(source)]
 
 
 def _pairs() -> Iterator[tuple[type, type]]:
@@ -111,13 +109,17 @@ def _derive(ours: type, theirs: type) -> None:
     bases = ours.__bases__
     position = next((index for index, base in enumerate(bases) if issubclass(theirs, base)), len(bases))
     _change(ours, (*bases[:position], theirs, *bases[position:]))
-    _before[ours] = bases
 
 
 def _restore() -> None:
-    while _before:
-        ours, bases = _before.popitem()
-        _change(ours, bases)
+    """Remove PyMongo's classes from the base classes, derived classes first.
+
+    What was there before is not remembered, because a reload of this module would forget it.
+    """
+    for ours, _ in reversed([*_pairs()]):
+        bases = tuple(base for base in ours.__bases__ if base.__module__.partition(".")[0] not in _THEIR_PACKAGES)
+        if bases != ours.__bases__:
+            _change(ours, bases)
 
 
 def _theirs_first() -> str:
@@ -136,6 +138,10 @@ def _theirs_first() -> str:
 
 def _change(kind: Any, bases: tuple[type, ...]) -> None:
     kind.__bases__ = bases
+
+
+def _is_theirs(source: Callable[[], Iterable[object]]) -> bool:
+    return (source.__module__, source.__qualname__) == (__name__, _their_listeners.__qualname__)
 
 
 def _their_listeners() -> Iterator[object]:

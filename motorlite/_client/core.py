@@ -378,15 +378,21 @@ class Core:
         """Add a library on top of the driver to the handshakes of all future connections."""
         self._libraries.infos = with_info(self._libraries.infos, info)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can run in the background: the client has not begun, or has ended, or its process forked."""
+        # The end comes before the fork: when the interpreter ends, what is left of a closed client may outlive the
+        # modules. After a fork, the loop and its wakeup mechanism belong to the parent.
+        return self._runtime is None or self._background.host.is_closed or self._has_forked
+
     def kill_cursor(self, cursor: LostCursor) -> None:
         """Kill a cursor in the background. Does nothing if the loop has ended. Call from anywhere."""
-        # After a fork, the loop and its wakeup mechanism belong to the parent.
-        if self._runtime is not None and not self._has_forked:
+        if self._runtime is not None and not self.is_over:
             self._runtime.run_soon(self._background.lost_cursors.kill, cursor)
 
     def release_session(self, session: Session) -> None:
         """Return the server session of a dropped `session`. Does nothing if the loop has ended. Call from anywhere."""
-        if self._runtime is not None and not self._has_forked:
+        if self._runtime is not None and not self.is_over:
             self._runtime.run_soon(self._background.lost_transactions.drop, session)
 
     def abort_transaction(self, session: Session) -> None:

@@ -246,6 +246,36 @@ def test_a_client_that_is_dropped_leaves_no_task_and_no_socket(
     assert all("ResourceWarning: the client of 127.0.0.1:" in line for line in said)
 
 
+# A module that is imported before motorlite is emptied after it. What an extension module still references is emptied,
+# and not merely collected, when the interpreter ends.
+EMPTIED = """
+import ctypes, sys, types
+kept = sys.modules["kept"] = types.ModuleType("kept")
+{prelude}
+
+async def main():
+    async with AsyncMongoClient(uri) as client:
+        collection = client[name].c
+        await collection.insert_many([{{}} for _ in range(10)])
+        kept.cursor = collection.find(batch_size=2)
+        await kept.cursor.next()
+        kept.session = client.start_session()
+        await collection.find_one(session=kept.session)
+        kept.stream = await collection.watch()
+
+{last_line}
+for module in ("kept", "motorlite._client.core", "motorlite._api.cursors.server_cursor"):
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(sys.modules[module]))
+"""
+
+
+@pytest.mark.parametrize("backend", WITH_UVLOOP)
+def test_what_outlives_the_modules_says_nothing(replica_set: LocalServer, database_name: str, backend: str) -> None:
+    source = EMPTIED.format(prelude=PRELUDE, last_line=WITH_UVLOOP[backend])
+    finished = run_program(source, replica_set, database_name)
+    assert (finished.stderr, finished.returncode) == ("", 0)
+
+
 FAILING = """
 from motorlite.errors import PyMongoError
 

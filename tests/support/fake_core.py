@@ -205,6 +205,10 @@ class FakeCore(Core):
     def append_metadata(self, info: DriverInfo) -> None:
         self.driver_infos.append(info)
 
+    @property
+    def is_over(self) -> bool:
+        return False
+
     def kill_cursor(self, cursor: LostCursor) -> None:
         lost_cursors = LostCursors(self.executor, spawn=self._spawn, sleep=anyio.sleep, now=self.now)
         lost_cursors.kill(cursor)

@@ -162,15 +162,33 @@ def test_it_can_be_called_twice_and_taken_back() -> None:
     assert not issubclass(errors.PyMongoError, pymongo.errors.PyMongoError)
 
 
-def test_it_can_be_called_again_after_a_reload() -> None:
+@pytest.mark.parametrize(
+    "again",
+    ["importlib.reload(compat)", "sys.modules.pop(compat.__name__) and importlib.import_module(compat.__name__)"],
+    ids=["reloaded", "imported again"],
+)
+def test_a_reload_of_the_module_changes_nothing(again: str) -> None:
     code = (
-        "import importlib, motorlite.compat as compat, motorlite.errors, pymongo.errors\n"
+        "import importlib, sys, motorlite.compat as compat, motorlite.errors, pymongo.errors\n"
         "from motorlite._events import registry\n"
-        "compat.install(); importlib.reload(compat).install()\n"
-        "print(issubclass(motorlite.errors.WriteError, pymongo.errors.WriteError), len(registry.sources))"
+        "def show(): print(issubclass(motorlite.errors.WriteError, pymongo.errors.WriteError), len(registry.sources))\n"
+        "before = [kind.__mro__ for kind in vars(motorlite.errors).values() if isinstance(kind, type)]\n"
+        f"compat.install(); compat = {again}; compat.install(); show(); compat.uninstall(); show()\n"
+        "assert before == [kind.__mro__ for kind in vars(motorlite.errors).values() if isinstance(kind, type)]\n"
+        "compat.install(); show()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "True 1\n"
+    assert done.stdout.splitlines() == ["True 1", "False 0", "True 1"]
+
+
+def test_other_sources_of_listeners_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other() -> list[object]:
+        return []
+
+    monkeypatch.setattr(registry, "sources", [other])
+    compat.install()
+    compat.uninstall()
+    assert registry.sources == [other]
 
 
 class Ported(errors.DuplicateKeyError):

@@ -379,7 +379,8 @@ class ServerCursor(Generic[DocumentT]):
 
     def __del__(self) -> None:
         # May run in another thread, at any point of the event loop's work: the garbage collector runs anywhere.
-        if self.cursor_id:
+        # After the client, it may run when the modules are gone, and their names with them.
+        if self.cursor_id and not self._core.is_over:
             self._core.kill_cursor(self._lose())
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import bson
 
 from motorlite import errors
+from motorlite._base.values import format_address
 from motorlite._wire import op_msg
 from motorlite._wire.documents import decode_reply
 from motorlite._wire.error_replies import error_from_reply
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address, Document
 
 TIMEOUT_SECONDS: Final = 20.0
+# For the first commands to a deployment that was not started here, which may be anything that accepts connections.
+ATTACH_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.02
 MAX_LOOKS: Final = 3_000
 
@@ -74,10 +77,12 @@ class CommandConnection:
     """
 
     def __init__(self, address: Address, access: Access, timeout: float = TIMEOUT_SECONDS) -> None:
+        self._address, self._timeout = address, timeout
         with ExitStack() as stack:
             self._stream = stack.enter_context(_connected(address, access.tls, timeout))
             if access.credential is not None:
-                _authenticate(self._stream, access.credential)
+                with _timed(address, timeout, "authenticate the user"):
+                    _authenticate(self._stream, access.credential)
             self._stack: ExitStack = stack.pop_all()
 
     def run(self, document: Mapping[str, Any], database: str) -> Document:
@@ -87,7 +92,8 @@ class CommandConnection:
             PyMongoError: the reply is an error; the class depends on the error, as in the driver.
             OSError: the connection was lost, or there was no reply in time; it cannot be used any more.
         """
-        return _checked(_round_trip(self._stream, {**document, "$db": database}))
+        with _timed(self._address, self._timeout, f"reply to {next(iter(document))}"):
+            return _checked(_round_trip(self._stream, {**document, "$db": database}))
 
     def close(self) -> None:
         self._stack.close()
@@ -119,18 +125,28 @@ def run_command(
 @contextmanager
 def _connected(address: Address, tls: ssl.SSLContext | None, timeout: float) -> Iterator[socket.socket]:
     host, port = address
-    if port is None:
-        stream = socket.socket(socket.AF_UNIX)
-        stream.settimeout(timeout)
-        stream.connect(host)
-    else:
-        stream = socket.create_connection((host, port), timeout)
-    with stream:
-        if tls is None:
-            yield stream
+    with _timed(address, timeout, "accept a connection"):
+        if port is None:
+            stream = socket.socket(socket.AF_UNIX)
+            stream.settimeout(timeout)
+            stream.connect(host)
         else:
-            with tls.wrap_socket(stream, server_hostname=host) as encrypted:
-                yield encrypted
+            stream = socket.create_connection((host, port), timeout)
+    with ExitStack() as stack:
+        stack.enter_context(stream)
+        if tls is not None:
+            with _timed(address, timeout, "complete the TLS handshake"):
+                stream = stack.enter_context(tls.wrap_socket(stream, server_hostname=host))
+        yield stream
+
+
+@contextmanager
+def _timed(address: Address, timeout: float, what: str) -> Iterator[None]:
+    """Name the server and what it did not do, which the error of a socket does not."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise TimeoutError(f"{format_address(address)} did not {what} within {timeout:g} s") from error
 
 
 def _round_trip(stream: socket.socket, document: Mapping[str, Any]) -> Document:

@@ -65,9 +65,10 @@ class LocalServer:
         self._primary = addresses[0]
         # The failpoints that `command` has set, for `restore`.
         self._failpoints: set[str] = set()
-        hello = self._run({"isMaster": 1}, "admin", self._primary)
-        self.replica_set: str | None = hello.get("setName")
-        self.version: str = self._run({"buildInfo": 1}, "admin", self._primary)["version"]
+        timeout = local_commands.ATTACH_SECONDS if members is None else local_commands.TIMEOUT_SECONDS
+        with local_commands.CommandConnection(self._behind(self._primary), access, timeout) as connection:
+            self.replica_set: str | None = connection.run({"isMaster": 1}, "admin").get("setName")
+            self.version: str = connection.run({"buildInfo": 1}, "admin")["version"]
 
     @classmethod
     def start(

@@ -34,6 +34,7 @@ class Processes:
             # Outside the terminal's process group: an interrupt must not end it before it has cleaned up.
             start_new_session=True,
         )
+        self._numbers = itertools.count(1)
         # The supervisor creates the folder that it removes at the end, so the folder always has an owner.
         self.folder: Path = Path(self._read())
         self._finalizer = weakref.finalize(self, _close, self._supervisor, os.getpid())
@@ -70,9 +71,12 @@ class Processes:
     def _ask(self, order: str, **details: object) -> Any:
         requests = self._supervisor.stdin
         assert requests is not None
-        requests.write(json.dumps({"order": order, **details}).encode() + b"\n")
+        number = next(self._numbers)
+        requests.write(json.dumps({"number": number, "order": order, **details}).encode() + b"\n")
         requests.flush()
         reply = self._read()
+        while reply["number"] != number:  # it answers an order whose caller was interrupted
+            reply = self._read()
         if "error" in reply:
             raise OSError(reply["error"])
         return reply["value"]

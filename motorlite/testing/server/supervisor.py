@@ -1,8 +1,8 @@
 """Net: the process that owns the mongods and the folder of one `LocalServer`.
 
 It runs by its path, imports only the standard library, and reads orders as lines of JSON from standard input. It
-answers each with one line on standard output. When its input ends, because its owner closed it or died, it kills the
-mongods that it started, waits for them, and removes the folder.
+answers each with one line on standard output, which has the number of the order. When its input ends, because its owner
+closed it or died, it kills the mongods that it started, waits for them, and removes the folder.
 """
 
 from __future__ import annotations
@@ -114,12 +114,13 @@ def main(owner: int) -> None:
         stack.enter_context(contextlib.suppress(BrokenPipeError))
         _answer(supervisor.folder)
         for order in _orders(owner):
+            number = order.pop("number")
             try:
                 value = getattr(supervisor, order.pop("order"))(**order)
             except OSError as error:
-                _answer({"error": str(error)})
+                _answer({"number": number, "error": str(error)})
             else:
-                _answer({"value": value})
+                _answer({"number": number, "value": value})
 
 
 if __name__ == "__main__":

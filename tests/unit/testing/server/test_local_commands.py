@@ -86,6 +86,19 @@ def test_a_connection_that_is_lost(tmp_path: Path) -> None:
         connection.run({"ping": 1}, "data")
 
 
+@pytest.mark.parametrize(
+    ("credential", "missing"), [(None, "reply to buildInfo"), (Credential("u", "p"), "authenticate the user")]
+)
+def test_what_takes_too_long_is_named(tmp_path: Path, credential: Credential | None, missing: str) -> None:
+    path = tmp_path / "m.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        with pytest.raises(TimeoutError) as caught:
+            run_command((str(path), None), {"buildInfo": 1}, "admin", Access(credential=credential), timeout=0.05)
+        assert str(caught.value) == f"{path} did not {missing} within 0.05 s"
+
+
 def test_a_command_over_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "m.sock"
     with answering(path, lambda command: reply({"ok": 1, "command": command})):

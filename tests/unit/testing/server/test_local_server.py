@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +16,7 @@ from motorlite.testing.server.certificates import make_certificates
 from motorlite.testing.server.local_commands import Credential
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from motorlite._base.values import Address, Document
@@ -28,15 +30,20 @@ class Deployment:
         self.set_name = set_name
         self.seen: list[tuple[Address, Access]] = []
 
-    def __call__(self, address: Address, document: Mapping[str, Any], database: str, access: Access) -> Document:
+    @contextmanager
+    def connection(self, address: Address, access: Access, timeout: float) -> Iterator[Deployment]:
         self.seen.append((address, access))
+        assert timeout <= 5
+        yield self
+
+    def run(self, document: Mapping[str, Any], database: str) -> Document:
         return {"ok": 1.0, "version": "7.0.1", **({"setName": self.set_name} if self.set_name else {})}
 
 
 @pytest.fixture
 def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
     answering = Deployment()
-    monkeypatch.setattr(local_commands, "run_command", answering)
+    monkeypatch.setattr(local_commands, "CommandConnection", answering.connection)
     monkeypatch.setenv("MONGODB_URI", "mongodb://localhost:5/")
     monkeypatch.delenv("MOTORLITE_ALLOW_REMOTE", raising=False)
     # Starting a server of its own is seen by this error.
@@ -135,6 +142,22 @@ def test_a_deployment_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("MONGODB_URI", "mongodb://127.0.0.1:1/")
     with pytest.raises(ServerNotFound, match=r"MONGODB_URI names 127\.0\.0\.1:1, which cannot be used"):
         LocalServer.start()
+
+
+@pytest.mark.parametrize(("query", "missing"), [("", "reply to isMaster"), ("?tls=true", "complete the TLS handshake")])
+def test_a_deployment_that_accepts_and_never_answers_is_named(
+    monkeypatch: pytest.MonkeyPatch, query: str, missing: str
+) -> None:
+    # The real limit is checked by the other tests.
+    monkeypatch.setattr(local_commands, "ATTACH_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        monkeypatch.setenv("MONGODB_URI", f"mongodb://{host}/{query}")
+        with pytest.raises(ServerNotFound) as caught:
+            LocalServer.start()
+    assert str(caught.value) == (
+        f"MONGODB_URI names {host}, which cannot be used: {host} did not {missing} within 0.1 s"
+    )
 
 
 def test_tls_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from motorlite.testing.server.local_commands import wait_until
 from motorlite.testing.server.mongod_processes import Processes, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 SLEEP = [sys.executable, "-I", "-S", "-c", "print('up', flush=True); import time; time.sleep(600)"]
 
@@ -94,6 +95,31 @@ def test_a_program_that_is_not_there_is_an_error_and_the_supervisor_goes_on(proc
     with pytest.raises(OSError, match="No such file"):
         processes.start("a", ["/nowhere/mongod"])
     assert is_running(processes.start("a", SLEEP))
+
+
+def test_the_answer_to_an_interrupted_order_is_dropped(processes: Processes) -> None:
+    first = processes.start("a", SLEEP)
+    # It answers nothing until the interrupt has come.
+    processes._supervisor.send_signal(signal.SIGSTOP)
+    # Not the signal of Ctrl-C, and not that of pytest-timeout.
+    previous = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    try:
+        for order in (processes.kill, processes.has_ended):
+            with pytest.raises(KeyboardInterrupt):
+                give_and_interrupt(order)
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+        processes._supervisor.send_signal(signal.SIGCONT)
+    second = processes.start("b", SLEEP)
+    assert is_running(second)
+    assert not is_running(first), "the orders themselves were carried out"
+    assert processes.has_ended("a")
+    assert not processes.has_ended("b")
+
+
+def give_and_interrupt(order: Callable[[str], object]) -> None:
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    order("a")
 
 
 def test_without_a_supervisor_every_order_fails(processes: Processes) -> None:
