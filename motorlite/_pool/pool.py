@@ -18,10 +18,9 @@ from motorlite._connection.purpose import Purpose
 from motorlite._net.runtime import WaitTimeout
 from motorlite._overload.backoff import server_base_backoff
 from motorlite._pool.effects import Abandon, Close, Drain, Establish
-from motorlite._pool.refusals import PoolClosedError
 from motorlite._pool.requests import Request, Ticket
 from motorlite._pool.state import PoolState
-from motorlite.errors import AutoReconnect, PoolClearedError, PyMongoError, WaitQueueTimeoutError
+from motorlite.errors import AutoReconnect, PoolClearedError, PoolClosedError, PyMongoError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

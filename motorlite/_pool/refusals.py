@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from motorlite._base.values import format_address
-from motorlite.errors import InvalidOperation, PoolClearedError, WaitQueueTimeoutError
+from motorlite.errors import PoolClearedError, PoolClosedError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._base.values import Address
-
-
-class PoolClosedError(InvalidOperation):
-    """The pool of a server was closed because the client was closed."""
 
 
 def closed(address: Address) -> PoolClosedError:
