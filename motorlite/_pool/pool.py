@@ -388,6 +388,7 @@ class Pool:
     def _start_establishing(self, establishment: Establishment) -> None:
         if self._publish:
             self._publish(events.ConnectionCreatedEvent(self.address, establishment.connection_id))
+        establishment.started_at = self._runtime.now()
         self._establishing[establishment] = self._host.spawn(self._establish, establishment)
 
     def _abandon(self, establishment: Establishment, reason: str) -> None:
@@ -413,6 +414,7 @@ class Pool:
                 # expects connections whose hello takes longer than timeoutMS.
                 each=self._options.command_timeout if establishment.request is None else inf,
                 join=self.state.services.join,
+                on_step=establishment.reach,
             )
         except EstablishmentError as failure:
             self._not_established(establishment, failure.error, failure)
