@@ -34,8 +34,11 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      │    ├── BulkWriteError                of a collection
      │    └── ClientBulkWriteException      of a client
      ├── ConfigurationError
-     │    └── InvalidURI
+     │    ├── InvalidURI
+     │    ├── InvalidOptionType             also a TypeError
+     │    └── InvalidOptionValue            also a ValueError
      ├── InvalidOperation                   invalid use of the driver
+     │    └── PoolClosedError               the client was closed
      ├── RetryStrategyError                 the application's own retry strategy failed
      ├── CollectionInvalid
      ├── GridFSError                        and its kinds, in motorlite.gridfs.errors
@@ -91,12 +94,15 @@ __all__ = [
     "InvalidDocument",
     "InvalidName",
     "InvalidOperation",
+    "InvalidOptionType",
+    "InvalidOptionValue",
     "InvalidURI",
     "NameResolutionError",
     "NetworkTimeout",
     "NotPrimaryError",
     "OperationFailure",
     "PoolClearedError",
+    "PoolClosedError",
     "ProtocolError",
     "ProxyError",
     "ProxyTimeout",
@@ -205,8 +211,20 @@ class InvalidURI(ConfigurationError):
     """A connection string is malformed (connection string specification)."""
 
 
+class InvalidOptionType(ConfigurationError, TypeError):
+    """An option's value has the wrong type; also the TypeError that PyMongo raises."""
+
+
+class InvalidOptionValue(ConfigurationError, ValueError):
+    """An option's value is not allowed; also the ValueError that PyMongo raises."""
+
+
 class InvalidOperation(PyMongoError):
     """An invalid use of the driver, for example after `close()`."""
+
+
+class PoolClosedError(InvalidOperation):
+    """The connection pool of a server was closed, because the client was closed."""
 
 
 class RetryStrategyError(PyMongoError):

@@ -14,7 +14,7 @@ from motorlite._base.values import format_address
 from motorlite._connection.compressed_stream import CompressedStream
 from motorlite._connection.connection import Connection
 from motorlite._connection.decoding import Decoder
-from motorlite._connection.handshake import MAX_HELLO_SIZE, hello_document, parse_hello
+from motorlite._connection.handshake import AUTHENTICATING, AWAITING_HELLO, MAX_HELLO_SIZE, hello_document, parse_hello
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import (
     AutoReconnect,
@@ -128,6 +128,7 @@ class Establisher:
         operation_until: float | None = None,
         each: float = inf,
         join: Callable[[ObjectId], int] | None = None,
+        on_step: Callable[[str], None] | None = None,
     ) -> Connection:
         """Open a connection that is ready for commands, or for a monitor if `authenticate` is False.
 
@@ -135,6 +136,7 @@ class Establisher:
         set. It bounds nothing here and is only passed on to an OIDC callback. `each` is how many seconds each command
         of the authentication may take, for a connection that no operation waits for. Behind a load balancer, `join` is
         called with the service of the connection as soon as it is known and returns the generation of the connection.
+        `on_step` is called when the connection gets to `AWAITING_HELLO` and to `AUTHENTICATING`.
 
         Raises:
             EstablishmentError: establishing failed; carries the error for the requesting operation.
@@ -148,6 +150,8 @@ class Establisher:
                 authentication = authenticator.begin(address)
             stream = await self._connect(address, framer, until)
             connection = Connection(address, connection_id, generation, stream, framer, self._decoder)
+            if on_step is not None:
+                on_step(AWAITING_HELLO)
             await self._hello(connection, authentication, until, is_monitor=not authenticate)
         except PyMongoError as error:
             _close(connection)
@@ -168,6 +172,8 @@ class Establisher:
             if authenticator is not None and authentication is not None:
                 from motorlite._connection.auth.token_source import Limits
 
+                if on_step is not None:
+                    on_step(AUTHENTICATING)
                 await authenticator.authenticate(connection, authentication, Limits(until, operation_until, each=each))
                 _check_open(connection)
         except PyMongoError as error:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 MAX_HELLO_SIZE: Final = 1024 * 1024
 # The message header stores the length in 32 bits.
 _MAX_LIMIT: Final = 2**31 - 1
+# How far a new connection has got, in the words of errors that add for how long.
+CONNECTING: Final = "the server has not accepted a new connection within"
+AWAITING_HELLO: Final = "the server accepted a new connection, but has not answered its handshake within"
+AUTHENTICATING: Final = "the authentication of a new connection has not ended within"
 
 # The wording is that of the load balancer specification.
 _NOT_LOAD_BALANCED: Final = (

@@ -91,7 +91,7 @@ class CommandBuilder:
             is_shown: Whether listeners get the command. If not, its document may lack what is appended as bytes.
 
         Raises:
-            CommandNotRebuilt: This server cannot run an equivalent command for a retry; the earlier error is raised.
+            InvalidOperation: This server cannot run an equivalent command for a retry; the earlier error is raised.
         """
         operation, session = run.operation, run.call.session
         try:
@@ -129,7 +129,7 @@ class CommandBuilder:
             return command, self._decorated(command, run, attempt, facts, request_id, now, topology)
         except Exception as error:
             if run.is_retry and not getattr(error, "timeout", False):
-                raise CommandNotRebuilt(f"no equivalent command for this server: {error}") from error
+                raise InvalidOperation(f"no equivalent command for this server: {error}") from error
             if not isinstance(error, PyMongoError):
                 from motorlite._errors.unencodable import explain
 
@@ -254,7 +254,3 @@ class CommandBuilder:
         if run.transaction_number is not None and not facts.supports_retryable_writes:
             raise ConfigurationError("the server does not support retryable writes")
         return server_session
-
-
-class CommandNotRebuilt(InvalidOperation):
-    """A retry was not sent: the server selected for it cannot run an equivalent command."""

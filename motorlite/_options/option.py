@@ -6,20 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from motorlite._options.values import Unusable
-from motorlite.errors import ConfigurationError
+from motorlite.errors import InvalidOptionType, InvalidOptionValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._options.values import Parser
-
-
-class WrongOptionType(ConfigurationError, TypeError):
-    """An option's value has the wrong type; also the TypeError that PyMongo raises."""
-
-
-class WrongOptionValue(ConfigurationError, ValueError):
-    """An option's value is out of range; also the ValueError that PyMongo raises."""
 
 
 class Values(NamedTuple):
@@ -63,7 +55,7 @@ class Option:
         """Return the value in its normal form; None stands for the default, 0 for no limit.
 
         Raises:
-            ConfigurationError: The value is not allowed (`WrongOptionType` or `WrongOptionValue` where a
+            ConfigurationError: The value is not allowed (`InvalidOptionType` or `InvalidOptionValue` where a
                 connection string only warns).
         """
         if value is None and self.if_none != "refused":
@@ -71,11 +63,11 @@ class Option:
         try:
             return self.values.parser(value)
         except TypeError:
-            raise WrongOptionType(self._problem(value)) from None
+            raise InvalidOptionType(self._problem(value)) from None
         except Unusable as error:
-            raise WrongOptionValue(f"{self.name} {error}") from None
+            raise InvalidOptionValue(f"{self.name} {error}") from None
         except ValueError:
-            raise WrongOptionValue(self._problem(value)) from None
+            raise InvalidOptionValue(self._problem(value)) from None
 
     def value(self, options: Mapping[str, Any]) -> Any:
         """Return the parsed value in `options` (by documented name), or the default."""

@@ -13,12 +13,11 @@ from bson.codec_options import CodecOptions
 from motorlite._base.hosts import DEFAULT_PORT
 from motorlite._events.registry import registered
 from motorlite._options.credentials import Credentials, build_credentials
-from motorlite._options.option import WrongOptionType, WrongOptionValue
 from motorlite._options.pools import PoolOptions
 from motorlite._options.rules import check_combination
 from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, did_you_mean, value_of
 from motorlite._options.uri import hosts_alone, parse_txt_record, read_uri
-from motorlite.errors import ConfigurationError
+from motorlite.errors import ConfigurationError, InvalidOptionType, InvalidOptionValue
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ServerMode, make_read_preference, read_pref_mode_from_name
 from motorlite.write_concern import WriteConcern
@@ -338,9 +337,9 @@ def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
     if port is None:
         port = DEFAULT_PORT
     if not isinstance(port, int) or isinstance(port, bool):
-        raise WrongOptionType(f"port must be an integer from 1 to 65535, not {port!r}")
+        raise InvalidOptionType(f"port must be an integer from 1 to 65535, not {port!r}")
     if not 0 < port <= 65535:
-        raise WrongOptionValue(f"port must be an integer from 1 to 65535, not {port!r}")
+        raise InvalidOptionValue(f"port must be an integer from 1 to 65535, not {port!r}")
     if uri_or_hosts is None:
         uri_or_hosts = "localhost"
     texts = [uri_or_hosts] if isinstance(uri_or_hosts, str) else uri_or_hosts
@@ -349,13 +348,13 @@ def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
         found = f"the type {type(uri_or_hosts).__name__}" if not isinstance(texts, list) or texts else "an empty list"
         wrong = [type(text).__name__ for text in texts if not isinstance(text, str)] if isinstance(texts, list) else []
         found = f"a list with the type {wrong[0]}" if wrong else found
-        raise WrongOptionType(
+        raise InvalidOptionType(
             f"the hosts must be a connection string, 'host[:port],...' or a list of hosts, not {found}"
         )
     if "://" not in "".join(texts):
         return _Settings(hosts_alone(",".join(texts), port), None, None, {}), []
     if len(texts) > 1:
-        raise WrongOptionValue("a list of hosts must not contain connection strings; name all hosts in one")
+        raise InvalidOptionValue("a list of hosts must not contain connection strings; name all hosts in one")
     parsed, notes = read_uri(texts[0], port)
     options = dict(parsed.options)
     if parsed.username is not None:
@@ -481,9 +480,9 @@ def _codec_options(options: Mapping[str, Any]) -> CodecOptions[Any]:
     try:
         return CodecOptions(**{name: value for name, value in arguments.items() if value is not None})
     except TypeError as error:
-        raise WrongOptionType(_with_value(str(error), arguments)) from None
+        raise InvalidOptionType(_with_value(str(error), arguments)) from None
     except ValueError as error:
-        raise WrongOptionValue(_with_value(str(error), arguments)) from None
+        raise InvalidOptionValue(_with_value(str(error), arguments)) from None
 
 
 def _with_value(text: str, arguments: Mapping[str, Any]) -> str:

@@ -71,7 +71,7 @@ OVERLOAD: Final[tuple[Option, ...]] = (
     ),
     keyword_option(
         "retry_strategy",
-        Values(as_retry_strategy, "a motorlite.retry.RetryStrategy, with the budget 'client' or None"),
+        Values(as_retry_strategy, "a motorlite.retry.RetryStrategy (with the budget 'client' or None)"),
         "Decides about retries that the specifications refuse.",
         SpecificationRetry(),
         "retry_strategy",

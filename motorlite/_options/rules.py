@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from motorlite._options.option import WrongOptionValue
 from motorlite._options.table import BY_NAME, value_of
-from motorlite.errors import ConfigurationError
+from motorlite.errors import ConfigurationError, InvalidOptionValue
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -53,7 +52,7 @@ def check_combination(options: Mapping[str, Any], *, host_count: int, is_srv: bo
         )
     most, least = value_of("maxPoolSize", options), value_of("minPoolSize", options)
     if most and least > most:
-        raise WrongOptionValue(f"minPoolSize={least} must not be greater than maxPoolSize={most}")
+        raise InvalidOptionValue(f"minPoolSize={least} must not be greater than maxPoolSize={most}")
 
 
 def _check_crl_file(options: Mapping[str, Any]) -> None:

@@ -91,9 +91,9 @@ def _datetime_conversion(value: object) -> DatetimeConversion:
 _BOOLEAN = Values(boolean, "True or False")
 _TEXT = Values(text, "a string that is not empty")
 _NUMBER = Values(integer(0), "a non-negative integer")
-_MOST = Values(integer(0), "a non-negative integer; 0 means no limit")
+_MOST = Values(integer(0), "a non-negative integer (0 means no limit)")
 _TIME = Values(milliseconds(0), "a non-negative number of milliseconds")
-_LIMIT = Values(milliseconds(0), "a non-negative number of milliseconds; 0 means no limit")
+_LIMIT = Values(milliseconds(0), "a non-negative number of milliseconds (0 means no limit)")
 _PROXY_CREDENTIAL = Values(proxy_credential, f"a string of at most {MAX_PROXY_CREDENTIAL_BYTES} bytes")
 
 
@@ -113,7 +113,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         _limit("socketTimeoutMS", "For a request and its reply.", None, "socket_timeout"),
         Option(
             "serverSelectionTimeoutMS",
-            Values(milliseconds(0), "a non-negative number of milliseconds; 0 means to use only servers already known"),
+            Values(milliseconds(0), "a non-negative number of milliseconds (0 means: only servers already known)"),
             "For finding a suitable server.",
             30_000,
             "server_selection_timeout",
@@ -132,7 +132,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         ),
         Option(
             "defaultMaxTimeNamespace",
-            Values(namespace, 'the name of a collection, "database.collection"'),
+            Values(namespace, 'the name of a collection (such as "database.collection")'),
             'Where to look for the document `{_id: "maxTimeMS", value: N}`, which replaces `defaultMaxTimeMS`.',
             None,
             "default_max_time_namespace",
@@ -173,7 +173,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         Option("srvMaxHosts", _MOST, "Hosts of the SRV records to use, at most; a random choice.", 0),
         Option(
             "srvServiceName",
-            Values(service_name, "letters, digits and single hyphens, at most 62 characters"),
+            Values(service_name, "at most 62 letters, digits and single hyphens"),
             "The service in the lookup of SRV records.",
             "mongodb",
         ),
@@ -193,7 +193,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         ),
         Option(
             "heartbeatFrequencyMS",
-            Values(milliseconds(500), "a number of milliseconds, at least 500"),
+            Values(milliseconds(500), "a number of milliseconds of at least 500"),
             "The time between two checks of a server.",
             10_000,
             "heartbeat_frequency",
@@ -254,7 +254,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         ),
         Option(
             "wTimeoutMS",
-            Values(integer(0, _MAX_INT64), "a non-negative integer; 0 means no limit"),
+            Values(integer(0, _MAX_INT64), "a non-negative integer (0 means no limit)"),
             "Time limit of that acknowledgement on the server.",
             unit="ms",
             if_none="default",
@@ -273,7 +273,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "authMechanismProperties",
             Values(
                 mechanism_properties,
-                "NAME:value pairs separated by commas, or a mapping, with names that the mechanism supports",
+                "NAME:value pairs separated by commas, or a mapping (with names that the mechanism supports)",
             ),
             "Further settings of the mechanism.",
             is_secret=True,
@@ -351,7 +351,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         ),
         Option(
             "compressors",
-            Values(compressors, f"a list of names, or names separated by commas, of {_words(COMPRESSORS)}"),
+            Values(compressors, f"{_words(COMPRESSORS)}, or several of them (a list, or names separated by commas)"),
             "In order of preference; the server makes the final choice.",
             (),
         ),
@@ -416,7 +416,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "event_listeners",
             Values(
                 event_listeners(LISTENERS),
-                "a list of listeners: instances of subclasses of " + ", ".join(kind.__name__ for kind in LISTENERS),
+                f"a list of listeners (instances of subclasses of {', '.join(kind.__name__ for kind in LISTENERS)})",
             ),
             "Receive the client's events.",
             (),

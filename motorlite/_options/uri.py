@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from motorlite._base.hosts import DEFAULT_PORT, ipv6_host, is_ip_address, is_name, parse_port
 from motorlite._base.values import is_encodable
-from motorlite._options.option import WrongOptionType, WrongOptionValue
 from motorlite._options.rules import check_tls_names
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, did_you_mean
 from motorlite._options.values import COMPRESSORS
-from motorlite.errors import ConfigurationError, InvalidURI
+from motorlite.errors import ConfigurationError, InvalidOptionType, InvalidOptionValue, InvalidURI
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 _SCHEME = "mongodb://"
 _SRV_SCHEME = "mongodb+srv://"
+_EXAMPLE = "mongodb://localhost:27017"
 # Compiled when they are needed, which is rare.
 _BARE_PERCENT = "%(?![0-9A-Fa-f]{2})"
 _NOT_IN_DATABASE = r'[/\\ "$\x00]'
@@ -95,6 +95,11 @@ def read_uri(uri: str, default_port: int = DEFAULT_PORT) -> tuple[ParsedURI, lis
     authority, _, path = rest.partition("/")
     userinfo, at_sign, host_list = authority.rpartition("@")
     username, password = _userinfo(userinfo) if at_sign else (None, None)
+    if not host_list:
+        # An absolute path in the place of a host, whose slashes are not percent-encoded.
+        hint = "; the path of a socket must be percent-encoded" if ".sock" in path else ""
+        scheme, example = (_SRV_SCHEME, "mongodb+srv://cluster.example.com") if is_srv else (_SCHEME, _EXAMPLE)
+        raise InvalidURI(f"the connection string names no host after {scheme}: write one, as in {example}{hint}")
     srv_host = _srv_host(host_list) if is_srv else None
     hosts = () if is_srv else parse_hosts(host_list, default_port)
     database, collection = _database(path)
@@ -117,6 +122,8 @@ def parse_hosts(host_list: str, default_port: int) -> tuple[Address, ...]:
 
 def hosts_alone(host_list: str, default_port: int) -> tuple[Address, ...]:
     """Return the addresses in a text without a scheme, which can only be ``host[:port],...``. Raises InvalidURI."""
+    if not host_list.strip():  # often that of an environment variable
+        raise InvalidURI(f"the connection string is empty: write one such as {_EXAMPLE!r}")
     try:
         return parse_hosts(host_list, default_port)
     except InvalidURI:
@@ -189,7 +196,7 @@ def _srv_host(host_list: str) -> str:
 def _host(text: str, position: int, default_port: int) -> Address:
     where = f"host number {position}"
     if not text:
-        raise InvalidURI(f"{where} is empty (the path of a socket must be percent-encoded)")
+        raise InvalidURI(f"{where} is empty: remove it, and its comma in a connection string")
     decoded = text if "/" in text else _decode(text, where)
     if "/" in decoded:
         if not decoded.endswith(".sock") or "\0" in decoded:
@@ -282,7 +289,7 @@ def _read_options(raw: Mapping[str, list[str]], found: _Found) -> _Found:
                 continue
         try:
             found.options[option.name] = option.parse(value)
-        except (WrongOptionType, WrongOptionValue) as error:
+        except (InvalidOptionType, InvalidOptionValue) as error:
             found.ignore(option.name, str(error))
     return found
 

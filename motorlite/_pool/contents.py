@@ -56,6 +56,7 @@ class PoolContents:
         "idle",
         "in_use",
         "is_server_gone",
+        "last_failure",
         "limit",
         "pace",
         "pending",
@@ -74,6 +75,9 @@ class PoolContents:
         self.services: Services = Services()
         # Why the pool was last cleared, for the errors of requests to a paused pool; empty if unknown.
         self.cleared_because: str = ""
+        # Why the newest attempt to establish a connection failed, for the errors of requests that wait in vain; empty
+        # if it succeeded, or the pool was cleared since.
+        self.last_failure: str = ""
         # The pool was closed because its server left the deployment.
         self.is_server_gone: bool = False
         # The most recently checked in connection is at the right end and is taken first, so that surplus connections
@@ -109,6 +113,7 @@ class PoolContents:
         self.generation += 1
         self.phase = Phase.PAUSED
         self.cleared_because = because
+        self.last_failure = ""
 
     def _replace_idle(self, connections: list[Connection]) -> None:
         self.idle = deque(connections)
@@ -184,7 +189,7 @@ class PoolContents:
 
     def numbers(self) -> dict[str, int]:
         """Return what the errors of requests that wait in vain show."""
-        return {
+        numbers = {
             "maxPoolSize": self._options.max_size,
             "connections in use by cursors": self.count(Purpose.CURSOR),
             "connections in use by transactions": self.count(Purpose.TRANSACTION),
@@ -193,3 +198,21 @@ class PoolContents:
             "being established": len(self.connecting),
             "more operations waiting": len(self.queue),
         }
+        if self.pending:
+            numbers["waiting for the reply to an abandoned operation"] = len(self.pending)
+        return numbers
+
+    def cause(self, waited: float, now: float) -> str:
+        """Return why a request has waited in vain for `waited` seconds, if the numbers do not say it, or nothing."""
+        if self.limit is not None and not self.may_use():
+            return f"the concurrency limit allows {self.limit.value} operations at once, and {self.running} are running"
+        if self.idle:
+            return "a connection became free at the moment when the time was up"
+        if not self.connecting:
+            return ""
+        oldest = next(iter(self.connecting))
+        age = now - oldest.started_at
+        if not self.last_failure and age < waited / 2:
+            return ""
+        before = f"; the attempt before it failed: {self.last_failure}" if self.last_failure else ""
+        return f"{oldest.step} {age:.3f} s{before}"

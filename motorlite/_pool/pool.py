@@ -18,10 +18,9 @@ from motorlite._connection.purpose import Purpose
 from motorlite._net.runtime import WaitTimeout
 from motorlite._overload.backoff import server_base_backoff
 from motorlite._pool.effects import Abandon, Close, Drain, Establish
-from motorlite._pool.refusals import PoolClosedError
 from motorlite._pool.requests import Request, Ticket
 from motorlite._pool.state import PoolState
-from motorlite.errors import AutoReconnect, PoolClearedError, PyMongoError, WaitQueueTimeoutError
+from motorlite.errors import AutoReconnect, PoolClearedError, PoolClosedError, PyMongoError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -389,6 +388,7 @@ class Pool:
     def _start_establishing(self, establishment: Establishment) -> None:
         if self._publish:
             self._publish(events.ConnectionCreatedEvent(self.address, establishment.connection_id))
+        establishment.started_at = self._runtime.now()
         self._establishing[establishment] = self._host.spawn(self._establish, establishment)
 
     def _abandon(self, establishment: Establishment, reason: str) -> None:
@@ -414,6 +414,7 @@ class Pool:
                 # expects connections whose hello takes longer than timeoutMS.
                 each=self._options.command_timeout if establishment.request is None else inf,
                 join=self.state.services.join,
+                on_step=establishment.reach,
             )
         except EstablishmentError as failure:
             self._not_established(establishment, failure.error, failure)

@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from motorlite._base.values import format_address
-from motorlite.errors import InvalidOperation, PoolClearedError, WaitQueueTimeoutError
+from motorlite.errors import PoolClearedError, PoolClosedError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._base.values import Address
-
-
-class PoolClosedError(InvalidOperation):
-    """The pool of a server was closed because the client was closed."""
 
 
 def closed(address: Address) -> PoolClosedError:
@@ -33,13 +29,18 @@ def cleared(address: Address, because: str) -> PoolClearedError:
     return PoolClearedError(f"the connection pool of {format_address(address)} was cleared{reason}")
 
 
-def timed_out(address: Address, phase: str, waited: float, numbers: Mapping[str, int]) -> WaitQueueTimeoutError:
-    """Return the error of an operation that waited for `waited` seconds in vain; `numbers` describe the pool."""
+def timed_out(
+    address: Address, phase: str, waited: float, numbers: Mapping[str, int], cause: str = ""
+) -> WaitQueueTimeoutError:
+    """Return the error of an operation that waited for `waited` seconds in vain.
+
+    `numbers` describe the pool. `cause` is what they do not say.
+    """
     # The text is quoted from the load balancer specification ("Connection Tracking"), except most numbers.
     shown = ", ".join(f"{name}: {number}" for name, number in numbers.items())
     error = WaitQueueTimeoutError(
         f"Timeout waiting for connection from the connection pool. {shown}, "
-        f"waited for {format_address(address)}: {waited:.3f} s"
+        f"waited for {format_address(address)}: {waited:.3f} s{cause and '; '}{cause}"
     )
     error.phase, error.address, error.wait_time = phase, address, waited
     return error

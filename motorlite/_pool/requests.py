@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
+from motorlite._connection.handshake import CONNECTING
 from motorlite._pool.pace import haste
 
 if TYPE_CHECKING:
@@ -99,10 +100,17 @@ class Request:
 class Establishment:
     """A connection that is being established."""
 
-    __slots__ = ("connection_id", "generation", "request")
+    __slots__ = ("connection_id", "generation", "request", "started_at", "step")
 
     def __init__(self, connection_id: int, generation: int, request: Request | None) -> None:
         self.connection_id: int = connection_id
         self.generation: int = generation
         # The request it is established for; None for minPoolSize, or if that request was served otherwise.
         self.request: Request | None = request
+        # For messages: the loop time of its start, and how far it has got.
+        self.started_at: float = 0.0
+        self.step: str = CONNECTING
+
+    def reach(self, step: str) -> None:
+        """Record how far it has got."""
+        self.step = step

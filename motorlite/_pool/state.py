@@ -86,12 +86,13 @@ class PoolState(PoolContents):
         phase = "queue" if request.establishment is None else "connecting"
         self.queue.discard(request)
         request.release()
-        error = timed_out(self.address, phase, now - request.since, self.numbers())
+        waited = now - request.since
+        error = timed_out(self.address, phase, waited, self.numbers(), self.cause(waited, now))
         error.depth = self.queue.count
         if self.bounded is None:
             error.retry_after = self.retry_after(now)
         else:
-            self.bounded.admission.timed_out(error, self.queue.count, now - request.since, now)
+            self.bounded.admission.timed_out(error, self.queue.count, waited, now)
         return error
 
     def stay(self, request: Request, now: float) -> None:
@@ -289,6 +290,7 @@ class PoolState(PoolContents):
     def established(self, establishment: Establishment, connection: Connection, now: float) -> None:
         """Add `connection`, the result of `establishment`, which was not abandoned."""
         del self.connecting[establishment]
+        self.last_failure = ""
         if establishment.request is not None:
             establishment.request.has_passed = True
             establishment.request.release()
@@ -304,6 +306,7 @@ class PoolState(PoolContents):
         Call `serve` after the topology has handled the error, which may clear the pool.
         """
         del self.connecting[establishment]
+        self.last_failure = cut(str(error), _MAX_REASON)
         request = establishment.request
         if request is not None:
             request.release()

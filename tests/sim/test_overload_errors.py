@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._execution.building import CommandNotRebuilt
 from motorlite._operations.run_command import RunCommand
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
+    InvalidOperation,
     NetworkTimeout,
     NotPrimaryError,
     OperationFailure,
@@ -231,7 +231,8 @@ async def test_a_command_that_cannot_be_built_again_does_not_hide_the_overload_e
         error = await fails(client, operation)
         assert isinstance(error, OperationFailure)
         assert (error.code, error.attempts, error.address) == (462, 2, A)
-        assert isinstance(error.__cause__, CommandNotRebuilt)
+        assert isinstance(error.__cause__, InvalidOperation)
+        assert str(error.__cause__).startswith("no equivalent command for this server: ")
         assert isinstance(error.__cause__.__cause__, ConfigurationError)
         assert not deployment["b:1"].commands()
         # No connection is lost on that way.
@@ -254,7 +255,8 @@ async def test_whatever_keeps_a_command_from_being_built_again() -> None:
         error = await fails(client, BuiltOnce("db", {"ping": 1}))
         assert isinstance(error, OperationFailure)
         assert (error.code, error.attempts) == (462, 2)
-        assert isinstance(error.__cause__, CommandNotRebuilt)
+        assert isinstance(error.__cause__, InvalidOperation)
+        assert str(error.__cause__).startswith("no equivalent command for this server: ")
         assert isinstance(error.__cause__.__cause__, ValueError)
 
 

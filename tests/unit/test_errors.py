@@ -8,6 +8,7 @@ import multiprocessing
 import pickle
 import pkgutil
 import ssl
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -124,6 +125,33 @@ def test_copies(kind: type[PyMongoError]) -> None:
         assert cause.__cause__.errno == 104
         twin._add_error_label("of the copy")
         assert not error.has_error_label("of the copy"), "a copy has labels of its own"
+
+
+def test_tracebacks_name_public_classes() -> None:
+    """All that an application can meet, as `raise` or as a cause, can be imported from the module that it names."""
+    for kind in all_classes():
+        if kind.__name__.startswith("_"):  # a base class alone
+            continue
+        assert kind.__module__ in ("motorlite.errors", "motorlite.gridfs.errors"), kind
+        module = importlib.import_module(kind.__module__)
+        assert getattr(module, kind.__qualname__) is kind
+        assert kind.__name__ in module.__all__
+
+
+def test_a_wrong_option_is_an_error_of_both_kinds() -> None:
+    for value, public, builtin in (
+        ("2s", errors.InvalidOptionValue, ValueError),
+        ([], errors.InvalidOptionType, TypeError),
+    ):
+        with pytest.raises(errors.ConfigurationError) as caught:
+            motorlite.AsyncMongoClient(timeoutMS=value)  # type: ignore[arg-type]
+        error = caught.value
+        assert isinstance(error, builtin)
+        assert traceback.format_exception_only(error)[0].startswith(
+            f"motorlite.errors.{public.__name__}: timeoutMS must"
+        )
+        for made in COPIES:
+            assert type(made(error)) is public
 
 
 def test_a_deep_copy_shares_no_details() -> None:

@@ -14,8 +14,7 @@ from motorlite import monitoring as events
 from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._client.settings import pool_options
 from motorlite._options.options import client_options
-from motorlite._pool.refusals import PoolClosedError
-from motorlite.errors import PoolClearedError, WaitQueueTimeoutError
+from motorlite.errors import PoolClearedError, PoolClosedError, WaitQueueTimeoutError
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
 from tests.spec.formats.base import Format, equal
 from tests.spec.unified.outcomes import BadTest, Failed

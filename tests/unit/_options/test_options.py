@@ -303,7 +303,11 @@ def test_hosts_given_twice() -> None:
         ({"w": 1.5}, TypeError, "w must be"),
         ({"w": 0, "journal": True}, ConfigurationError, "w=0"),
         ({"compressors": 5}, TypeError, "compressors must be"),
-        ({"compressors": ["lz4"]}, ValueError, "compressors must be .* 'snappy', 'zlib', 'zstd', not"),
+        (
+            {"compressors": ["lz4"]},
+            ValueError,
+            "compressors must be one of 'snappy', 'zlib', 'zstd', or several of them .*, not .'lz4'",
+        ),
         ({"readPreference": 1}, TypeError, "readPreference must be"),
         ({"readPreferenceTags": []}, ValueError, "readPreferenceTags must be"),
         ({"readPreferenceTags": [5]}, TypeError, "readPreferenceTags must be"),

@@ -10,7 +10,7 @@ from dataclasses import fields
 from datetime import UTC
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from bson.codec_options import DatetimeConversion
@@ -19,18 +19,20 @@ from motorlite import AsyncMongoClient
 from motorlite._options import keywords
 from motorlite._options import options as options_module
 from motorlite._options.keywords import ClientKeywords
-from motorlite._options.option import Option, WrongOptionType
 from motorlite._options.options import ClientOptions, client_options
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, OPTIONS, default_setting, value_of
 from motorlite._options.tracing import TracingOptions
 from motorlite.driver_info import DriverInfo
-from motorlite.errors import ConfigurationError
+from motorlite.errors import ConfigurationError, InvalidOptionType
 from motorlite.monitoring import CommandListener
 from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit, WaitQueue
 from motorlite.read_preferences import Nearest, ServerMode
 from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy, SpecificationRetry
 from motorlite.server_api import ServerApi
 from tests.support.options_document import FILE, default_text, document
+
+if TYPE_CHECKING:
+    from motorlite._options.option import Option
 
 DOCUMENTS: Final = Path(__file__).resolve().parents[3] / "docs"
 # Fields of `ClientOptions` that are made of several options, or of none.
@@ -139,7 +141,7 @@ def test_a_default_passes_its_own_check(option: Option) -> None:
 def test_none(option: Option) -> None:
     """None is refused, the default, or no limit."""
     if option.if_none == "refused":
-        with pytest.raises(WrongOptionType, match=f"^{option.name} must be "):
+        with pytest.raises(InvalidOptionType, match=f"^{option.name} must be "):
             option.parse(None)
     elif option.if_none == "default":
         assert value_of(option.name, {option.name: option.parse(None)}) == value_of(option.name, {})
@@ -189,7 +191,7 @@ def test_types_allow_what_the_rows_accept(option: Option) -> None:
     for value in VALUES:
         try:
             option.parse(value)
-        except (WrongOptionType, AttributeError):
+        except (InvalidOptionType, AttributeError):
             accepted = False
         except ConfigurationError:
             continue  # a wrong value of a right type

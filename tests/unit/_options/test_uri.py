@@ -68,6 +68,9 @@ def test_hosts_alone() -> None:
     assert hosts_alone("/tmp/a.sock,h:1", 27017) == (("/tmp/a.sock", None), ("h", 1))
     with pytest.raises(InvalidURI, match="host number 2 is empty"):
         hosts_alone("a,,b", 27017)
+    for empty in ("", "  "):
+        with pytest.raises(InvalidURI, match=r"^the connection string is empty: write one such as 'mongodb://localhost"):
+            hosts_alone(empty, 27017)
 
 
 def test_a_socket_path_outside_of_a_connection_string_is_taken_literally() -> None:
@@ -81,6 +84,10 @@ def test_a_socket_path_outside_of_a_connection_string_is_taken_literally() -> No
         ("http://localhost", r"mongodb\+srv://, not with http://$"),
         ("u:p/x://localhost", r"mongodb\+srv://$"),
         ("mongodb://a,,b", "host number 2 is empty"),
+        ("mongodb://", "names no host after mongodb://: write one, as in mongodb://localhost:27017$"),
+        ("mongodb://u:p@/shop?tls=true", "names no host after mongodb://: write one, as in mongodb://localhost:27017$"),
+        ("mongodb:///tmp/a.sock", "names no host .*; the path of a socket must be percent-encoded$"),
+        ("mongodb+srv://", r"names no host after mongodb\+srv://: write one, as in mongodb\+srv://cluster"),
         ("mongodb://%2Ftmp%2Fa", "does not end in .sock"),
         ("mongodb://[::1", "not an IPv6 address"),
         ("mongodb://[::1]x", "not an IPv6 address"),

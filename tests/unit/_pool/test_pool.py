@@ -9,13 +9,13 @@ import pytest
 
 from motorlite import monitoring as events
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._pool.refusals import PoolClosedError
 from motorlite._pool.state import PoolState
 from motorlite.errors import (
     AutoReconnect,
     InvalidOperation,
     NetworkTimeout,
     PoolClearedError,
+    PoolClosedError,
     WaitQueueTimeoutError,
 )
 from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure

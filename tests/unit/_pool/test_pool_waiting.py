@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import pytest
 
 from motorlite._base.deadline import Deadline
+from motorlite._connection.establish import HandshakeSettings
 from motorlite._pool.pace import Pace
 from motorlite.errors import NetworkTimeout, WaitQueueTimeoutError
-from motorlite.testing.scripted import ScriptedDeployment
+from motorlite.testing.scripted import Hang, ScriptedDeployment
 from tests.support.pools import Waiting, pool_on, settle, slow, start
 
+if TYPE_CHECKING:
+    from motorlite._base.values import Address
+
 pytestmark = pytest.mark.anyio
+
+
+class SlowAuthenticator:
+    """Authenticates, but not in time."""
+
+    def begin(self, address: Address) -> SlowAuthenticator:
+        return self
+
+    def sasl_supported_mechs(self) -> None:
+        return None
+
+    def speculative_document(self) -> None:
+        return None
+
+    async def authenticate(self, *args: Any) -> None:
+        await anyio.sleep(10)
 
 
 @pytest.fixture
@@ -100,6 +121,62 @@ async def test_wait_queue_timeout(deployment: ScriptedDeployment) -> None:
         assert subject.words("failed") == ["check-out failed timeout"] * 2
         subject.pool.check_in(connection)
         assert not subject.pool.state.in_use
+
+
+async def test_a_server_that_does_not_answer_the_handshake_is_the_cause(deployment: ScriptedDeployment) -> None:
+    deployment["a:1"].on("isMaster", Hang())
+    async with pool_on(deployment, connect_timeout=2.0) as subject:
+        with pytest.raises(WaitQueueTimeoutError) as caught:
+            await subject.check_out(Deadline(subject.now + 0.5))
+        text = "; the server accepted a new connection, but has not answered its handshake within 0.500 s (server a:1"
+        assert text in str(caught.value)
+        # It is left to be established for the next one, until that attempt fails; the one after it has a new attempt.
+        with pytest.raises(NetworkTimeout):
+            await subject.check_out()
+        with pytest.raises(WaitQueueTimeoutError) as caught:
+            await subject.check_out(Deadline(subject.now + 0.25))
+        assert "handshake within 0.250 s; the attempt before it failed: a:1: no reply in time" in str(caught.value)
+        # One attempt succeeds: what came before does not matter any more.
+        subject.pool.clear(None)
+        subject.pool.ready()
+        deployment["a:1"].on("isMaster")
+        subject.pool.check_in(await subject.check_out())
+        assert subject.pool.state.last_failure == ""
+
+
+async def test_a_server_that_accepts_no_connection_is_the_cause(deployment: ScriptedDeployment) -> None:
+    deployment["a:1"].is_unreachable = True
+    async with pool_on(deployment) as subject:
+        with pytest.raises(
+            WaitQueueTimeoutError, match=r"; the server has not accepted a new connection within 0\.500 s"
+        ):
+            await subject.check_out(Deadline(subject.now + 0.5))
+
+
+async def test_an_authentication_that_hangs_is_the_cause(deployment: ScriptedDeployment) -> None:
+    async with pool_on(deployment, settings=HandshakeSettings(dict)) as subject:
+        subject.pool._establisher._authenticator = cast("Any", SlowAuthenticator())
+        with pytest.raises(
+            WaitQueueTimeoutError, match=r"; the authentication of a new connection has not ended within"
+        ):
+            await subject.check_out(Deadline(subject.now + 0.5))
+
+
+async def test_a_young_handshake_is_not_the_cause(deployment: ScriptedDeployment) -> None:
+    async with pool_on(deployment, max_size=2) as subject, anyio.create_task_group() as group:
+        used = await subject.check_outs(2)
+        slow(deployment, 10.0)
+        waiting = [await start(subject, group, deadline=Deadline(subject.now + 1.0)) for _ in range(2)]
+        await anyio.sleep(0.75)
+        broken = used.pop()
+        broken.close()
+        subject.pool.check_in(broken)
+        await anyio.sleep(1)
+        for one in waiting:
+            assert isinstance(one.error, WaitQueueTimeoutError)
+            assert "being established: 1" in str(one.error)
+            assert "handshake" not in str(one.error)
+        subject.pool.check_in(used.pop())
 
 
 async def test_wait_queue_timeout_does_not_limit_ones_own_connection(deployment: ScriptedDeployment) -> None:

@@ -9,9 +9,8 @@ import pytest
 from motorlite._pool.contents import Phase
 from motorlite._pool.effects import Abandon, Close, Interrupt
 from motorlite._pool.queue import WaitQueue
-from motorlite._pool.refusals import PoolClosedError
 from motorlite._pool.state import PoolState
-from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError
+from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError, PoolClosedError
 from tests.support.pool_state import (
     ADDRESS,
     FakeConnection,

@@ -45,6 +45,15 @@ def test_idle_connections_above_the_limit_stay_idle() -> None:
     assert len(subject.state.idle) == 2
 
 
+def test_the_error_of_a_request_that_waits_in_vain_names_the_limit() -> None:
+    subject = limited(2)
+    subject.checked_out(2)
+    request = subject.ask()
+    error = subject.state.expire(request, 1.5)
+    assert str(error).startswith("Timeout waiting for connection")
+    assert "1.500 s; the concurrency limit allows 2 operations at once, and 2 are running (" in str(error)
+
+
 def test_a_higher_limit_serves_several_with_the_next_check_in() -> None:
     subject = limited(4)
     subject.idle(4)

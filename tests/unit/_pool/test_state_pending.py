@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -12,7 +12,7 @@ from motorlite._pool.effects import Close, Drain, Interrupt
 from motorlite._pool.pace import haste
 from motorlite.errors import AutoReconnect
 from motorlite.monitoring import ConnectionClosedReason
-from tests.support.pool_state import StateDriver, answer
+from tests.support.pool_state import FakeWaiter, StateDriver, answer
 
 if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
@@ -46,6 +46,25 @@ def test_it_is_neither_idle_nor_in_use_and_counts() -> None:
     assert not state.in_use
     assert state.total == 1
     assert state.take(0.0) is None
+
+
+def test_the_error_of_a_request_that_waits_in_vain_counts_it() -> None:
+    subject = StateDriver(max_size=1)
+    (connection,) = pending(subject)
+    request, late = subject.ask(), subject.ask()
+    subject.now = 0.5
+    text = str(subject.state.expire(request, 0.5))
+    assert "idle: 0" in text
+    assert "waiting for the reply to an abandoned operation: 1, waited for db.example:27017: 0.500 s (" in text
+    # The reply comes when the other one's time is up, but it has not left the queue yet.
+    cast("FakeWaiter", late.waiter).waits = False
+    arrive(subject, connection)
+    assert answer(late) is None
+    text = str(subject.state.expire(late, 0.5))
+    assert "idle: 1" in text
+    assert "abandoned" not in text
+    assert "0.500 s; a connection became free at the moment when the time was up (" in text
+    assert subject.state.take(0.5) is connection
 
 
 def test_it_is_idle_again_when_the_reply_has_arrived() -> None:
