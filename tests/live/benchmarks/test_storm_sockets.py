@@ -106,7 +106,7 @@ def test_a_process_that_fails_says_why_and_the_next_run_works(bench: Bench) -> N
     broken = Scenario("test", "What?", Load(rate=10, clients=1, patience=-1.0, warm=2), 1.0)
     run = bench.run(broken, ARMS["default"])
     (reason,) = run.invalid
-    assert re.match(r"the process of seed: after .* timeoutMS", reason)
+    assert re.match(r"the process of default: after .* timeoutMS", reason)
     assert not run.requests
     assert Run.from_json(run.to_json()) == run
     fine = bench.run(Scenario("test", "What?", Load(rate=10, clients=1, warm=2), 0.5), ARMS["default"])
