@@ -69,7 +69,9 @@ def test_hosts_alone() -> None:
     with pytest.raises(InvalidURI, match="host number 2 is empty"):
         hosts_alone("a,,b", 27017)
     for empty in ("", "  "):
-        with pytest.raises(InvalidURI, match=r"^the connection string is empty: write one such as 'mongodb://localhost"):
+        with pytest.raises(
+            InvalidURI, match=r"^the connection string is empty: write one such as 'mongodb://localhost"
+        ):
             hosts_alone(empty, 27017)
 
 
