@@ -37,3 +37,5 @@ MAX_TIME_MS_EXPIRED: Final = 50
 CURSOR_NOT_FOUND: Final = 43
 DUPLICATE_KEY_CODES: Final = frozenset({11000, 11001, 12582})
 REAUTHENTICATION_REQUIRED: Final = 391
+# AuthenticationFailed, and AtlasError: what Atlas replies instead ("bad auth").
+CREDENTIALS_REFUSED: Final = frozenset({18, 8000})

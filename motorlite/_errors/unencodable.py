@@ -104,6 +104,8 @@ def _instead(value: Any) -> str:
         return "await it first"
     if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
         return "write a str or a bson.Decimal128"
+    if any((kind.__module__, kind.__qualname__) == ("uuid", "UUID") for kind in type(value).__mro__):
+        return 'make the client with uuidRepresentation="standard", or write bson.Binary.from_uuid(...)'
     if isinstance(value, enum.Enum):
         return "write its value"
     kind = f"{type(value).__module__}.{type(value).__qualname__}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from motorlite import monitoring as events
 from motorlite._base.values import format_address
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH, error_text, extended_json, short_error_text
-from motorlite._observe.log_reasons import CHECK_OUT_FAILED_REASONS, CLOSED_REASONS
+from motorlite._observe.log_reasons import CHECK_OUT_FAILED_REASONS, CLOSED_REASONS, is_late_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,6 +79,9 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
     "Operation failed": (*_OPERATION_HEAD, " failed in {durationMS} ms", ". Error: {error}"),
     "Server unreachable": ("Server {server} is unreachable", ". Error: {error}", *_LEFT_OUT),
     "Server reachable": ("Server {server} is reachable again", *_LEFT_OUT),
+    "Credentials refused": ("Server {server} refused the client's credentials", ". Error: {error}", *_LEFT_OUT),
+    "Server unusable": ("Server {server} replies, but cannot be used", ". Error: {error}", *_LEFT_OUT),
+    "Server usable": ("Server {server} can be used again", *_LEFT_OUT),
     "Server selection started": ("Server selection started", *_SELECTION_HEAD, *_SELECTION_FACTS),
     "Waiting for suitable server to become available": (
         "Waiting for server to become available",
@@ -190,6 +193,8 @@ class LogMessage:
             fields["server"] = format_address((fields["serverHost"], fields.get("serverPort")))
         if options := [f"{name}={fields[name]}" for name in _POOL_OPTIONS if name in fields]:
             fields["options"] = ", ".join(options)
+        if "replyTimedOut" in fields:
+            fields["reason"] = "no reply in time"
         parts = []
         for part in _SENTENCES[fields["message"]]:
             with suppress(KeyError):
@@ -220,12 +225,12 @@ def log_message(
     return LogMessage({name: value for name, value in fields.items() if value is not None})
 
 
-def reachability_message(address: Address, error: BaseException | None, left_out: int, max_length: int) -> LogMessage:
-    """Return the log message for a server that is unreachable because of `error`, or reachable again."""
-    fields = _server(address)
-    fields["message"] = "Server reachable" if error is None else "Server unreachable"
-    fields["error"] = None if error is None else short_error_text(error, max_length)
-    fields["leftOut"] = left_out or None
+def reachability_message(
+    message: str, address: Address, error: BaseException | None, left_out: int, max_length: int
+) -> LogMessage:
+    """Return the log message for a server that cannot be used because of `error`, or can again."""
+    shown = None if error is None else short_error_text(error, max_length)
+    fields = {"message": message, **_server(address), "error": shown, "leftOut": left_out or None}
     return LogMessage({name: value for name, value in fields.items() if value is not None})
 
 
@@ -313,6 +318,7 @@ def _retry(event: events.RetryEvent, limit: int) -> Fields:
         "operationId": event.operation_id,
         "attempt": event.attempt,
         "reason": event.reason,
+        "replyTimedOut": is_late_reply(event) or None,
         "rule": event.rule,
         "refusal": event.refusal,
         "delayMS": _milliseconds(event.delay) if event.permitted else None,

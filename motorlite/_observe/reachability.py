@@ -1,18 +1,28 @@
-"""Shell: logs that a server became unreachable, or reachable again: once per change."""
+"""Shell: logs that a server cannot be reached or used, or can again: once per change."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import monitoring as events
+from motorlite._base.error_codes import CREDENTIALS_REFUSED
 from motorlite._observe.safe_log import safe_log
-from motorlite.errors import NotPrimaryError
+from motorlite.errors import AutoReconnect, NotPrimaryError, error_code
 
 if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._observe.limiter import Limiter
     from motorlite.topology_description import ServerDescription
+
+
+# The messages by what is wrong, with those about the end of it. A check does not authenticate, so that its success says
+# nothing about credentials.
+_RETURNS: Final = {
+    "Server unreachable": "Server reachable",
+    "Server unusable": "Server usable",
+    "Credentials refused": None,
+}
 
 
 class Reachability:
@@ -24,32 +34,38 @@ class Reachability:
         self._logger = logger
         self._max_length = max_length
         self._limiter = limiter
-        # The servers that are unreachable.
-        self._lost: set[Address] = set()
+        # The servers that cannot be used, with what was logged.
+        self._lost: dict[Address, str] = {}
 
     def __call__(self, event: Any) -> None:
         if type(event) is events.ServerDescriptionChangedEvent:
             self._changed(event.server_address, event.new_description)
         elif type(event) is events.ServerClosedEvent:
-            self._lost.discard(event.server_address)
+            self._lost.pop(event.server_address, None)
 
     def _changed(self, address: Address, description: ServerDescription) -> None:
         error = description.error
         if description.is_server_type_known:
-            if address in self._lost:
-                self._lost.remove(address)
-                self._log(logging.INFO, address, None)
+            message = _RETURNS.get(self._lost.pop(address, ""))
+            if message is not None:
+                self._log(logging.INFO, message, address, None)
         elif error is not None and address not in self._lost and not isinstance(error, NotPrimaryError):
             # A server that steps down replies.
-            self._lost.add(address)
-            self._log(logging.WARNING, address, error)
+            self._lost[address] = message = _message_about(error)
+            self._log(logging.WARNING, message, address, error)
 
-    def _log(self, level: int, address: Address, error: BaseException | None) -> None:
+    def _log(self, level: int, message: str, address: Address, error: BaseException | None) -> None:
         if not self._logger.isEnabledFor(level):
             return
         from motorlite._observe.log_messages import reachability_message
 
-        left_out = self._limiter.admit((address, level))
+        left_out = self._limiter.admit((address, message))
         if left_out is not None:
-            message = reachability_message(address, error, left_out, self._max_length)
-            safe_log(self._logger, level, "%s", message, extra={"motorlite": message.fields})
+            logged = reachability_message(message, address, error, left_out, self._max_length)
+            safe_log(self._logger, level, "%s", logged, extra={"motorlite": logged.fields})
+
+
+def _message_about(error: BaseException) -> str:
+    if isinstance(error, AutoReconnect):
+        return "Server unreachable"
+    return "Credentials refused" if error_code(error) in CREDENTIALS_REFUSED else "Server unusable"

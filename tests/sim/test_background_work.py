@@ -116,7 +116,7 @@ async def test_odd_fields_of_a_later_hello(fields: dict[str, Any], caplog: pytes
         deployment["a:1"].hello = {}
         await anyio.sleep(10)
         assert sdam.types() == {"a": "Standalone"}
-    assert [message.partition(".")[0] for message in messages(caplog)] == ["Server a:1 is unreachable"]
+    assert [message.partition(".")[0] for message in messages(caplog)] == ["Server a:1 replies, but cannot be used"]
 
 
 async def test_a_topology_version_of_null_is_none() -> None:

@@ -10,12 +10,14 @@ import pytest
 
 from motorlite import OverloadRetry
 from motorlite.errors import OperationFailure
-from motorlite.testing.scripted import Close, ScriptedDeployment, failure, overloaded
+from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
 from tests.support.clients import scripted_client
 from tests.support.core import replica_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.support.clients import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -175,3 +177,26 @@ async def test_a_server_that_dies_is_a_warning(caplog: pytest.LogCaptureFixture)
             next(text for text in texts if text.startswith("Server a:1 is unreachable. Error: AutoReconnect")),
             "Server a:1 is reachable again",
         ]
+
+
+async def test_a_reply_that_is_late_is_no_lost_connection(caplog: pytest.LogCaptureFixture) -> None:
+    """The connection awaits the reply, and is used again."""
+    logging.getLogger("motorlite").setLevel(logging.INFO)
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("find", FOUND, Reply(FOUND, 1.5), FOUND, Close(), FOUND)
+
+    async def attempt(client: Client) -> logging.LogRecord:
+        caplog.clear()
+        await client.db.coll.find_one()
+        (record,) = [record for record in caplog.records if record.name == "motorlite.retry"]
+        return record
+
+    async with scripted_client(deployment, socketTimeoutMS=1000, defaultMaxTimeMS=60_000) as client:
+        await client.db.coll.find_one()
+        record = await attempt(client)
+        assert " on a:1 failed (no reply in time): retrying in 0.0 ms. " in record.getMessage()
+        # The reason is that of the event and of the statistics.
+        assert vars(record)["motorlite"]["reason"] == "connection lost in flight"
+        assert client.stats().retries == {"connection lost in flight": 1}
+        await anyio.sleep(30)
+        assert " on a:1 failed (connection lost in flight): " in (await attempt(client)).getMessage()

@@ -105,7 +105,7 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
             options: See `FindAndModifyOptions`.
 
         Raises:
-            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
         Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
@@ -149,7 +149,7 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
             options: See `FindAndModifyOptions`.
 
         Raises:
-            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
         Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).

@@ -62,6 +62,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
 
         Raises:
             TypeError: `document` is not a mutable mapping.
+            bson.errors.InvalidDocument, OverflowError, ...: bson's error for a value that it cannot encode.
             DuplicateKeyError: A document with the same unique key exists.
             PyMongoError: The operation failed.
 
@@ -242,7 +243,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             timeoutMS: Time limit of the whole operation; 0 for no limit.
 
         Raises:
-            TypeError, ValueError: An argument is wrong.
+            TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
         Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
@@ -290,7 +291,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             timeoutMS: Time limit of the whole operation; 0 for no limit.
 
         Raises:
-            TypeError, ValueError: An argument is wrong.
+            TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
         Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect
@@ -339,7 +340,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             timeoutMS: Time limit of the whole operation; 0 for no limit.
 
         Raises:
-            TypeError, ValueError: An argument is wrong.
+            TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
         Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).

@@ -206,3 +206,22 @@ def test_arguments_are_described(kind: type[Any]) -> None:
         elif sends(kind, name, method) and parameters:
             missing.append(name)
     assert missing == []
+
+
+WRITES = (
+    "insert_one",
+    "insert_many",
+    "replace_one",
+    "update_one",
+    "update_many",
+    "bulk_write",
+    "find_one_and_replace",
+    "find_one_and_update",
+)
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_name_the_error_of_bson(name: str) -> None:
+    """It is no PyMongoError."""
+    raises = inspect.getdoc(getattr(AsyncCollection, name)) or ""
+    assert "bson.errors.InvalidDocument" in raises.partition("Raises:")[2].partition("\n\n")[0]

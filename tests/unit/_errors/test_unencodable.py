@@ -68,7 +68,11 @@ def explained(document: Any, codec_options: CodecOptions[Any] = DEFAULT_CODEC_OP
         ({"a": {1: 2}}, "the key 1 of a must be a str; write '1'"),
         ({1: 2}, "the key 1 of the document must be a str; write '1'"),
         ({"a": [{"b\0": "secret"}]}, "the key 'b\\x00' of a.0 must not contain the null character"),
-        ({"a": uuid.UUID(int=7)}, "the value of a is UUID('00000000-0000-0000-0000-000000000007')"),
+        (
+            {"a": uuid.UUID(int=7)},
+            "the value of a is UUID('00000000-0000-0000-0000-000000000007'); make the client with "
+            'uuidRepresentation="standard", or write bson.Binary.from_uuid(...)',
+        ),
         ({"a": "x" * 90 + "\ud800"}, "surrogates not allowed"),
     ],
 )

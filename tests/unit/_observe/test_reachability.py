@@ -11,7 +11,14 @@ from bson.objectid import ObjectId
 from motorlite import monitoring as events
 from motorlite._observe.publishing import make_publishers
 from motorlite._topology.server_description import ServerDescription
-from motorlite.errors import AutoReconnect, NetworkTimeout, NotPrimaryError, PyMongoError
+from motorlite.errors import (
+    AutoReconnect,
+    ConfigurationError,
+    NetworkTimeout,
+    NotPrimaryError,
+    OperationFailure,
+    PyMongoError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +85,27 @@ def test_a_server_that_was_never_there(logged: Logged) -> None:
 
 def test_a_server_that_steps_down_replies(logged: Logged) -> None:
     assert logged.change(lost(NotPrimaryError("stepped down")), UP) == []
+
+
+@pytest.mark.parametrize("code", [18, 8000])
+def test_refused_credentials(logged: Logged, code: int) -> None:
+    refused = lost(OperationFailure("Authentication failed.", code, {"ok": 0, "code": code}))
+    text = f"Server db.example:27018 refused the client's credentials. Error: OperationFailure: code {code}"
+    assert logged.change(refused, refused) == [(logging.WARNING, text)]
+    # A check needs no credentials: no message says that these are right now.
+    assert logged.change(UP) == []
+    assert logged.change(lost(NetworkTimeout("late"))) == [LOST]
+    assert logged.change(UP) == [BACK]
+
+
+def test_a_server_that_replies_but_cannot_be_used(logged: Logged) -> None:
+    text = "Server db.example:27018 replies, but cannot be used. Error: "
+    assert logged.change(lost(ConfigurationError("too old"))) == [
+        (logging.WARNING, f"{text}ConfigurationError: too old (server db.example:27018)")
+    ]
+    assert logged.change(UP) == [(logging.INFO, "Server db.example:27018 can be used again")]
+    logged.time = 10.0
+    assert logged.change(lost(OperationFailure("no", 13))) == [(logging.WARNING, f"{text}OperationFailure: code 13")]
 
 
 def test_a_server_that_flaps_is_logged_now_and_then(logged: Logged) -> None:
