@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -107,18 +108,28 @@ def test_documents_that_lost_their_id() -> None:
     assert encode_together([{"_id": 1}, {}], OPTIONS, puts_id_first=True) is None
 
 
+def nested(depth: int) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for _ in range(depth):
+        document = {"a": document}
+    return document
+
+
+def is_too_deep(depth: int) -> bool:
+    try:
+        bson.encode(nested(depth))
+    except RecursionError:
+        return True
+    return False
+
+
 def test_a_document_as_deep_as_bson_takes() -> None:
     """The array makes documents deeper; what would then be too deep is encoded alone."""
-    document: dict[str, Any] = {}
-    for _ in range(2000):
-        document = {"a": document}
-        try:
-            alone = bson.encode(document)
-        except RecursionError:
-            break
-        assert encode_together([document, {}], OPTIONS) in (None, [alone, bson.encode({})])
-    else:
-        pytest.fail("bson takes documents of any depth")
+    deepest = bisect_left(range(100_000), True, key=is_too_deep) - 1
+    assert 100 < deepest < 99_999
+    for depth in range(deepest - 5, deepest + 1):
+        document = nested(depth)
+        assert encode_together([document, {}], OPTIONS) in (None, [bson.encode(document), bson.encode({})])
 
 
 class Encoder(TypeEncoder):
