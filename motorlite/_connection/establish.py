@@ -128,7 +128,7 @@ class Establisher:
         operation_until: float | None = None,
         each: float = inf,
         join: Callable[[ObjectId], int] | None = None,
-        on_step: Callable[[str], None] | None = None,
+        on_step: Callable[[str], None] = lambda _step: None,
     ) -> Connection:
         """Open a connection that is ready for commands, or for a monitor if `authenticate` is False.
 
@@ -150,8 +150,7 @@ class Establisher:
                 authentication = authenticator.begin(address)
             stream = await self._connect(address, framer, until)
             connection = Connection(address, connection_id, generation, stream, framer, self._decoder)
-            if on_step is not None:
-                on_step(AWAITING_HELLO)
+            on_step(AWAITING_HELLO)
             await self._hello(connection, authentication, until, is_monitor=not authenticate)
         except PyMongoError as error:
             _close(connection)
@@ -170,12 +169,8 @@ class Establisher:
             connection.generation = join(service_id)
         try:
             if authenticator is not None and authentication is not None:
-                from motorlite._connection.auth.token_source import Limits
-
-                if on_step is not None:
-                    on_step(AUTHENTICATING)
-                await authenticator.authenticate(connection, authentication, Limits(until, operation_until, each=each))
-                _check_open(connection)
+                on_step(AUTHENTICATING)
+                await _authenticate(connection, authenticator, authentication, until, operation_until, each)
         except PyMongoError as error:
             connection.close()
             error.address = address
@@ -240,6 +235,20 @@ def _may_be_overload(error: PyMongoError) -> bool:
     return isinstance(error, AutoReconnect) and not isinstance(
         error, (NameResolutionError, CertificateError, ProxyError, NotPrimaryError)
     )
+
+
+async def _authenticate(
+    connection: Connection,
+    authenticator: Authenticator,
+    authentication: Authentication,
+    until: float,
+    operation_until: float | None,
+    each: float,
+) -> None:
+    from motorlite._connection.auth.token_source import Limits
+
+    await authenticator.authenticate(connection, authentication, Limits(until, operation_until, each=each))
+    _check_open(connection)
 
 
 def _check_open(connection: Connection) -> None:
