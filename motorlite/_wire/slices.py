@@ -158,7 +158,7 @@ def _large_document(body: memoryview, here: _Boundary, end: int) -> tuple[int, i
     if body[here.position : start] != key:
         return None
     stop = start + _SIZE.unpack_from(body, start)[0]
-    is_large = 2 * (stop - start) >= SLICE and stop <= end
+    is_large = SLICE <= 2 * (stop - start) and stop <= end
     return (start, stop) if is_large and body[start + 5 : start + 10] != b"$ref\0" else None
 
 
