@@ -63,6 +63,7 @@ def test_a_plain_request_attaches(deployment: Deployment) -> None:
     "request_",
     [
         {"own": True},
+        {"port": 20_001},
         {"auth": True},
         {"tls": True},
         {"parameters": {"a": 1}},
@@ -169,7 +170,7 @@ def test_tls_files_that_cannot_be_read(tmp_path: Path) -> None:
         LocalServer.start(uri=f"mongodb://127.0.0.1:1/?tls=true&tlsCertificateKeyFile={missing}")
 
 
-@pytest.mark.parametrize("more", [{"topology": "standalone"}, {"own": True}, {"tls": True}])
+@pytest.mark.parametrize("more", [{"topology": "standalone"}, {"own": True}, {"tls": True}, {"port": 20_001}])
 def test_a_uri_names_a_deployment_that_is_not_started_here(more: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="uri attaches to a deployment"):
         LocalServer.start(uri="mongodb://localhost/", **more)
@@ -188,6 +189,19 @@ def test_a_uri_is_named_in_messages() -> None:
 def test_contradictions_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"nodes=|topology must"):
         LocalServer.start(**arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"port": 0}, {"port": 65_536}, {"port": 65_535, "nodes": 2}])
+def test_ports_that_do_not_exist_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^port=\d+ is not possible"):
+        LocalServer.start("replicaset", **arguments)
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(OSError, match=f"^port {port} of 127.0.0.1 cannot be used: Address already in use$"):
+            LocalServer.start(port=port)
 
 
 def pretend_mongod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
