@@ -16,9 +16,8 @@ import pytest
 
 from motorlite import AsyncMongoClient
 from motorlite.testing import LocalServer
-from motorlite.testing.server import mongod_members
 from motorlite.testing.server.local_commands import Access, run_command, wait_until
-from motorlite.testing.server.mongod_processes import PortUnavailable, free_port
+from motorlite.testing.server.mongod_processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,15 +131,6 @@ def test_a_port_that_is_taken(standalone: LocalServer) -> None:
         out, err = process.communicate()
     message = f"port {port} of 127.0.0.1 cannot be used: Address already in use; choose another one with --port\n"
     assert (out, err, process.returncode) == ("", message, 1)
-
-
-def test_a_port_that_is_taken_just_before_mongod_wants_it(
-    standalone: LocalServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, port = standalone.addresses[0]
-    monkeypatch.setattr(mongod_members, "check_port", lambda _: None)
-    with pytest.raises(PortUnavailable, match=f"^port {port} of 127.0.0.1 was taken"):
-        LocalServer.start(port=port)
 
 
 def test_a_port_for_a_proxy() -> None:

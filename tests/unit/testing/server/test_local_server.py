@@ -14,6 +14,7 @@ from motorlite.testing import LocalServer, ServerNotFound
 from motorlite.testing.server import local_commands, mongod_members
 from motorlite.testing.server.certificates import make_certificates
 from motorlite.testing.server.local_commands import Credential
+from motorlite.testing.server.mongod_processes import PortUnavailable, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -227,6 +228,18 @@ def test_a_port_that_is_taken_meanwhile_is_tried_again(tmp_path: Path, monkeypat
     with pytest.raises(RuntimeError, match=mongod_members.PORT_TAKEN):
         LocalServer.start()
     assert tried.read_text() == "x" * mongod_members.START_ATTEMPTS
+
+
+def test_a_port_that_was_asked_for_and_is_taken_meanwhile_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    pretend_mongod(tmp_path, monkeypatch, f"raise SystemExit({mongod_members.PORT_TAKEN!r})")
+    with pytest.raises(PortUnavailable, match=f"^port {port} or {port + 1} of 127.0.0.1 was taken while"):
+        LocalServer.start("replicaset", nodes=2, port=port)
+    pretend_mongod(tmp_path, monkeypatch, "raise SystemExit('unknown option')")
+    with pytest.raises(RuntimeError, match="unknown option"):
+        LocalServer.start(port=port)
 
 
 def test_tls_without_trustme_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
