@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Topology = Literal["standalone", "replicaset"]
 FAIL_COMMAND: Final = "failCommand"
+LAST_PORT: Final = 65_535
 
 
 class LocalServer:
@@ -82,6 +83,7 @@ class LocalServer:
         own: bool = False,
         proxied: bool = False,
         uri: str | None = None,
+        port: int | None = None,
     ) -> Self:
         """Attach to the deployment in ``MONGODB_URI`` if it is suitable, or start one.
 
@@ -101,18 +103,23 @@ class LocalServer:
                 members announce the proxies' addresses, so clients and other members connect through them.
             uri: Attach to this deployment, whatever ``MONGODB_URI`` says. It need not be local. The other arguments
                 describe a server to start and cannot be combined with it.
+            port: Start a server on this port; further members have the next ones. With `proxied`, these are the ports
+                of the proxies. None: any free ports.
 
         Raises:
             ServerNotFound: no server is available; the message lists the sources tried and the packages to install.
                 Or the address in ``MONGODB_URI`` is not local and ``MOTORLITE_ALLOW_REMOTE=1`` is not set.
-            ValueError: the arguments contradict each other.
+            ValueError: the arguments contradict each other, or `port` is not possible.
+            OSError: `port`, or a port after it that a member needs, is in use or not permitted; the message names it.
             RuntimeError: the server ended during startup; the message contains its last output.
         """
         if topology not in (None, "standalone", "replicaset"):
             raise ValueError(f"topology must be 'standalone' or 'replicaset', not {topology!r}")
         if nodes < 1 or (nodes > 1 and topology != "replicaset"):
             raise ValueError(f"nodes={nodes} is not possible: a standalone has one node, a replica set at least one")
-        is_plain = not (own or auth or tls or parameters or proxied or nodes > 1)
+        if port is not None and not 1 <= port <= LAST_PORT + 1 - nodes:
+            raise ValueError(f"port={port} is not possible: ports are from 1 to {LAST_PORT}, and each node needs one")
+        is_plain = not (own or auth or tls or parameters or proxied or nodes > 1 or port is not None)
         if uri is not None:
             if topology is not None or not is_plain:
                 raise ValueError("uri attaches to a deployment; the other arguments describe one to start")
@@ -122,7 +129,9 @@ class LocalServer:
             if topology in (None, attached.topology):
                 return attached
         replica_set = mongod_arguments.REPLICA_SET if topology == "replicaset" else None
-        members = Members.start(nodes, replica_set, auth=auth, tls=tls, parameters=parameters or {}, proxied=proxied)
+        members = Members.start(
+            nodes, replica_set, auth=auth, tls=tls, parameters=parameters or {}, proxied=proxied, port=port
+        )
         server = cls(_uri_of(members), members.addresses, members.access, members)
         if members.certificates is not None:
             server.ca_file = members.certificates.ca_file

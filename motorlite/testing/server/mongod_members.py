@@ -10,11 +10,11 @@ from motorlite.testing.proxy import FaultProxy
 from motorlite.testing.server import local_commands, mongod_arguments, mongod_binary
 from motorlite.testing.server.certificates import make_certificates
 from motorlite.testing.server.local_commands import Access, Credential
-from motorlite.testing.server.mongod_processes import Processes, free_port
+from motorlite.testing.server.mongod_processes import PortUnavailable, Processes, check_port, free_port
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from motorlite._base.values import Address
@@ -40,7 +40,13 @@ class Members:
     """
 
     def __init__(
-        self, nodes: int, replica_set: str | None, auth: bool, tls: bool, parameters: Mapping[str, Any], proxied: bool
+        self,
+        ports: Sequence[int],
+        replica_set: str | None,
+        auth: bool,
+        tls: bool,
+        parameters: Mapping[str, Any],
+        proxied: bool,
     ) -> None:
         mongod = mongod_binary.find().path
         self._processes = Processes()
@@ -52,15 +58,14 @@ class Members:
             self.access: Access = Access(_client_context(self.certificates))
             key_file = _make_key_file(folder) if auth and replica_set else None
             self._command_lines: dict[Address, list[str]] = {}
-            for _ in range(nodes):
-                port = free_port()
+            for announced in ports:
+                address: Address = (HOST, announced)
+                port = announced
+                if proxied:
+                    port = free_port()
+                    self.proxies[address] = FaultProxy((HOST, port), port=announced)
                 data = folder / str(port)
                 data.mkdir()
-                address: Address = (HOST, port)
-                if proxied:
-                    proxy = FaultProxy(address)
-                    address = proxy.address
-                    self.proxies[address] = proxy
                 self._command_lines[address] = mongod_arguments.command_line(
                     mongod,
                     data,
@@ -87,20 +92,31 @@ class Members:
         tls: bool,
         parameters: Mapping[str, Any],
         proxied: bool,
+        port: int | None = None,
     ) -> Members:
         """Start the mongods; choose other ports if another process took one first.
 
+        Args:
+            port: The first member's port, and that of its proxy if it has one; the others have the next ones.
+
         Raises:
             ServerNotFound: there is no mongod to start.
+            PortUnavailable: one of the ports from `port` on cannot be used.
             RuntimeError: a mongod ended during startup.
         """
+
+        def start(ports: Sequence[int]) -> Members:
+            return cls(ports, replica_set, auth, tls, parameters, proxied)
+
+        if port is not None:
+            return _on_ports(range(port, port + nodes), start)
         for _ in range(START_ATTEMPTS - 1):
             try:
-                return cls(nodes, replica_set, auth, tls, parameters, proxied)
+                return start(_free_ports(nodes))
             except RuntimeError as error:
                 if PORT_TAKEN not in str(error):
                     raise
-        return cls(nodes, replica_set, auth, tls, parameters, proxied)
+        return start(_free_ports(nodes))
 
     def restart(self, address: Address) -> None:
         """Restart a killed mongod on its port and data, and wait until it is usable."""
@@ -195,6 +211,23 @@ class Members:
             return bool(hello.get("ismaster") or hello.get("secondary"))
 
         local_commands.wait_until(is_member, f"port {address[1]} to be a primary or a secondary")
+
+
+def _free_ports(count: int) -> list[int]:
+    return [free_port() for _ in range(count)]
+
+
+def _on_ports(ports: Sequence[int], start: Callable[[Sequence[int]], Members]) -> Members:
+    """Start on these ports and no others."""
+    for port in ports:
+        check_port(port)
+    try:
+        return start(ports)
+    except RuntimeError as error:
+        if PORT_TAKEN not in str(error):
+            raise
+        names = " or ".join(map(str, ports))
+        raise PortUnavailable(f"port {names} of {HOST} was taken while the server started") from error
 
 
 def _client_context(certificates: Certificates | None) -> ssl.SSLContext | None:

@@ -20,6 +20,10 @@ LOG_TAIL_BYTES: Final = 2_000
 _counter = itertools.count()
 
 
+class PortUnavailable(OSError):
+    """A port that was asked for cannot be used."""
+
+
 class Processes:
     """Starts, freezes and kills mongods. They and their folder are removed when this process ends, for any reason.
 
@@ -101,12 +105,24 @@ def free_port() -> int:
     for _ in PORTS:
         # Concurrent processes start their search at different ports.
         port = PORTS[(os.getpid() * 101 + next(_counter)) % len(PORTS)]
-        with socket.socket() as probe:
-            # As mongod does: a port whose last connections are in TIME_WAIT counts as free.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        try:
+            check_port(port)
+        except PortUnavailable:
+            continue
+        return port
     raise OSError(f"no free port between {PORTS.start} and {PORTS.stop}")
+
+
+def check_port(port: int) -> None:
+    """Check that a server can listen on a port of the loopback interface.
+
+    Raises:
+        PortUnavailable: It cannot; the message says why.
+    """
+    with socket.socket() as probe:
+        # As mongod does: a port whose last connections are in TIME_WAIT counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise PortUnavailable(f"port {port} of 127.0.0.1 cannot be used: {error.strerror}") from error

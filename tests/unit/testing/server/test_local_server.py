@@ -14,6 +14,7 @@ from motorlite.testing import LocalServer, ServerNotFound
 from motorlite.testing.server import local_commands, mongod_members
 from motorlite.testing.server.certificates import make_certificates
 from motorlite.testing.server.local_commands import Credential
+from motorlite.testing.server.mongod_processes import PortUnavailable, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,6 +64,7 @@ def test_a_plain_request_attaches(deployment: Deployment) -> None:
     "request_",
     [
         {"own": True},
+        {"port": 20_001},
         {"auth": True},
         {"tls": True},
         {"parameters": {"a": 1}},
@@ -169,7 +171,7 @@ def test_tls_files_that_cannot_be_read(tmp_path: Path) -> None:
         LocalServer.start(uri=f"mongodb://127.0.0.1:1/?tls=true&tlsCertificateKeyFile={missing}")
 
 
-@pytest.mark.parametrize("more", [{"topology": "standalone"}, {"own": True}, {"tls": True}])
+@pytest.mark.parametrize("more", [{"topology": "standalone"}, {"own": True}, {"tls": True}, {"port": 20_001}])
 def test_a_uri_names_a_deployment_that_is_not_started_here(more: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="uri attaches to a deployment"):
         LocalServer.start(uri="mongodb://localhost/", **more)
@@ -188,6 +190,19 @@ def test_a_uri_is_named_in_messages() -> None:
 def test_contradictions_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"nodes=|topology must"):
         LocalServer.start(**arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"port": 0}, {"port": 65_536}, {"port": 65_535, "nodes": 2}])
+def test_ports_that_do_not_exist_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^port=\d+ is not possible"):
+        LocalServer.start("replicaset", **arguments)
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(OSError, match=f"^port {port} of 127.0.0.1 cannot be used: Address already in use$"):
+            LocalServer.start(port=port)
 
 
 def pretend_mongod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
@@ -213,6 +228,18 @@ def test_a_port_that_is_taken_meanwhile_is_tried_again(tmp_path: Path, monkeypat
     with pytest.raises(RuntimeError, match=mongod_members.PORT_TAKEN):
         LocalServer.start()
     assert tried.read_text() == "x" * mongod_members.START_ATTEMPTS
+
+
+def test_a_port_that_was_asked_for_and_is_taken_meanwhile_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    pretend_mongod(tmp_path, monkeypatch, f"raise SystemExit({mongod_members.PORT_TAKEN!r})")
+    with pytest.raises(PortUnavailable, match=f"^port {port} or {port + 1} of 127.0.0.1 was taken while"):
+        LocalServer.start("replicaset", nodes=2, port=port)
+    pretend_mongod(tmp_path, monkeypatch, "raise SystemExit('unknown option')")
+    with pytest.raises(RuntimeError, match="unknown option"):
+        LocalServer.start(port=port)
 
 
 def test_tls_without_trustme_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
