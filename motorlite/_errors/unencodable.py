@@ -51,7 +51,7 @@ def _document_of(error: Exception) -> str | None:
     trace, found = error.__traceback__, None
     while trace is not None:
         frame = trace.tb_frame
-        if frame.f_code.co_name == _ENCODER and _ARGUMENTS.issubset(frame.f_locals):
+        if frame.f_code.co_name == _ENCODER and set(frame.f_locals) >= _ARGUMENTS:
             found = frame.f_locals
         trace = trace.tb_next
     return None if found is None else _locate(found["document"], found["codec_options"])
