@@ -306,7 +306,7 @@ class PoolState(PoolContents):
         Call `serve` after the topology has handled the error, which may clear the pool.
         """
         del self.connecting[establishment]
-        self.last_failure = cut(str(error), _MAX_REASON)
+        self.last_failure: str = cut(str(error), _MAX_REASON)
         request = establishment.request
         if request is not None:
             request.release()
