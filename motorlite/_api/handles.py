@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from motorlite._api import missing
 from motorlite._api.arguments.names import collection_name, database_name
 from motorlite._api.client import ClientBase
 from motorlite._api.collection.find_and_modify import CollectionFindAndModify
@@ -138,9 +137,9 @@ class AsyncCollection(
 
     def __getattr__(self, name: str) -> AsyncCollection[DocumentT]:
         """Return the collection ``"this.name"``. Use item access if the name starts with an underscore."""
-        if name.startswith("_") or name in missing.COLLECTION:
+        if name.startswith("_"):
             instead = f"; a collection of that name is collection[{name!r}]"
-            raise no_attribute("AsyncCollection", name, missing.COLLECTION, instead)
+            raise no_attribute("AsyncCollection", name, instead)
         return self[name]
 
     def __repr__(self) -> str:
@@ -275,9 +274,9 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
 
     def __getattr__(self, name: str) -> AsyncCollection[DocumentT]:
         """Return a collection of this database. Use item access if the name starts with an underscore."""
-        if name.startswith("_") or name in missing.DATABASE:
+        if name.startswith("_"):
             instead = f"; a collection of that name is database[{name!r}]"
-            raise no_attribute("AsyncDatabase", name, missing.DATABASE, instead)
+            raise no_attribute("AsyncDatabase", name, instead)
         return self[name]
 
     @overload
@@ -489,9 +488,9 @@ class AsyncMongoClient(ClientBase[DocumentT]):
 
     def __getattr__(self, name: str) -> AsyncDatabase[DocumentT]:
         """Return a database. Use item access if the name starts with an underscore."""
-        if name.startswith("_") or name in missing.CLIENT:
+        if name.startswith("_"):
             instead = f"; a database of that name is client[{name!r}]"
-            raise no_attribute("AsyncMongoClient", name, missing.CLIENT, instead)
+            raise no_attribute("AsyncMongoClient", name, instead)
         return self[name]
 
     def __repr__(self) -> str:

@@ -1,25 +1,14 @@
-"""Pure: the names of a handle's attributes in messages: missing features of PyMongo, and misspelt methods."""
+"""Pure: the names of a handle's attributes in messages, above all those that a handle lacks."""
 
 from __future__ import annotations
 
 from types import FunctionType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from motorlite._base.arguments import similar
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 # The modules whose classes are parts of a single public class.
 _PARTS: Final = tuple(f"motorlite._api.{name}" for name in ("client", "collection.", "database"))
-# Listed here so that they do not become databases and collections. Otherwise the error would say "not callable".
-CLIENT: Final[Mapping[str, str]] = {}
-DATABASE: Final[Mapping[str, str]] = {}
-COLLECTION: Final[Mapping[str, str]] = {}
-
-
-class MissingFeature(AttributeError, NotImplementedError):
-    """A feature of PyMongo that motorlite does not have yet. `hasattr` returns False for its name."""
 
 
 def not_callable(kind: str, owner: type, name: str, taken_for: str) -> str:
@@ -41,8 +30,6 @@ def name_after(owner: type) -> None:
                     value.__qualname__ = f"{owner.__name__}.{value.__name__}"
 
 
-def no_attribute(owner: str, name: str, features: Mapping[str, str], instead: str = "") -> AttributeError:
+def no_attribute(owner: str, name: str, instead: str) -> AttributeError:
     """Return the error for an attribute that `owner` lacks. `instead` is a clause that suggests a replacement."""
-    if name in features:
-        return MissingFeature(f"{owner} has no {name!r} yet: motorlite does not support {features[name]}{instead}")
     return AttributeError(f"{owner} has no attribute {name!r}{instead}")

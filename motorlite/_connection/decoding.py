@@ -1,6 +1,6 @@
 """Shell: decodes large replies so that neither the event loop nor the garbage collector suffers.
 
-Decoding creates many objects and drops none, which makes Python look for reference cycles again and again, in vain.
+Decoding creates many objects and drops none, so Python's repeated search for reference cycles finds nothing.
 So the collector pauses meanwhile, but never while other tasks run.
 """
 

@@ -76,7 +76,7 @@ def _locate(document: Any, codec_options: Any) -> str | None:
     if not path:
         return None
     if isinstance(value, Mapping | list):
-        return f"the value of {'.'.join(path)} is the reason"  # without its content, most of which is none
+        return f"the cause is the value of {'.'.join(path)}"  # not shown: most of its content is fine
     hint = _instead(value)
     return f"the value of {'.'.join(path)} is {cut(repr(value), _SHOWN)}{hint and '; '}{hint}"
 

@@ -75,7 +75,7 @@ class PoolContents:
         self.services: Services = Services()
         # Why the pool was last cleared, for the errors of requests to a paused pool; empty if unknown.
         self.cleared_because: str = ""
-        # Why the newest attempt to establish a connection failed, for the errors of requests that wait in vain; empty
+        # Why the newest attempt to establish a connection failed, for the errors of requests that time out; empty
         # if it succeeded, or the pool was cleared since.
         self.last_failure: str = ""
         # The pool was closed because its server left the deployment.
@@ -188,7 +188,7 @@ class PoolContents:
         return None
 
     def numbers(self) -> dict[str, int]:
-        """Return what the errors of requests that wait in vain show."""
+        """Return the numbers that the errors of requests that time out show."""
         numbers = {
             "maxPoolSize": self._options.max_size,
             "connections in use by cursors": self.count(Purpose.CURSOR),
@@ -203,7 +203,7 @@ class PoolContents:
         return numbers
 
     def cause(self, waited: float, now: float) -> str:
-        """Return why a request has waited in vain for `waited` seconds, if the numbers do not say it, or nothing."""
+        """Return why a request got no connection within `waited` seconds; empty if the numbers show it."""
         if self.limit is not None and not self.may_use():
             return f"the concurrency limit allows {self.limit.value} operations at once, and {self.running} are running"
         if self.idle:

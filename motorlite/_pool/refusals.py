@@ -32,7 +32,7 @@ def cleared(address: Address, because: str) -> PoolClearedError:
 def timed_out(
     address: Address, phase: str, waited: float, numbers: Mapping[str, int], cause: str = ""
 ) -> WaitQueueTimeoutError:
-    """Return the error of an operation that waited for `waited` seconds in vain.
+    """Return the error of an operation that got no connection within `waited` seconds.
 
     `numbers` describe the pool. `cause` is what they do not say.
     """

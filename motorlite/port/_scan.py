@@ -85,7 +85,7 @@ def _syntax_error(content: bytes) -> str:
 
 
 def scan(sources: Mapping[str, Source], table: Table, *, write: bool) -> Iterator[Scan | Unreadable]:
-    """Yield what is found in each file.
+    """Yield the findings of each file.
 
     Args:
         sources: The files of one project, by their paths.

@@ -155,7 +155,6 @@ def test_notebooks_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main([str(tmp_path / "b.ipynb")]) == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
 def test_a_pipe_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "a.py")
     (tmp_path / "b.pyw").write_text(BEFORE)
