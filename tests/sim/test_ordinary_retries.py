@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import pymongo
 import pytest
 
 import motorlite
 from motorlite._base.deadline import Deadline
-from motorlite.errors import AutoReconnect, CircuitBreakerOpenError, InvalidOperation, OperationFailure, PyMongoError
+from motorlite.errors import (
+    AutoReconnect,
+    CircuitBreakerOpenError,
+    InvalidOperation,
+    NetworkTimeout,
+    OperationFailure,
+    PyMongoError,
+    WaitQueueTimeoutError,
+)
 from motorlite.overload import CircuitBreaker
 from motorlite.retry import BestEffort, FailFast, OverloadRetry, RetryBudget
-from motorlite.testing.scripted import Close, ScriptedDeployment, failure
+from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
 from tests.support.clients import scripted_client
 from tests.support.core import (
     FOUND,
@@ -29,13 +39,14 @@ from tests.support.core import (
     replica_set,
 )
 from tests.support.pools import settle
+from tests.support.pymongo_clock import pymongo_clock  # noqa: F401  # a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from motorlite._execution.operation import Operation
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.usefixtures("pymongo_clock")]
 
 FOR_EVER = Deadline(inf, inf, inf, is_set=True)
 # The delays at a jitter of 1.
@@ -302,3 +313,56 @@ async def test_a_strategy_names_codes(code: int) -> None:
             await coll.update_many({}, {"$set": {"x": 1}})
         assert len(deployment["a:1"].commands("update")) == 1
         assert client.stats().retries == {"named code": 4}
+
+
+# --- no limit ---
+
+
+@pytest.mark.parametrize("block", [pymongo.timeout, motorlite.timeout])
+async def test_a_block_of_0_retries_until_it_is_cancelled(block: Callable[[float], Any]) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", HOST_UNREACHABLE)
+    async with scripted_client(deployment, timeoutMS=2_000) as client:
+        async with anyio.create_task_group() as group:
+            with block(0):
+                group.start_soon(client.db.coll.find_one)
+            await anyio.sleep(20)
+            group.cancel_scope.cancel()
+        # 0.661 s for the first seven attempts, then one in each second.
+        assert len(deployment["a:1"].commands("find")) == 7 + 19
+
+
+@pytest.mark.parametrize("block", [pymongo.timeout, motorlite.timeout])
+async def test_tokens_end_a_block_of_0(block: Callable[[float], Any]) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", HOST_UNREACHABLE)
+    async with scripted_client(deployment, retry_budget=RetryBudget(20)) as client:
+        with block(0), pytest.raises(OperationFailure) as caught:
+            await client.db.coll.find_one()
+        assert (caught.value.attempts, caught.value.retry_refusal) == (22, "tokens")
+
+
+@pytest.mark.parametrize("how", ["pymongo", "motorlite", "timeoutMS"])
+async def test_other_limits_stay_in_force_without_one(how: str) -> None:
+    """As in PyMongo. Without them, nothing would end the wait for a server that hangs."""
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("update", Hang())
+    options = {"socketTimeoutMS": 300, "waitQueueTimeoutMS": 200, "maxPoolSize": 1, "killAbandoned": True}
+    async with scripted_client(deployment, **options) as client:
+        given = {"timeoutMS": 0} if how == "timeoutMS" else {}
+        blocks = {"pymongo": pymongo.timeout, "motorlite": motorlite.timeout}
+        with blocks[how](0) if not given else nullcontext():
+
+            async def update() -> None:
+                with pytest.raises(NetworkTimeout) as caught:
+                    await client.db.coll.update_many({}, {"$set": {"x": 1}}, **given)
+                assert caught.value.client_limit == 0.3
+
+            async with anyio.create_task_group() as group:
+                started = anyio.current_time()
+                group.start_soon(update)
+                await anyio.sleep(0.01)
+                with pytest.raises(WaitQueueTimeoutError):
+                    await client.db.command("ping", **given)
+                assert anyio.current_time() - started == pytest.approx(0.21, abs=0.01)
+            assert anyio.current_time() - started == pytest.approx(0.3, abs=0.01)
