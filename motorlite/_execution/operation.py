@@ -224,7 +224,7 @@ class Operation(Generic[R_co]):
 
     @property
     def is_admitted(self) -> bool:
-        """Whether the client may not refuse to send it: a part of work that was admitted, or what frees its resources."""
+        """Whether the client must send it: it is a part of work that was admitted, or frees what that holds."""
         return self.is_continuation or self.is_housekeeping
 
     def reading_from(self, preference: ServerMode) -> Self:

@@ -92,7 +92,7 @@ class ByPriority(_Sorted[T]):
     def __init__(self, timeout: float) -> None:
         super().__init__()
         self._priorities_per_second = _RISE / (timeout / 2)
-        # The requests of each priority that may be dropped, oldest first. Empty lists are removed: there are at most 101.
+        # The requests of each priority that may be dropped, oldest first. There are at most 101 lists, none empty.
         self._by_priority: dict[int, list[T]] = {}
 
     def push(self, request: T) -> None:

@@ -132,7 +132,7 @@ class AgedQueue(WaitQueue):
             super().discard(request)
 
     def victim(self, newcomer: Request) -> Request | None:
-        """Return the request to drop in favor of `newcomer`: one that stepped aside, else the oldest; None: no other."""
+        """Return the request to drop in favor of `newcomer`: one that stepped aside, else the oldest; None: none."""
         aside = _first_droppable(self._aside)
         if aside is not None:
             return aside

@@ -32,7 +32,6 @@ from tests.support.core import (
     driver,
     fails,
     find,
-    get_more,
     insert,
     replica_set,
     run_command,

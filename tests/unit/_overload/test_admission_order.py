@@ -253,13 +253,22 @@ def test_adaptive_drops_others_instead_and_serves_it_before_it_would_be_dropped(
         order.push(Waiter(str(number), 0.0, is_admitted=number == 2))
     for number in range(3):
         order.push(Waiter(f"n{number}", 0.2))
+    assert order.pop(0.05).name == "0"
+    assert [waiter.name for waiter in order] == ["1", "2", "3", "n0", "n1", "n2"]
+    assert order.pop(0.16).name == "2"
+    assert order.is_standing
+    assert [waiter.name for waiter in order.overdue(0.2, 1)] == ["1", "3"]
+    assert order.pop(0.2).name == "n2"
+
+
+def test_adaptive_never_drops_what_was_admitted() -> None:
+    order: Adaptive[Waiter] = Adaptive(0.005, 0.1)
+    for number in range(6):
+        order.push(Waiter(str(number), 0.0, is_admitted=number < 3))
     order.pop(0.05)
     order.pop(0.16)
     assert order.is_standing
-    assert order.victim(Waiter("x")) is not None
-    assert [waiter.name for waiter in order.overdue(0.2, 1)] == ["1", "3"]
-    assert order.pop(0.2).name == "2"
-    assert order.pop(0.2).name == "n2"
+    assert [waiter.name for waiter in order.overdue(0.2, 1)] == ["3", "4"]
 
 
 def test_an_adaptive_queue_of_nothing_else_has_no_victim() -> None:
