@@ -68,7 +68,7 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
             options.write_concern,
             options.read_concern,
             float("inf") if timeout == 0 else timeout,
-            CallOptions(retry_strategy=options.retry_strategy),
+            CallOptions(retry_strategy=options.retry_strategy, wait_queue=options.wait_queue),
         )
         super().__init__(core, settings)
         self._options = options
