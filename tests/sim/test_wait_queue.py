@@ -632,7 +632,7 @@ async def test_a_route_may_wait_where_others_are_refused() -> None:
     async with client_with(WaitQueue()) as subject, subject.full():
         with motorlite.call_options(wait_queue=WaitQueue("queue")):
             assert await subject.coll.find_one() == {"_id": 1}
-    assert subject.queue.waits.count >= 1
+        assert subject.queue.waits.count >= 1
 
 
 async def test_a_route_may_be_refused_where_others_wait() -> None:
@@ -667,7 +667,7 @@ async def test_a_route_has_its_own_memory() -> None:
             error = await refused(lambda: subject.coll.insert_one({"text": "x" * 2000}))
             assert type(error) is WaitQueueMemoryError
             assert await subject.coll.find_one() == {"_id": 1}
-    assert subject.queue.memory == 0
+        assert subject.queue.memory == 0
 
 
 async def test_a_route_may_drop_the_oldest() -> None:
