@@ -9,7 +9,7 @@ from motorlite._api.arguments.identifiers import id_first, identify
 from motorlite._api.limits import for_close
 from motorlite._api.session import is_in_transaction
 from motorlite._api.settings import Configured
-from motorlite._api.turns import Turns
+from motorlite._api.turns import Turns, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_document, converted, located, mapping, wrong
 from motorlite._client.lost_cursors import give_back, is_settled, kill_command
@@ -103,7 +103,7 @@ class ClientBulkWrites(Configured[DocumentT]):
         if not write_concern.acknowledged and (verbose_results or ordered):
             what = "verbose results" if verbose_results else "ordered writes"
             raise InvalidOperation(f"Cannot request unacknowledged write concern and {what}")
-        call = self._begin(session, timeoutMS, write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, write_concern.acknowledged) or await refused()
         turns = Turns(self._core, call.deadline)
         statements = await turns.compute(_statements(models))
         options = {
@@ -144,7 +144,16 @@ def _statements(models: Sequence[object]) -> Slices[list[Statement]]:
 class ClientBulkWrite:
     """A running bulk write. All its commands share one deadline, one operation id and one session."""
 
-    __slots__ = ("_core", "_has_begun", "_is_acknowledged", "_options", "_result", "_statements", "_turns")
+    __slots__ = (
+        "_core",
+        "_has_begun",
+        "_has_written",
+        "_is_acknowledged",
+        "_options",
+        "_result",
+        "_statements",
+        "_turns",
+    )
 
     def __init__(
         self,
@@ -163,6 +172,8 @@ class ClientBulkWrite:
         self._is_acknowledged: bool = options["write_concern"].acknowledged
         # A command was sent, or at least tried.
         self._has_begun = False
+        # A command was sent with success.
+        self._has_written = False
 
     async def execute(self, call: Call) -> None:
         """Send all batches and read their results. An ordered bulk write stops at its first error.
@@ -189,7 +200,11 @@ class ClientBulkWrite:
                 await self._turns.compute(release(self._statements), is_limited=False)
         except Exception as failure:
             # Not only driver errors: bson may refuse a document of a later batch after other documents were written.
-            if not result.has_observed and not (isinstance(failure, PyMongoError) and failure.reached_server):
+            has_reached = False
+            if isinstance(failure, PyMongoError):
+                has_reached = failure.reached_server
+                failure.reached_server |= self._has_written  # of the call, not of its newest command
+            if not result.has_observed and not has_reached:
                 raise
             error = result.interrupted(failure)
             try:
@@ -219,9 +234,11 @@ class ClientBulkWrite:
         executor = self._core.executor
         if not self._is_acknowledged:
             await executor.execute(batch, call)
+            self._has_written = True
             self._turns.restart()
             return batch.count
         opened = await executor.open(batch, call)
+        self._has_written = True
         self._turns.restart()
         self._result.merge(opened.reply.reply, batch.count)
         database, _, collection = opened.reply.namespace.partition(".")

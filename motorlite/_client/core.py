@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 from weakref import ref
@@ -253,6 +254,8 @@ class Core:
         establisher = Establisher(runtime, connector, settings, authenticator, pauses_collector=pauses)
         limits, gates = pool_options(options), None if self._limits is None else self._limits.gates
 
+        bucket = self._bucket
+
         def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
             return Pool(
                 address,
@@ -264,6 +267,7 @@ class Core:
                 on_late_reply=background.learn_late,
                 publish=publishers.pool,
                 gate=None if gates is None else gates.make(address),
+                on_gone=() if bucket is None else (partial(bucket.forget, address),),
             )
 
         mode = options.server_monitoring_mode
@@ -313,7 +317,6 @@ class Core:
             on_lost_cursor=background.kill_opened,
             on_abandoned=background.kill_abandoned,
             admission=None if self._limits is None else self._limits.admission(runtime),
-            degrades=options.wait_queue is not None and options.wait_queue.strategy == "degrade",
         )
 
     def _metadata(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.deadline import Deadline
     from motorlite._sessions.session import Session
-    from motorlite.overload import CallBlock
+    from motorlite.overload import CallBlock, WaitQueue
     from motorlite.retry import RetryStrategy
 
 DEFAULT_PRIORITY: Final = 50
@@ -28,9 +28,10 @@ class CallOptions:
         retry_strategy: Decides about retries that the specifications refuse.
         assigned_priority: The priority of the outermost block that sets one; None: no block does.
         fallback: The block whose fallback answers operations that the client refuses to send, or None.
+        wait_queue: The rules of the wait for a connection; None: the client has none.
     """
 
-    __slots__ = ("assigned_priority", "context", "fallback", "priority", "retry_strategy")
+    __slots__ = ("assigned_priority", "context", "fallback", "priority", "retry_strategy", "wait_queue")
 
     def __init__(
         self,
@@ -39,12 +40,14 @@ class CallOptions:
         retry_strategy: RetryStrategy = DEFAULT_STRATEGY,
         assigned_priority: int | None = None,
         fallback: CallBlock | None = None,
+        wait_queue: WaitQueue | None = None,
     ) -> None:
         self.priority: int = priority
         self.context: Mapping[str, Any] = context
         self.retry_strategy: RetryStrategy = retry_strategy
         self.assigned_priority: int | None = assigned_priority
         self.fallback: CallBlock | None = fallback
+        self.wait_queue: WaitQueue | None = wait_queue
 
     def with_options(self, **options: Any) -> CallOptions:
         """Return a copy with some attributes replaced."""

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+# A global, since `Progress.NOT_SENT` takes 0.28 µs on Python 3.11.
+_NOT_SENT = Progress.NOT_SENT
+
 
 class Executor:
     """Executes the operations of one client."""
@@ -62,13 +65,10 @@ class Executor:
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
         on_abandoned: Callable[[Address, str], None],
         admission: Admission | None = None,
-        degrades: bool = False,
     ) -> None:
         self._deployment = deployment
         # Rate limits, breakers and concurrency limits; None if none is configured.
         self._admission = admission
-        # Whether the fallback of a call answers what the client refuses to send.
-        self._degrades = degrades
         self._sessions = sessions
         self._sender = Sender(
             sessions,
@@ -126,7 +126,11 @@ class Executor:
         """
         run = Run(operation, call)
         if call.session is not None:
-            join(run, call.session)
+            try:
+                join(run, call.session)
+            except PyMongoError:
+                await self._sleep(0)
+                raise
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
             try:
@@ -137,7 +141,7 @@ class Executor:
                     self._reject(run, reply, error)
                     raise
             except AdmissionError as error:
-                block = degrading.fallback_of(operation, call) if self._degrades else None
+                block = degrading.fallback_of(operation, call)
                 if block is None:
                     raise
                 instead = degrading.redirected(run, block)
@@ -157,7 +161,11 @@ class Executor:
         """Execute an operation that opens a cursor. The cursor stays with its server and its session."""
         run = Run(operation, call)
         if call.session is not None:
-            join(run, call.session)
+            try:
+                join(run, call.session)
+            except PyMongoError:
+                await self._sleep(0)
+                raise
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
             try:
@@ -176,7 +184,7 @@ class Executor:
                 pin, run.pin = run.pin, None
                 opened = Opened(batch, run.source, implicit, pin)
             except AdmissionError as error:
-                block = degrading.fallback_of(operation, call) if self._degrades else None
+                block = degrading.fallback_of(operation, call)
                 if block is None:
                     raise
                 instead = degrading.redirected(run, block)
@@ -233,6 +241,8 @@ class Executor:
                         run.source, run.standing = failure.address, failure
                         return failure.reply
                     run.annotate(failure)
+                    if attempt.progress is _NOT_SENT:
+                        await self._sleep(0)  # a refusal: nothing may have been waited for
                     if failure.error is error:
                         raise
                     raise failure.error from error

@@ -23,6 +23,7 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from motorlite._overload.durations import DurationCounter
 from motorlite.overload.breaker import BreakerState
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class Breaker:
         "_proved",
         "_settings",
         "_under_way",
+        "advised",
         "opened",
         "refused",
         "state",
@@ -140,13 +142,22 @@ class Breaker:
         # How often the breaker opened, and how many attempts it refused.
         self.opened: int = 0
         self.refused: int = 0
+        # After how long the refused attempts may be made again.
+        self.advised: DurationCounter = DurationCounter()
 
     def counts(self, now: float) -> tuple[int, int]:
         """The attempts that count at present, and the failures among them."""
         return self._counted.counts(now)
 
-    def enter(self, now: float, *, is_retry: bool) -> tuple[Visit | None, Change | None]:
-        """Ask for an attempt. Returns its visit, or None if it is refused, and the change of state, if any."""
+    def gates(self, *, is_retry: bool) -> bool:
+        """Whether it refuses such attempts while it is open."""
+        return is_retry or self._settings.gates_first_attempts
+
+    def enter(self, now: float, *, is_retry: bool, is_admitted: bool = False) -> tuple[Visit | None, Change | None]:
+        """Ask for an attempt. Returns its visit, or None if it is refused, and the change of state, if any.
+
+        `is_admitted`: it must not be refused, since it belongs to work that was admitted before.
+        """
         state = self.state
         if state is BreakerState.CLOSED:
             return Visit(self._period, is_probe=False), None
@@ -157,10 +168,15 @@ class Breaker:
             self._under_way += 1
             self._next_probe_at = now + self._settings.open_for
             return Visit(self._period, is_probe=True), change
-        if is_retry or self._settings.gates_first_attempts:
-            self.refused += 1
+        if not is_admitted and self.gates(is_retry=is_retry):
+            self.count_refusal(self.retry_after(now))
             return None, change
         return Visit(self._period, is_probe=False), change
+
+    def count_refusal(self, retry_after: float) -> None:
+        """Count a refused attempt that may be made again after so many seconds."""
+        self.refused += 1
+        self.advised.add(retry_after)
 
     def leave(self, visit: Visit, outcome: Outcome, now: float) -> Change | None:
         """Learn the outcome of an attempt. Returns the change of state, if any."""

@@ -18,6 +18,7 @@ from motorlite._connection.purpose import Purpose
 from motorlite._net.runtime import WaitTimeout
 from motorlite._overload.backoff import server_base_backoff
 from motorlite._pool.effects import Abandon, Close, Drain, Establish
+from motorlite._pool.refusals import breaker_opened
 from motorlite._pool.requests import Request, Ticket
 from motorlite._pool.state import PoolState
 from motorlite.errors import AutoReconnect, PoolClearedError, PoolClosedError, PyMongoError, WaitQueueTimeoutError
@@ -53,6 +54,7 @@ class Pool:
         on_late_reply: Callable[[Address, Mapping[str, Any]], bool],
         publish: Callable[[events.PoolEvent], None] | None,
         gate: Gate | None = None,
+        on_gone: tuple[Callable[[], None], ...] = (),
     ) -> None:
         self.address = address
         self.state: PoolState = PoolState(address, options)
@@ -60,8 +62,11 @@ class Pool:
         self.gate: Gate | None = gate
         if gate is not None:
             self.state.limit = gate.limit
+            gate.refuse_waiting = self._refuse_gated
             if self.state.bounded is not None:
                 self.state.bounded.admission.limit = gate.limit
+        # Called when the server leaves the deployment.
+        self._on_gone = on_gone if gate is None else (*on_gone, gate.gone)
         self._options = options
         self._runtime = runtime
         self._host = host
@@ -125,6 +130,7 @@ class Pool:
             operation_until=deadline.expires_at if deadline.is_set else None,
         )
         until = min(until, deadline.expires_at)
+        request.is_gated = ticket is not None and ticket.is_gated
         if self.state.bounded is not None:
             self.state.bounded.fill_in(request, ticket or Ticket(started), until)
         self.state.enqueue(request, started)
@@ -153,6 +159,8 @@ class Pool:
             self._leave(request)
             self._failed_check_out(error, started)
             raise
+        if request.is_gated:
+            answer = self._recheck(request, answer)
         if isinstance(answer, Connection):
             if self._publish:
                 duration = self._runtime.now() - started
@@ -177,6 +185,21 @@ class Pool:
         else:
             self.state.give_up(request, now)
         self._perform()
+
+    def _refuse_gated(self, retry_after: float) -> int:
+        number = self.state.refuse_gated(retry_after, self._runtime.now())
+        self._perform()
+        return number
+
+    def _recheck(self, request: Request, answer: Any) -> Any:
+        """Return `answer`, or an error instead of a connection that was handed over just before the breaker opened."""
+        now = self._runtime.now()
+        retry_after = self.gate.refuse_now(now) if self.gate is not None and isinstance(answer, Connection) else None
+        if retry_after is None:
+            return answer
+        self.state.put_back(answer, now)
+        self._perform()
+        return breaker_opened(self.address, now - request.since, retry_after)
 
     def _timed_out(self, request: Request, started: float) -> WaitQueueTimeoutError:
         now = self._runtime.now()
@@ -284,6 +307,9 @@ class Pool:
         if self._maintenance is not None:
             self._maintenance.cancel()
         self._perform()
+        if is_server_gone:
+            for forget in self._on_gone:
+                forget()
         if self._publish:
             self._publish(events.PoolClosedEvent(self.address))
 

@@ -26,7 +26,7 @@ from motorlite._base.values import cut
 from motorlite._connection.purpose import Purpose
 from motorlite._pool.contents import Phase, PoolContents
 from motorlite._pool.effects import Abandon, Close, Drain, Establish, Interrupt
-from motorlite._pool.refusals import cleared, closed, server_left, timed_out
+from motorlite._pool.refusals import breaker_opened, cleared, closed, server_left, timed_out
 from motorlite._pool.requests import Establishment
 from motorlite.errors import InvalidOperation
 from motorlite.monitoring import ConnectionClosedReason
@@ -90,7 +90,7 @@ class PoolState(PoolContents):
         error = timed_out(self.address, phase, waited, self.numbers(), self.cause(waited, now))
         error.depth = self.queue.count
         if self.bounded is None:
-            error.retry_after = self.retry_after(now)
+            error.retry_after = max(self.advice.give(self.retry_after(now), now), waited)
         else:
             self.bounded.admission.timed_out(error, self.queue.count, waited, now)
         return error
@@ -223,7 +223,7 @@ class PoolState(PoolContents):
                 break
             self._hand_out(connection, now)
         if self.bounded is not None:
-            self.bounded.drop_overdue(now)
+            self.bounded.refuse_overdue(now)
         self._establish_for_waiting()
 
     def _hand_out(self, connection: Connection, now: float) -> None:
@@ -379,6 +379,17 @@ class PoolState(PoolContents):
     def refuse_waiting(self) -> None:
         """Fail all waiters because the client is being closed; connections in use may still be checked in."""
         self._refuse_waiting(lambda: closed(self.address))
+
+    def refuse_gated(self, retry_after: float, now: float) -> int:
+        """Fail the waiters that the breaker of the server stops, because it has opened. Returns their number."""
+        gated = [request for request in self.queue if request.is_gated]
+        for request in gated:
+            self.queue.discard(request)
+            request.release()
+            request.waiter.offer(breaker_opened(self.address, now - request.since, retry_after))
+        if gated:
+            self.serve(now)  # their connections are for others
+        return len(gated)
 
     def _refuse_waiting(self, error: Callable[[], PyMongoError]) -> None:
         for request in list(self.queue):

@@ -11,7 +11,7 @@ from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
 from motorlite._api.collection.documents import identified, take_documents
 from motorlite._api.transactions.context import BOUND
-from motorlite._api.turns import Turns
+from motorlite._api.turns import Turns, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_items, collation_document, converted, hint_value, mapping
 from motorlite._operations.writes.bulk_runs import insert_run, ordered_runs, unordered_runs
@@ -74,11 +74,11 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if bypass_document_validation is None and session is None and comment is None and not BOUND:
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
-                call = self._begin(None, timeoutMS)
+                call = self._begin(None, timeoutMS) or await refused()
                 await self._core.executor.execute(usual.insert(document), call)
                 return InsertOneResult(inserted_id, True)
         write_concern = self._write_concern(session)
-        call = self._begin(session, timeoutMS, write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, write_concern.acknowledged) or await refused()
         operation = Insert(
             *self._names,
             id_first(document),
@@ -128,7 +128,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         """
         check_items("documents", documents, "a list of documents")
         converted("ordered", ordered, boolean)
-        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged) or await refused()
         turns = Turns(self._core, call.deadline)
         # A copy: what the application adds to its list meanwhile, or removes, makes no difference.
         found = [] if isinstance(documents, Iterator) else list(documents)
@@ -183,7 +183,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         converted("ordered", ordered, boolean)
         if let is not None:
             converted("let", let, mapping)
-        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged) or await refused()
         turns = Turns(self._core, call.deadline)
         requests = list(requests)
         runs = await turns.compute(ordered_runs(requests) if ordered else unordered_runs(requests))
@@ -369,12 +369,12 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if bypass_document_validation is None and session is None and let is None and comment is None and not BOUND:
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
-                call = self._begin(None, timeout_ms)
+                call = self._begin(None, timeout_ms) or await refused()
                 return UpdateResult(await self._core.executor.execute(usual.update(statement), call), True)
         if let is not None:
             converted("let", let, mapping)
         write_concern = self._write_concern(session)
-        call = self._begin(session, timeout_ms, write_concern.acknowledged)
+        call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
         operation = Update(
             *self._names,
             statement,
@@ -471,12 +471,12 @@ class CollectionWrites(CollectionBase[DocumentT]):
         if session is None and let is None and comment is None and not BOUND and "hint" not in statement:
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
-                call = self._begin(None, timeout_ms)
+                call = self._begin(None, timeout_ms) or await refused()
                 return DeleteResult(await self._core.executor.execute(usual.delete(statement), call), True)
         if let is not None:
             converted("let", let, mapping)
         write_concern = self._write_concern(session)
-        call = self._begin(session, timeout_ms, write_concern.acknowledged)
+        call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
         operation = Delete(
             *self._names,
             statement,
