@@ -308,10 +308,10 @@ class ExecutionTimeout(OperationFailure):
         return True
 
 
-def no_time_left(limit: float) -> ExecutionTimeout:
+def no_time_left(limit: float | None, server_limit: float | None = None) -> ExecutionTimeout:
     """Return the error of an operation whose time limit (in seconds) passed before its command was sent."""
     error = ExecutionTimeout("the time limit of the operation was used up before the command was sent", 50)
-    error.phase, error.client_limit = "before sending", limit
+    error.phase, error.client_limit, error.server_limit = "before sending", limit, server_limit
     return error
 
 

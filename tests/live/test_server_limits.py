@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite import CursorType
+from motorlite import CursorType, DeleteMany
 from motorlite.errors import ExecutionTimeout, PyMongoError, WriteExecutionTimeout
 from tests.live.clients import numbered
 from tests.support.clients import make_client
@@ -88,6 +88,47 @@ async def test_writes_that_wait_for_a_lock(replica_set: LocalServer, database_na
                 with pytest.raises(ExecutionTimeout) as raised:
                     await write
                 assert raised.value.timeout
+        finally:
+            replica_set.command({"fsyncUnlock": 1})
+        assert await collection.count_documents({}) == 1
+
+
+WRITES: dict[str, Callable[[Any], Awaitable[Any]]] = {
+    "update_one": lambda c: c.update_one({"$where": "sleep(100) && false"}, {"$set": {"x": 1}}, max_time_ms=200),
+    "update_many": lambda c: c.update_many(ENDLESS, {"$set": {"x": 1}}, max_time_ms=200),
+    "replace_one": lambda c: c.replace_one({"$where": "sleep(100) && false"}, {"x": 1}, max_time_ms=200),
+    "delete_one": lambda c: c.delete_one({"$where": "sleep(100) && false"}, max_time_ms=200),
+    "delete_many": lambda c: c.delete_many(ENDLESS, max_time_ms=200),
+    "bulk_write": lambda c: c.bulk_write([DeleteMany(ENDLESS)], max_time_ms=200),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_ends_at_its_own_limit(replica_set: LocalServer, database_name: str, name: str) -> None:
+    async with make_client(replica_set, defaultMaxTimeMS=60_000) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(200))
+        started = anyio.current_time()
+        with pytest.raises(ExecutionTimeout) as raised:
+            await WRITES[name](collection)
+        assert 0.199 <= anyio.current_time() - started < 1.2
+        assert (raised.value.client_limit, raised.value.server_limit) == (None, 0.2)
+        assert not in_progress(replica_set, database_name)
+
+
+async def test_an_insert_ends_at_its_own_limit(replica_set: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set, defaultMaxTimeMS=60_000) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 0})
+        replica_set.command({"fsync": 1, "lock": True})
+        try:
+            for write in (
+                collection.insert_one({"_id": 1}, max_time_ms=200),
+                collection.insert_many(numbered(3), max_time_ms=200),
+            ):
+                with pytest.raises(ExecutionTimeout) as raised:
+                    await write
+                assert raised.value.server_limit == 0.2
         finally:
             replica_set.command({"fsyncUnlock": 1})
         assert await collection.count_documents({}) == 1

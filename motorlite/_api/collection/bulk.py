@@ -18,6 +18,7 @@ from motorlite.write_concern import DEFAULT_WRITE_CONCERN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from motorlite._api.limits import ServerTime
     from motorlite._api.settings import Settings
     from motorlite._api.turns import Turns
     from motorlite._client.core import Core
@@ -35,6 +36,7 @@ class BulkWrite:
         "_core",
         "_has_begun",
         "_is_ordered",
+        "_limit",
         "_name",
         "_names",
         "_options",
@@ -53,6 +55,7 @@ class BulkWrite:
         name: str,
         is_ordered: bool,
         options: Mapping[str, Any],
+        limit: ServerTime,
     ) -> None:
         self._core = core
         # The name of the operation, for its events.
@@ -66,6 +69,7 @@ class BulkWrite:
         self._has_begun = False
         self._is_ordered = is_ordered
         self._options = options
+        self._limit = limit
 
     async def execute(self, runs: Sequence[Run], call: Call) -> dict[str, Any] | None:
         """Send all batches. An ordered bulk write stops at its first error.
@@ -112,9 +116,9 @@ class BulkWrite:
         error = result.error
         if error is not None:
             if isinstance(error, BulkWriteExecutionTimeout):
-                # Of the newest command, the server's limit was what remained of the client's.
+                # Of the newest command, the server's limit was what remained of the client's or of its own.
                 error.client_limit = None if call.deadline.timeout == inf else call.deadline.timeout
-                error.server_limit = error.client_limit or self._core.default_max_time or None
+                error.server_limit = error.client_limit or self._limit.seconds(self._core.default_max_time)
             try:
                 raise error
             finally:
@@ -131,6 +135,7 @@ class BulkWrite:
                 ordered=self._is_ordered,
                 codec_options=self._settings.codec_options,
                 write_concern=self._write_concern,
+                max_time_ms=self._limit.remaining(),
                 **self._options,
             )
             batch.is_continuation, self._has_begun = self._has_begun, True
