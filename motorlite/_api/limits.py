@@ -259,7 +259,9 @@ class ServerTime:
     __slots__ = ("_ends_at", "_is_replaced", "_milliseconds", "_now")
 
     def __init__(self, core: Core, limit: Deadline, max_time_ms: float | None) -> None:
-        self._milliseconds = None if max_time_ms is None else converted("max_time_ms", max_time_ms, server_milliseconds)
+        self._milliseconds: int | None = None
+        if max_time_ms is not None:
+            self._milliseconds = converted("max_time_ms", max_time_ms, server_milliseconds)
         # A timeout is set.
         self._is_replaced = limit.is_set
         self._now = core.now

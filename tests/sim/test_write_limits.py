@@ -151,7 +151,12 @@ async def test_the_error_names_the_limit() -> None:
         with pytest.raises(BulkWriteExecutionTimeout) as raised_by_bulk:
             await client.db.coll.insert_many([{}], max_time_ms=70, timeoutMS=900)
         assert (raised_by_bulk.value.client_limit, raised_by_bulk.value.server_limit) == (0.9, 0.9)
-        for options in ({"timeoutMS": 0}, {"timeoutMS": 0, "max_time_ms": 70}, {"max_time_ms": 0}):
+        timeouts: tuple[dict[str, Any], ...] = (
+            {"timeoutMS": 0},
+            {"timeoutMS": 0, "max_time_ms": 70},
+            {"max_time_ms": 0},
+        )
+        for options in timeouts:
             with pytest.raises(BulkWriteExecutionTimeout) as raised_by_bulk:
                 await client.db.coll.insert_many([{}], **options)
             assert (raised_by_bulk.value.client_limit, raised_by_bulk.value.server_limit) == (None, None)
@@ -167,7 +172,8 @@ async def test_each_command_of_a_bulk_write_carries_what_remains() -> None:
     server.on("update", Reply({"n": 1, "nModified": 1}, 0.5))
     server.on("delete", {"n": 1})
     async with scripted_client(deployment, defaultMaxTimeMS=500) as client:
-        requests = [*(InsertOne[Any]({}) for _ in range(4)), UpdateOne({}, {"$set": {"x": 1}}), DeleteOne({})]
+        inserts = [InsertOne[dict[str, Any]]({}) for _ in range(4)]
+        requests: list[Any] = [*inserts, UpdateOne({}, {"$set": {"x": 1}}), DeleteOne({})]
         await client.db.coll.bulk_write(requests, max_time_ms=10_000)
         # The retry carries what its command did.
         assert limits(deployment, "insert") == [10_000, 7_000, 7_000]
