@@ -146,6 +146,23 @@ async def test_the_error_is_close_to_the_limit(replica_set: LocalServer, databas
             assert limit <= anyio.current_time() - started < limit + 1
 
 
+@pytest.mark.slow
+async def test_the_server_ends_it_only_where_it_looks_at_the_time(replica_set: LocalServer, database_name: str) -> None:
+    """It does so between two documents, so one that takes long is finished, whatever the limit is."""
+    whole = {"$map": {"input": {"$range": [0, 20]}, "in": SLOWLY}}
+    async with make_client(replica_set) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 0})
+        started = anyio.current_time()
+        await collection.aggregate([{"$project": {"x": whole}}]).to_list()
+        needed = anyio.current_time() - started
+        started = anyio.current_time()
+        with pytest.raises(ExecutionTimeout):
+            await collection.aggregate([{"$project": {"x": whole}}], maxTimeMS=50).to_list()
+        # A machine that is busy the first time may be faster now.
+        assert anyio.current_time() - started > max(needed / 4, 0.1)
+
+
 async def test_every_command_accepts_the_default(replica_set: LocalServer, database_name: str) -> None:
     record = Recorder()
     async with make_client(replica_set, defaultMaxTimeMS=30_000, event_listeners=[record]) as client:

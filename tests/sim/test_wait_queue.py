@@ -19,6 +19,7 @@ from motorlite.errors import (
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
 )
+from motorlite.exporters._readings import readings
 from motorlite.monitoring import (
     DegradedEvent,
     OperationEvent,
@@ -280,6 +281,23 @@ async def test_priorities() -> None:
         assert subject.queue.priorities == {50: 2, 0: 1, 100: 1, 60: 1}
 
 
+async def test_high_priorities_can_be_audited() -> None:
+    """How many operations each priority let in, in the statistics and as a metric: what counted, not what was asked."""
+    options = WaitQueue("queue", ordering="priority", max_priority=80)
+    async with client_with(options) as subject:
+        greedy = [("a", priority(100)), ("b", priority(90)), ("c", priority(80)), ("d", priority(10))]
+        await order_of(subject, greedy)
+        with motorlite.call_options(priority=20), motorlite.call_options(priority=100):
+            await order_of(subject, [("e", motorlite.call_options)])
+        assert subject.queue.priorities == {80: 3, 10: 1, 20: 1, 50: 1}
+        found = {
+            reading.labels: reading.value
+            for reading in readings(subject.client.stats())
+            if reading.name == "queue_admitted"
+        }
+        assert found == {("a:1", "80"): 3, ("a:1", "10"): 1, ("a:1", "20"): 1, ("a:1", "50"): 1}
+
+
 async def test_priorities_count_for_nothing_in_other_orders() -> None:
     async with client_with(WaitQueue("queue")) as subject:
         assert await order_of(subject, [("low", priority(0)), ("high", priority(100))]) == ["low", "high"]
@@ -329,6 +347,50 @@ async def test_a_read_preference_instead() -> None:
         (sent, _) = subject.deployment["b:1"].commands("find")
         assert sent["$readPreference"]["mode"] == "secondary"
         assert count(subject.recorder, RetryEvent) == 0
+
+
+async def test_another_deployment_answers_with_a_lower_priority() -> None:
+    """The decision record's examples of `degrade`: another upstream, its cached answer, less priority there."""
+    cache: dict[int, dict[str, Any]] = {}
+    spare = WaitQueue("queue", ordering="priority")
+    async with client_with(DEGRADE) as subject, client_with(spare) as other, subject.full():
+        other.deployment["a:1"].on("find", OTHER)
+
+        async def elsewhere(error: AdmissionError) -> Any:
+            assert isinstance(error, ConcurrencyLimitError)
+            if 7 not in cache:
+                with motorlite.call_options(priority=10):
+                    found = await other.coll.find_one(7)
+                assert found is not None
+                cache[7] = found
+            return cache[7]
+
+        with motorlite.call_options(fallback=elsewhere) as block:
+            for _ in range(2):
+                assert await subject.coll.find_one(7) == {"_id": "from b"}
+        assert block.degraded == 2
+        # Asked once, and then cached.
+        assert len(other.deployment["a:1"].commands("find")) == 1
+        # While the other pool is full as well, its own callers go first.
+        cache.clear()
+        ended: list[str] = []
+
+        async def degraded() -> None:
+            with motorlite.call_options(fallback=elsewhere):
+                await subject.coll.find_one(7)
+                ended.append("degraded")
+
+        async def its_own() -> None:
+            await other.coll.find_one(8)
+            ended.append("its own")
+
+        async with other.full(0.1), anyio.create_task_group() as group:
+            other.deployment["a:1"].on("find", OTHER)
+            group.start_soon(degraded)
+            await settle()
+            group.start_soon(its_own)
+        assert ended == ["its own", "degraded"]
+        assert other.queue.priorities == {50: 2, 10: 1}
 
 
 @pytest.mark.parametrize("fallback", [ReadPreference.SECONDARY, ReadPreference.PRIMARY_PREFERRED])

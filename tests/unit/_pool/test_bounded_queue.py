@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ from motorlite.overload import ConcurrencyLimit, WaitQueue
 from tests.support.pool_state import FakeWaiter, StateDriver, answer, give_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
     from motorlite.stats import QueueStats
 
 INF = float("inf")
@@ -502,3 +506,62 @@ def test_the_duration_of_operations_is_learned_and_waits_are_counted() -> None:
     subject.state.put(connections[0], subject.now)
     assert answer(waiting) is connections[0]
     assert subject.stats.waits.total == pytest.approx(0.1)
+
+
+# --- what a queue costs ---
+
+
+def lines_of(act: Callable[[], None]) -> int:
+    """The number of lines that `act` runs: time without a clock."""
+    executed = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal executed
+        executed += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return executed
+
+
+@pytest.mark.parametrize("ordering", ["fifo", "priority", "adaptive"])
+def test_a_place_in_a_long_queue_costs_no_more_work_than_one_in_a_short_one(ordering: str) -> None:
+    """One operation joins the queue and one leaves it, with 10 and with 5,000 others in it."""
+    found = {}
+    for depth in (10, 5_000):
+        subject = QueueDriver(ordering=ordering, max_depth=10_000, timeout="60s")
+        (connection, _) = subject.full()
+        for number in range(depth):
+            subject.ask(priority=number % 101)
+
+        def one(subject: QueueDriver = subject, connection: Any = connection) -> None:
+            subject.ask(priority=50)
+            subject.state.put(connection, subject.now)
+
+        one()
+        found[depth] = lines_of(one)
+        assert len(subject.state.queue) == depth
+    # A binary search runs nine steps more.
+    assert 20 < found[10] <= found[5_000] <= found[10] + 60
+
+
+def test_a_queue_that_is_not_needed_costs_nothing() -> None:
+    """An idle connection is taken as without the option."""
+    taken = []
+    for subject in (StateDriver(max_size=2), QueueDriver()):
+        (connection, _) = subject.checked_out(2)
+
+        def one(subject: StateDriver = subject, connection: Any = connection) -> None:
+            subject.state.put(connection, subject.now)
+            assert subject.state.take(subject.now) is connection
+
+        one()
+        taken.append(lines_of(one))
+    plain, bounded = taken
+    # `worked` measures how long operations take, for `retry_after`.
+    assert bounded - plain < 25
