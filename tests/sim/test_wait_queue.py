@@ -281,6 +281,45 @@ async def test_priorities() -> None:
         assert subject.queue.priorities == {50: 2, 0: 1, 100: 1, 60: 1}
 
 
+@pytest.mark.parametrize("seconds", [1.0, 4.0])
+async def test_a_low_priority_is_served_under_a_constant_load_of_high_ones(seconds: float) -> None:
+    """Twice as many as the server can serve, and all of them of the highest priority."""
+    options = WaitQueue("queue", 20, seconds, "priority")
+    async with client_with(options) as subject:
+        subject.deployment["a:1"].on("find", Reply(FOUND, 0.01))
+        refusals, wait = 0, 0.0
+
+        async def high() -> None:
+            nonlocal refusals
+            with motorlite.call_options(priority=100):
+                try:
+                    await subject.coll.find_one()
+                except AdmissionError:
+                    refusals += 1
+
+        async def low() -> None:
+            """From the moment at which there is a place for it: a full queue refuses each newcomer alike."""
+            nonlocal wait
+            with motorlite.call_options(priority=0):
+                while not wait:
+                    began = anyio.current_time()
+                    try:
+                        await subject.coll.find_one()
+                        wait = anyio.current_time() - began
+                    except WaitQueueFullError:
+                        await anyio.sleep(0.001)
+
+        async with anyio.create_task_group() as group:
+            for number in range(2000):
+                group.start_soon(high)
+                if number == 200:
+                    group.start_soon(low)
+                await anyio.sleep(0.005)
+        assert refusals > 600
+        # Half a timeout, and the time of those that wait before it.
+        assert 0.2 < wait <= seconds / 2 + 20 * 0.01 + 0.02
+
+
 async def test_high_priorities_can_be_audited() -> None:
     """How many operations each priority let in, in the statistics and as a metric: what counted, not what was asked."""
     options = WaitQueue("queue", ordering="priority", max_priority=80)
