@@ -57,7 +57,7 @@ def client_options(arm: Arm, budget: RetryBudget | None = None) -> dict[str, Any
     if arm.breaker:
         options["circuit_breaker"] = CircuitBreaker(gates_first_attempts=True)
     elif arm.retry_breaker:
-        options["circuit_breaker"] = CircuitBreaker(failure_rate=0.1)
+        options["circuit_breaker"] = CircuitBreaker(failure_rate=0.1, gates_first_attempts=False)
     if arm.adaptive_limit:
         options["concurrency_limit"] = ConcurrencyLimit()
     if arm.queue:

@@ -148,7 +148,17 @@ def _statements(models: Sequence[object]) -> Slices[list[Statement]]:
 class ClientBulkWrite:
     """A running bulk write. All its commands share one deadline, one operation id and one session."""
 
-    __slots__ = ("_core", "_has_begun", "_is_acknowledged", "_limit", "_options", "_result", "_statements", "_turns")
+    __slots__ = (
+        "_core",
+        "_has_begun",
+        "_has_written",
+        "_is_acknowledged",
+        "_limit",
+        "_options",
+        "_result",
+        "_statements",
+        "_turns",
+    )
 
     def __init__(
         self,
@@ -169,6 +179,8 @@ class ClientBulkWrite:
         self._is_acknowledged: bool = options["write_concern"].acknowledged
         # A command was sent, or at least tried.
         self._has_begun = False
+        # A command was sent with success.
+        self._has_written = False
 
     async def execute(self, call: Call) -> None:
         """Send all batches and read their results. An ordered bulk write stops at its first error.
@@ -195,7 +207,11 @@ class ClientBulkWrite:
                 await self._turns.compute(release(self._statements), is_limited=False)
         except Exception as failure:
             # Not only driver errors: bson may refuse a document of a later batch after other documents were written.
-            if not result.has_observed and not (isinstance(failure, PyMongoError) and failure.reached_server):
+            is_own = isinstance(failure, PyMongoError)
+            has_reached = is_own and failure.reached_server
+            if self._has_written and is_own:
+                failure.reached_server = True  # the call did, if not its newest command
+            if not result.has_observed and not has_reached:
                 raise
             error = result.interrupted(failure)
             try:
@@ -225,9 +241,11 @@ class ClientBulkWrite:
         executor = self._core.executor
         if not self._is_acknowledged:
             await executor.execute(batch, call)
+            self._has_written = True
             self._turns.restart()
             return batch.count
         opened = await executor.open(batch, call)
+        self._has_written = True
         self._turns.restart()
         self._result.merge(opened.reply.reply, batch.count)
         database, _, collection = opened.reply.namespace.partition(".")

@@ -101,4 +101,11 @@ def _ticket(run: Run, server: Server, now: float) -> Ticket | None:
         return None
     run.entered = min(run.entered, now)
     options = run.call.options
-    return Ticket(run.entered, run.operation.size_hint, options.priority, options.assigned_priority)
+    operation = run.operation
+    return Ticket(
+        run.entered,
+        operation.size_hint,
+        options.priority,
+        options.assigned_priority,
+        is_admitted=operation.is_admitted,
+    )

@@ -155,9 +155,10 @@ class Operation(Generic[R_co]):
     # Sending it again changes nothing more than sending it once, whatever other clients did meanwhile (an input for
     # retry strategies). Reads are; dropping twice is not, since it can drop what was created in between.
     is_idempotent: bool = False
-    # Part of work that was admitted before (getMore, further commands of a bulk write): rate limits never refuse it.
+    # Part of work that was admitted before (getMore, further commands of a bulk write, the end of a transaction):
+    # limits, breakers and queues never refuse it.
     is_continuation: bool = False
-    # Frees the server's resources for the driver (killCursors, endSessions): neither rate limits nor breakers apply.
+    # Frees the server's resources for the driver (killCursors, endSessions): as before, and it takes no tokens.
     is_housekeeping: bool = False
     supports_sessions: bool = True
     # False for w: 0: the command is sent with moreToCome and no reply is read.
@@ -220,6 +221,11 @@ class Operation(Generic[R_co]):
         """The collection as "database.collection", or the database of a command without one."""
         name = self.collection_name
         return self.database if name is None else f"{self.database}.{name}"
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the client must send it: it is a part of work that was admitted, or frees what that holds."""
+        return self.is_continuation or self.is_housekeeping
 
     def reading_from(self, preference: ServerMode) -> Self:
         """Return the same operation for the servers of another read preference."""

@@ -23,6 +23,8 @@ class Waiting(Protocol):
     entered: float
     # 0 to 100.
     priority: int
+    # Part of work that was admitted before, so it is never dropped.
+    is_admitted: bool
     # Set by the order; lower ranks are served first. The second number is unique.
     rank: tuple[float, int]
 
@@ -90,13 +92,14 @@ class ByPriority(_Sorted[T]):
     def __init__(self, timeout: float) -> None:
         super().__init__()
         self._priorities_per_second = _RISE / (timeout / 2)
-        # The requests of each priority, oldest first. Empty lists are removed: there are at most 101.
+        # The requests of each priority that may be dropped, oldest first. There are at most 101 lists, none empty.
         self._by_priority: dict[int, list[T]] = {}
 
     def push(self, request: T) -> None:
         """Add `request`."""
         self._insert(request, request.entered * self._priorities_per_second - request.priority)
-        insort(self._by_priority.setdefault(request.priority, []), request, key=_age)
+        if not request.is_admitted:
+            insort(self._by_priority.setdefault(request.priority, []), request, key=_age)
 
     def pop(self, now: float) -> T:
         """Remove and return the request that is served next."""
@@ -112,14 +115,16 @@ class ByPriority(_Sorted[T]):
 
     def victim(self, newcomer: T) -> T | None:
         """Return the request to drop in favor of `newcomer`; None if that would be `newcomer` itself."""
-        lowest = min(self._by_priority)
-        return None if newcomer.priority < lowest else self._by_priority[lowest][0]
+        lowest = min(self._by_priority, default=None)
+        return None if lowest is None or newcomer.priority < lowest else self._by_priority[lowest][0]
 
     def overdue(self, now: float, round_size: int) -> Iterable[T]:
         """Return the requests that are not worth waiting for: none."""
         return ()
 
     def _forget(self, request: T) -> None:
+        if request.is_admitted:
+            return
         same = self._by_priority[request.priority]
         del same[bisect_left(same, _age(request), key=_age)]
         if not same:
@@ -134,15 +139,17 @@ class Adaptive(_Sorted[T]):
     each caller wait until its patience is nearly used up, and then works for callers that have just left. The newest
     callers will wait for the answer. Those behind them are unlikely to be served at all, so they get an error after
     `interval` and can do something else. As many requests as may run at once (`round_size`) are never dropped, however
-    slow the operations are.
+    slow the operations are. A request that must not be dropped is served next instead.
     """
 
-    __slots__ = ("_interval", "_standing_since", "_target", "is_standing")
+    __slots__ = ("_admitted", "_interval", "_standing_since", "_target", "is_standing")
 
     def __init__(self, target: float, interval: float) -> None:
         super().__init__()
         self._target = target
         self._interval = interval
+        # How many of the requests must not be dropped.
+        self._admitted = 0
         # Loop time since which the oldest request was never below the target; None: it is, or nothing waits.
         self._standing_since: float | None = None
         self.is_standing: bool = False
@@ -153,30 +160,45 @@ class Adaptive(_Sorted[T]):
     def push(self, request: T) -> None:
         """Add `request`."""
         self._insert(request, request.entered)
+        self._admitted += request.is_admitted
 
     def pop(self, now: float) -> T:
         """Remove and return the request that is served next."""
         self._look(now)
-        request = self._requests.pop() if self.is_standing else self._requests.pop(0)
+        request = self._requests.pop(self._next(now))
         self.count -= 1
+        self._admitted -= request.is_admitted
         self._end_if_empty()
         return request
 
+    def _next(self, now: float) -> int:
+        if not self.is_standing:
+            return 0
+        if self._admitted:
+            for position, request in enumerate(self._requests):
+                if now - request.entered <= self._interval:
+                    break
+                if request.is_admitted:
+                    return position
+        return -1
+
     def discard(self, request: T) -> None:
         """Remove `request` if it is in the queue."""
-        self._remove(request)
+        if self._remove(request):
+            self._admitted -= request.is_admitted
         self._end_if_empty()
 
     def victim(self, newcomer: T) -> T | None:
-        """Return the request to drop in favor of `newcomer`: the oldest."""
-        return self._requests[0]
+        """Return the request to drop in favor of `newcomer`: the oldest; None if that would be `newcomer` itself."""
+        return next((request for request in self._requests if not request.is_admitted), None)
 
     def overdue(self, now: float, round_size: int) -> Iterable[T]:
         """Return the requests that are not worth waiting for; call it after each service."""
         if not self.is_standing:
             return ()
         too_many = self.count - round_size
-        return [request for request in self._requests[: max(too_many, 0)] if now - request.entered > self._interval]
+        oldest = self._requests[: max(too_many, 0)]
+        return [each for each in oldest if now - each.entered > self._interval and not each.is_admitted]
 
     def _end_if_empty(self) -> None:
         if not self.count:

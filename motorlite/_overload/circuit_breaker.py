@@ -145,8 +145,15 @@ class Breaker:
         """The attempts that count at present, and the failures among them."""
         return self._counted.counts(now)
 
-    def enter(self, now: float, *, is_retry: bool) -> tuple[Visit | None, Change | None]:
-        """Ask for an attempt. Returns its visit, or None if it is refused, and the change of state, if any."""
+    def gates(self, *, is_retry: bool) -> bool:
+        """Whether it refuses such attempts while it is open."""
+        return is_retry or self._settings.gates_first_attempts
+
+    def enter(self, now: float, *, is_retry: bool, is_admitted: bool = False) -> tuple[Visit | None, Change | None]:
+        """Ask for an attempt. Returns its visit, or None if it is refused, and the change of state, if any.
+
+        `is_admitted`: it must not be refused, since it belongs to work that was admitted before.
+        """
         state = self.state
         if state is BreakerState.CLOSED:
             return Visit(self._period, is_probe=False), None
@@ -157,7 +164,7 @@ class Breaker:
             self._under_way += 1
             self._next_probe_at = now + self._settings.open_for
             return Visit(self._period, is_probe=True), change
-        if is_retry or self._settings.gates_first_attempts:
+        if not is_admitted and self.gates(is_retry=is_retry):
             self.refused += 1
             return None, change
         return Visit(self._period, is_probe=False), change

@@ -35,9 +35,9 @@ class Gate:
         self.limit: AdaptiveLimit | None = limit
         self._on_change = on_change
 
-    def enter(self, breaker: Breaker, now: float, *, is_retry: bool) -> Visit | None:
+    def enter(self, breaker: Breaker, now: float, *, is_retry: bool, is_admitted: bool = False) -> Visit | None:
         """Ask the breaker for an attempt. Returns None if it refuses."""
-        visit, change = breaker.enter(now, is_retry=is_retry)
+        visit, change = breaker.enter(now, is_retry=is_retry, is_admitted=is_admitted)
         if change is not None:
             self._on_change(self, change)
         return visit

@@ -62,7 +62,8 @@ class BoundedQueue:
         request.priority = admission.priority_of(ticket.priority, ticket.assigned_priority)
         request.size = admission.size_of(ticket.size_hint)
         request.ends_at = ends_at
-        if admission.options.strategy == "queue":
+        request.is_admitted = ticket.is_admitted
+        if admission.options.strategy == "queue" and not ticket.is_admitted:
             request.leaves_at = request.since + float(admission.options.timeout)
 
     def admit(self, request: Request, room: int | None, connecting: int, now: float) -> bool:
@@ -71,7 +72,7 @@ class BoundedQueue:
         `room`: how many more operations may have a connection, which need not be open yet; None: any number.
         `connecting`: how many of these connections are being established.
         """
-        if room is not None and self.count >= room:
+        if room is not None and self.count >= room and not request.is_admitted:
             error = self._refusal(request, self.count - max(room, 0), now, is_full=room <= connecting)
             if error is not None:
                 request.waiter.offer(error)

@@ -17,7 +17,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from motorlite._pool.pace import Pace
     from motorlite._pool.requests import Request
@@ -132,9 +132,12 @@ class AgedQueue(WaitQueue):
             super().discard(request)
 
     def victim(self, newcomer: Request) -> Request | None:
-        """Return the request to drop in favor of `newcomer`: one that stepped aside, else the oldest."""
-        parts = (self._aside,) if self._aside else (self._returned, self._in_order)
-        return min((next(iter(part)) for part in parts if part), key=_age)
+        """Return the request to drop in favor of `newcomer`: one that stepped aside, else the oldest; None: none."""
+        aside = _first_droppable(self._aside)
+        if aside is not None:
+            return aside
+        found = (_first_droppable(self._returned), _first_droppable(self._in_order))
+        return min((request for request in found if request is not None), key=_age, default=None)
 
     def overdue(self, now: float, round_size: int) -> list[Request]:
         """Return the requests that are not worth waiting for: none."""
@@ -146,3 +149,7 @@ class AgedQueue(WaitQueue):
 
 def _age(request: Request) -> float:
     return request.entered
+
+
+def _first_droppable(requests: Iterable[Request]) -> Request | None:
+    return next((request for request in requests if not request.is_admitted), None)

@@ -23,7 +23,7 @@ class Waiter(Protocol):
 class Ticket:
     """What a configured wait queue wants to know of an operation."""
 
-    __slots__ = ("assigned_priority", "entered", "priority", "size_hint")
+    __slots__ = ("assigned_priority", "entered", "is_admitted", "priority", "size_hint")
 
     def __init__(
         self,
@@ -31,6 +31,8 @@ class Ticket:
         size_hint: Callable[[], int] = int,
         priority: int = 50,
         assigned_priority: int | None = None,
+        *,
+        is_admitted: bool = False,
     ) -> None:
         # Loop time at which the operation first asked a pool for a connection. Retries keep it.
         self.entered: float = entered
@@ -39,6 +41,8 @@ class Ticket:
         # What the innermost and the outermost block set; None: neither does.
         self.priority: int = priority
         self.assigned_priority: int | None = assigned_priority
+        # Part of work that was admitted before: it waits as long as its caller does.
+        self.is_admitted: bool = is_admitted
 
 
 class Request:
@@ -50,6 +54,7 @@ class Request:
         "establishment",
         "has_passed",
         "haste",
+        "is_admitted",
         "leaves_at",
         "operation_until",
         "priority",
@@ -78,6 +83,7 @@ class Request:
         # The rest is for a configured wait queue. See `Ticket`; bytes; set by the queue's order.
         self.entered: float = since
         self.priority: int = 50
+        self.is_admitted: bool = False
         self.size: int = 0
         self.rank: tuple[float, int] = (0.0, 0)
         # Loop times at which the queue's timeout and the time limit of the caller end the wait.

@@ -42,8 +42,8 @@ class CircuitBreaker:
         open_for: Seconds until an open breaker lets the first probes pass; at most 3600.
         probes: How many probes may be under way at the same time, and how many must succeed, without one that fails,
             to close the breaker; 1 to 1,000,000. One more may begin when no probe has begun for `open_for`.
-        gates_first_attempts: Whether an open breaker also stops first attempts. By default it stops only retries, which
-            multiply the load on a failing server.
+        gates_first_attempts: Whether an open breaker also stops first attempts. If not, it stops only retries, which
+            multiply the load on a failing server; the first attempts then show when the server recovers.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -55,7 +55,7 @@ class CircuitBreaker:
     window: float = 10.0
     open_for: float = 5.0
     probes: int = 1
-    gates_first_attempts: bool = False
+    gates_first_attempts: bool = True
 
     def __post_init__(self) -> None:
         check_above("failure_rate", self.failure_rate, 1)

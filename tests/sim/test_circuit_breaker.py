@@ -32,7 +32,6 @@ from tests.support.core import (
     driver,
     fails,
     find,
-    get_more,
     insert,
     replica_set,
     run_command,
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 # Opens at the second failure, since the command that connects is a success.
-SENSITIVE = CircuitBreaker(min_operations=3, gates_first_attempts=True)
-ONLY_RETRIES = CircuitBreaker(min_operations=3)
+SENSITIVE = CircuitBreaker(min_operations=3)
+ONLY_RETRIES = CircuitBreaker(min_operations=3, gates_first_attempts=False)
 ANSWERS_OF_PING = {"ok": 1}
 
 
@@ -109,7 +108,7 @@ async def test_it_does_not_queue() -> None:
         client.server().pool.check_in(connection)
 
 
-@pytest.mark.parametrize("operation", [find, insert, get_more])
+@pytest.mark.parametrize("operation", [find, insert, run_command])
 async def test_every_kind_of_operation_is_stopped(operation: Any) -> None:
     async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
         await open_breaker(client)
@@ -138,7 +137,7 @@ async def test_without_the_option_nothing_is_counted() -> None:
 # --- retries only ---
 
 
-async def test_by_default_only_retries_are_stopped() -> None:
+async def test_without_the_gate_for_first_attempts_only_retries_are_stopped() -> None:
     deployment = replica_set()
     async with driver(deployment, circuit_breaker=ONLY_RETRIES) as client:
         await open_breaker(client)

@@ -592,12 +592,13 @@ async def test_a_first_operation_without_a_server_begins_nothing() -> None:
         assert carried(it.a, "insert")[0]["startTransaction"]
 
 
-async def test_what_the_client_refuses_is_not_transient() -> None:
+async def test_what_the_client_refuses_is_transient() -> None:
     async with subject(rate_limit=RateLimit(rate=1, burst=2)) as it:
         await it.begin()
         assert isinstance(await it.fails(), RateLimitError)
         error = await it.fails()
-        assert error.error_labels == frozenset()
+        assert error.error_labels == {TRANSIENT}
+        assert not error.reached_server
         # It continues what was admitted.
         await it.session.commit_transaction()
 

@@ -11,7 +11,7 @@ from motorlite._operations.writes.bulk_merge import is_long, merge
 from motorlite._operations.writes.bulk_result import BulkResult
 from motorlite._operations.writes.slices import ITEMS, release
 from motorlite._sessions.session import Session
-from motorlite.errors import BulkWriteExecutionTimeout
+from motorlite.errors import BulkWriteExecutionTimeout, PyMongoError
 from motorlite.results import BulkWriteResult
 from motorlite.write_concern import DEFAULT_WRITE_CONCERN
 
@@ -35,6 +35,7 @@ class BulkWrite:
     __slots__ = (
         "_core",
         "_has_begun",
+        "_has_written",
         "_is_ordered",
         "_limit",
         "_name",
@@ -67,6 +68,8 @@ class BulkWrite:
         self._turns = turns
         # A command was sent, or at least tried.
         self._has_begun = False
+        # A command was sent with success.
+        self._has_written = False
         self._is_ordered = is_ordered
         self._options = options
         self._limit = limit
@@ -109,6 +112,8 @@ class BulkWrite:
             # Not only driver errors: bson may refuse a document of a later batch after other documents were written.
             if is_acknowledged:
                 vars(failure)["partial_result"] = BulkWriteResult(result.details, True)
+            if self._has_written and isinstance(failure, PyMongoError):
+                failure.reached_server = True  # the call did, if not its newest command
             raise
         finally:
             if implicit is not None and implicit.server_session is not None:
@@ -141,6 +146,7 @@ class BulkWrite:
             batch.is_continuation, self._has_begun = self._has_begun, True
             await self._turns.compute(batch.prepare())
             reply = await self._execute_batch(batch, call)
+            self._has_written = True
             self._turns.restart()
             if reply is not None:
                 if is_long(reply):

@@ -166,7 +166,7 @@ class Admission:
         if gate.breaker is None or run.operation.is_housekeeping:
             return None
         breaker, now = gate.breaker, self._now()
-        visit = gate.enter(breaker, now, is_retry=run.is_retry)
+        visit = gate.enter(breaker, now, is_retry=run.is_retry, is_admitted=run.operation.is_admitted)
         if visit is None:
             where = format_address(server.address)
             why = "too many operations failed there"

@@ -16,11 +16,11 @@ from motorlite._base.error_codes import (
 )
 from motorlite._execution.operation import Ends
 from motorlite.errors import (
+    AdmissionError,
     AutoReconnect,
     InvalidOperation,
     NotPrimaryError,
     PyMongoError,
-    WaitQueueTimeoutError,
     error_code,
 )
 from motorlite.read_preferences import ReadPreference
@@ -63,7 +63,7 @@ def added_labels(operation: Operation[Any], error: PyMongoError) -> frozenset[st
 
 def _leaves_unknown(error: PyMongoError) -> bool:
     """Whether an error of commitTransaction does not tell if the transaction was committed."""
-    if isinstance(error, AutoReconnect | WaitQueueTimeoutError) or error.has_error_label(RETRYABLE_WRITE):
+    if isinstance(error, AutoReconnect | AdmissionError) or error.has_error_label(RETRYABLE_WRITE):
         return True
     code = error_code(error)
     return code == MAX_TIME_MS_EXPIRED or code in RETRYABLE_WRITE_CODES
@@ -72,9 +72,9 @@ def _leaves_unknown(error: PyMongoError) -> bool:
 def _is_network_error(error: PyMongoError) -> bool:
     """Whether a command did not get the reply of a server, so that the transaction cannot go on.
 
-    Servers label their replies themselves. What the client itself refuses to send (`AdmissionError`) would be refused
-    in another transaction as well.
+    Servers label their replies themselves. What the client itself refuses to send (`AdmissionError`) it may send later:
+    the transaction as a whole can be repeated, and this one lacks an operation.
     """
     if isinstance(error, AutoReconnect):
         return not isinstance(error, NotPrimaryError)
-    return isinstance(error, WaitQueueTimeoutError)
+    return isinstance(error, AdmissionError)

@@ -10,10 +10,11 @@ from motorlite._overload.admission_order import Adaptive, ByPriority
 class Waiter:
     """What the orders read of a request."""
 
-    def __init__(self, name: str, entered: float = 0.0, priority: int = 50) -> None:
+    def __init__(self, name: str, entered: float = 0.0, priority: int = 50, *, is_admitted: bool = False) -> None:
         self.name = name
         self.entered = entered
         self.priority = priority
+        self.is_admitted = is_admitted
         self.rank = (0.0, 0)
 
 
@@ -230,3 +231,50 @@ def test_the_oldest_is_the_victim_and_retries_keep_their_age() -> None:
     queue.order.push(retry)
     assert queue.order.victim(Waiter("n", 6.0)) is retry
     assert queue.serve() == "r"
+
+
+# --- what was admitted before ---
+
+
+def test_by_priority_drops_others_instead() -> None:
+    admitted = Waiter("a", priority=0, is_admitted=True)
+    order = by_priority(admitted)
+    assert order.victim(Waiter("x", priority=100)) is None
+    other = Waiter("b", 1.0, priority=50)
+    order.push(other)
+    assert order.victim(Waiter("x", priority=100)) is other
+    order.discard(admitted)
+    assert names(order) == "b"
+
+
+def test_adaptive_drops_others_instead_and_serves_it_before_it_would_be_dropped() -> None:
+    order: Adaptive[Waiter] = Adaptive(0.005, 0.1)
+    for number in range(4):
+        order.push(Waiter(str(number), 0.0, is_admitted=number == 2))
+    for number in range(3):
+        order.push(Waiter(f"n{number}", 0.2))
+    assert order.pop(0.05).name == "0"
+    assert [waiter.name for waiter in order] == ["1", "2", "3", "n0", "n1", "n2"]
+    assert order.pop(0.16).name == "2"
+    assert order.is_standing
+    assert [waiter.name for waiter in order.overdue(0.2, 1)] == ["1", "3"]
+    assert order.pop(0.2).name == "n2"
+
+
+def test_adaptive_never_drops_what_was_admitted() -> None:
+    order: Adaptive[Waiter] = Adaptive(0.005, 0.1)
+    for number in range(6):
+        order.push(Waiter(str(number), 0.0, is_admitted=number < 3))
+    order.pop(0.05)
+    order.pop(0.16)
+    assert order.is_standing
+    assert [waiter.name for waiter in order.overdue(0.2, 1)] == ["3", "4"]
+
+
+def test_an_adaptive_queue_of_nothing_else_has_no_victim() -> None:
+    order: Adaptive[Waiter] = Adaptive(0.005, 0.1)
+    admitted = Waiter("a", is_admitted=True)
+    order.push(admitted)
+    assert order.victim(Waiter("x")) is None
+    order.discard(admitted)
+    assert not order.count

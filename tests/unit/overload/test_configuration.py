@@ -13,7 +13,7 @@ from motorlite.overload import BreakerState, CircuitBreaker, ConcurrencyLimit, R
 
 def test_defaults() -> None:
     assert CircuitBreaker() == CircuitBreaker(
-        failure_rate=0.5, min_operations=20, window=10.0, open_for=5.0, probes=1, gates_first_attempts=False
+        failure_rate=0.5, min_operations=20, window=10.0, open_for=5.0, probes=1, gates_first_attempts=True
     )
     assert RateLimit(rate=5) == RateLimit(rate=5, burst=None, strategy="reject", timeout=5.0)
     assert ConcurrencyLimit() == ConcurrencyLimit(initial=20, minimum=4, tolerance=2.0, probe_interval=10.0)

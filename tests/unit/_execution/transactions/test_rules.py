@@ -98,8 +98,9 @@ def failed(code: int, *labels: str) -> OperationFailure:
         (PoolClearedError("cleared"), True, True),
         (ServerSelectionTimeoutError("none"), True, True),
         (WaitQueueTimeoutError("late"), True, True),
-        (ConcurrencyLimitError("too many"), False, False),
-        (RateLimitError("too many"), False, False),
+        # No commit is refused; if one were, its result would be as unknown as before it.
+        (ConcurrencyLimitError("too many"), True, True),
+        (RateLimitError("too many"), True, True),
         (NotPrimaryError("no", {"code": 10107}), False, True),
         (failed(11600), False, True),
         (failed(91), False, True),
