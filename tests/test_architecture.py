@@ -33,7 +33,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     **{layer: OPEN[:position] for position, layer in enumerate(OPEN)},
     "_wire": OPEN,
     "_overload": OPEN,
-    "_sessions": OPEN,
+    "_sessions": (*OPEN, "_overload"),
     "_net": OPEN,
     "_connection": (*OPEN, "_wire", "_net"),
     "_pool": (*OPEN, "_connection", "_net", "_overload"),

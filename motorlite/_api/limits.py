@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 class _Limit:
     """The innermost `motorlite.timeout` block: its end, and its intended duration (seconds).
 
-    `is_set` is that of the deadlines that it makes. One that `is_cap` limits nothing by itself: it is only the latest
-    end of the limits that are set inside of it.
+    `latest` is the latest end of the limits that are set inside of it: its own end, or if it is a block of 0, that of
+    the blocks around it. One that `is_cap` limits nothing by itself: it has only that.
     """
 
-    __slots__ = ("expires_at", "is_cap", "is_set", "seconds")
+    __slots__ = ("expires_at", "is_cap", "latest", "seconds")
 
-    def __init__(self, expires_at: float, seconds: float, is_set: bool | None = None, *, is_cap: bool = False) -> None:
+    def __init__(self, expires_at: float, seconds: float, latest: float | None = None, *, is_cap: bool = False) -> None:
         self.expires_at = expires_at
         self.seconds = seconds
-        self.is_set = is_set
+        self.latest: float = expires_at if latest is None else latest
         self.is_cap = is_cap
 
 
@@ -51,10 +51,13 @@ class timeout:  # PyMongo's name, and that of asyncio's and anyio's counterparts
     """Limit all operations in a ``with`` block together; ``async with`` does the same.
 
     The limit overrides `timeoutMS` of client, database and collection, and caps the `timeoutMS` of a single
-    operation. An inner block cannot last longer than the outer one.
+    operation. An inner block cannot last longer than the outer one, but it can lift its limit, as in PyMongo.
 
     Args:
-        seconds: The limit; 0 lifts inherited limits, None changes nothing.
+        seconds: The limit. 0: no limit, as ``timeoutMS=0``: operations are tried again, as `docs/retries.md` describes,
+            until they succeed, are cancelled or the retry budget is empty. None: as without the blocks around it, so
+            that `timeoutMS` of client, database and collection applies. Limits that are set inside of such a block
+            still end with the blocks around it.
 
     Raises:
         TypeError: `seconds` is not a number.
@@ -75,8 +78,8 @@ class timeout:  # PyMongo's name, and that of asyncio's and anyio's counterparts
         self._token: Token[_Limit | None] | None = None
 
     def __enter__(self) -> None:
-        duration = self._duration
-        if duration is None:
+        duration, outer = self._duration, _block.get()
+        if duration is None and outer is None:
             return
         if self._token is not None:
             raise InvalidOperation(f"{self!r} has been entered already; make one for each block")
@@ -84,10 +87,14 @@ class timeout:  # PyMongo's name, and that of asyncio's and anyio's counterparts
             now = loop_time()
         except InvalidOperation:
             raise InvalidOperation("motorlite.timeout() needs a running event loop") from None
-        outer = _block.get()
-        limit = _Limit(now + duration, duration)
-        if outer is not None:
-            limit = _Limit(min(limit.expires_at, outer.expires_at), min(duration, outer.seconds))
+        latest = inf if outer is None else outer.latest
+        if duration is None:
+            limit = _Limit(latest, inf, is_cap=True)
+        elif duration == inf:
+            limit = _Limit(inf, inf, latest)
+        else:
+            seconds = duration if outer is None else min(duration, outer.seconds)
+            limit = _Limit(min(now + duration, latest), seconds)
         self._token = _block.set(limit)
 
     def __exit__(
@@ -117,10 +124,11 @@ def within(lifetime: Deadline) -> Iterator[None]:
     nothing.
     """
     outer = _block.get()
-    if not lifetime.is_set or (outer is not None and outer.expires_at < lifetime.expires_at):
+    if not lifetime.is_set or (outer is not None and not outer.is_cap and outer.expires_at < lifetime.expires_at):
         yield
         return
-    token = _block.set(_Limit(lifetime.expires_at, lifetime.timeout, is_set=True))
+    latest = inf if outer is None else outer.latest
+    token = _block.set(_Limit(min(lifetime.expires_at, latest), lifetime.timeout))
     try:
         yield
     finally:
@@ -148,15 +156,12 @@ def _around(core: Core) -> _Limit | None:
 
 
 def _combined(core: Core, block: _Limit | None, theirs: Theirs) -> _Limit:
-    expires_at = core.now() + theirs.remaining
-    if theirs.seconds is None:
-        if block is None:
-            return _Limit(expires_at, inf, is_cap=True)
-        return _Limit(min(block.expires_at, expires_at), block.seconds, block.is_set)
-    seconds = theirs.seconds or inf
-    if block is None:
-        return _Limit(expires_at, seconds)
-    return _Limit(min(block.expires_at, expires_at), min(block.seconds, seconds), block.is_set)
+    expires_at, seconds = core.now() + theirs.remaining, theirs.seconds or inf
+    if block is not None:
+        # The end of ours counts, be it one or a cap.
+        expires_at, seconds = min(block.expires_at, expires_at), min(block.seconds, seconds)
+    is_cap = theirs.seconds is None and (block is None or block.is_cap)
+    return _Limit(expires_at, seconds, is_cap=is_cap)
 
 
 def _is_in_theirs() -> bool:
@@ -167,7 +172,9 @@ def _is_in_theirs() -> bool:
 
 def is_timeout_set(inherited: float | None, timeout_ms: float | None) -> bool:
     """Whether `timeoutMS` is set for an operation at any level."""
-    return timeout_ms is not None or inherited is not None or _block.get() is not None or _is_in_theirs()
+    block = _block.get()
+    is_in_ours = block is not None and not block.is_cap
+    return timeout_ms is not None or inherited is not None or is_in_ours or _is_in_theirs()
 
 
 def deadline(core: Core, inherited: float | None, timeout_ms: float | None = None) -> Deadline:
@@ -191,7 +198,7 @@ def deadline(core: Core, inherited: float | None, timeout_ms: float | None = Non
     if timeout_ms is not None:
         return _from_now(core, duration_from_ms(timeout_ms), block, scope)
     if block is not None and not block.is_cap:
-        return Deadline(block.expires_at, scope, block.seconds, is_set=block.is_set)
+        return Deadline(block.expires_at, scope, block.seconds, is_set=True)
     if inherited is not None:
         return _from_now(core, inherited, block, scope)
     return NO_DEADLINE if scope == inf else Deadline(inf, scope)
@@ -200,7 +207,7 @@ def deadline(core: Core, inherited: float | None, timeout_ms: float | None = Non
 def _from_now(core: Core, seconds: float, block: _Limit | None, scope: float) -> Deadline:
     expires_at = core.now() + seconds
     if block is not None:
-        expires_at, seconds = min(expires_at, block.expires_at), min(seconds, block.seconds)
+        expires_at, seconds = min(expires_at, block.latest), min(seconds, block.seconds)
     return Deadline(expires_at, scope, seconds, is_set=True)
 
 
@@ -218,7 +225,8 @@ def continued(core: Core, lifetime: Deadline) -> Deadline:
     if block is None and scope == lifetime.scope_expires_at:
         return lifetime
     if block is None or block.expires_at >= lifetime.expires_at:
-        return Deadline(lifetime.expires_at, scope, lifetime.timeout, is_set=lifetime.is_set)
+        is_set = lifetime.is_set or block is not None
+        return Deadline(lifetime.expires_at, scope, lifetime.timeout, is_set=is_set)
     return Deadline(block.expires_at, scope, block.seconds)
 
 

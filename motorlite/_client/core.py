@@ -22,7 +22,7 @@ from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, client_metadat
 from motorlite._execution.call import Call
 from motorlite._execution.executor import Executor
 from motorlite._execution.reports import Reports
-from motorlite._execution.retry import RetrySettings
+from motorlite._execution.retries.settings import RetrySettings
 from motorlite._execution.run import new_operation_id
 from motorlite._net import current
 from motorlite._net.host import randomness

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from motorlite._execution.limits.admission import Admission
     from motorlite._execution.operation import Operation
     from motorlite._execution.reports import Reports
-    from motorlite._execution.retry import RetrySettings
+    from motorlite._execution.retries.settings import RetrySettings
     from motorlite._overload.server_limits import ServerLimits
     from motorlite._sessions.session import ServerSession, SessionPool
     from motorlite._topology.server import Server

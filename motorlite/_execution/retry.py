@@ -9,9 +9,11 @@ in this order:
 2. The specifications. The checks run in a fixed order: does a rule permit the retry, is the option on, has that rule
    attempts left, does the delay fit the deadline, does the client stay open, is there a token. So a retry that does not
    happen never costs a token.
-3. The strategy, about what the specifications refuse, if the retry is safe (`_may_ask`). `after` returns `Ask`, the
+3. The strategy, about what the specifications refuse, if the retry is safe (`_is_safe`). `after` returns `Ask`, the
    executor awaits the strategy, and `conclude` checks the deadline and takes the token. A delay that does not fit is
-   capped: the operation fails when its time has passed, and is not sent again.
+   capped: the operation fails when its time has passed, and is not sent again. A strategy that `decides` is asked in
+   place of step 2, so that its refusal is final. An `OverloadRetry` as the strategy takes the place of the client's
+   overload policy in step 2, and is not asked.
 
 The rules of the specifications, in the order in which they are tried:
 
@@ -22,14 +24,21 @@ The rules of the specifications, in the order in which they are tried:
 | RetryableError alone                     | overload policy, specification | no      | overload policy |
 | neither                                  | specification                  | no      | no              |
 
+The last column and the one before it are about the first ordinary retry of an operation, one that "specification"
+permits. It is made at once and costs nothing. Further ordinary retries are a series, which timeoutMS may make very
+long: each waits for the next step of a controlled backoff (`_ordinary_delay`) and takes a token. None left ends the
+operation. A series must not pay for itself: an ordinary retry whose failure permits another one brings no token back
+(`_is_repeated`). All other retries of the specifications bring one when they fail without overload (rule 3 of the token
+bucket) and 1.1 when they succeed (rule 2), the first ordinary one too, although it took none.
+
 "Specification" is retryable reads or retryable writes. With `needs_both_labels` (the later revision), an error with
 only one label gets that rule. After an overload error that retry also backs off.
 
 The overload policy has attempts left while the operation's retries, counted together, are fewer than `max_retries`.
 After an overload error the same limit applies to the other rule. Before one, it has one attempt, or with timeoutMS as
-many as time permits. After a retry by the overload policy, `max_retries` also caps the other rule. When the overload
-policy has no attempt or no token left after RetryableError alone, the other rule decides: a label never makes an error
-less retryable than its code does. An overload error has no such fallback: rule 4 of the client backpressure
+many as time and tokens permit. After a retry by the overload policy, `max_retries` also caps the other rule. When the
+overload policy has no attempt or no token left after RetryableError alone, the other rule decides: a label never makes
+an error less retryable than its code does. An overload error has no such fallback: rule 4 of the client backpressure
 specification refuses its retry without a token, and its pseudocode, like the later revision's, caps every retry after
 it. So `max_retries=0` also turns off the retry of a refused connection, which carries both labels.
 
@@ -54,7 +63,7 @@ from motorlite._execution.retries.decisions import Again, Ask, ExpireAfter, Rais
 from motorlite._execution.retries.reasons import reason_of
 from motorlite._overload import backoff
 from motorlite.errors import CircuitBreakerOpenError, ExecutionTimeout, RetryStrategyError
-from motorlite.retry import RetryReason, RetryRefusal, RetryRequest, RetryRule, SpecificationRetry
+from motorlite.retry import OverloadRetry, RetryReason, RetryRefusal, RetryRequest, RetryRule, SpecificationRetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,41 +73,15 @@ if TYPE_CHECKING:
     from motorlite._execution.call import CallOptions
     from motorlite._execution.failure import ConnectionKey, Failure
     from motorlite._execution.operation import Operation
+    from motorlite._execution.retries.settings import RetrySettings
     from motorlite.errors import PyMongoError
-    from motorlite.retry import OverloadRetry, RetryAction, RetryBudget
+    from motorlite.retry import RetryAction
 
 _REASONS_KEPT = 16
 
 
-class RetrySettings:
-    """The retry options of a client."""
-
-    __slots__ = ("bucket", "jitter", "policy", "retry_reads", "retry_writes")
-
-    def __init__(
-        self,
-        policy: OverloadRetry,
-        bucket: RetryBudget | None,
-        jitter: Callable[[], float],
-        *,
-        retry_reads: bool,
-        retry_writes: bool,
-    ) -> None:
-        self.policy: OverloadRetry = policy
-        # None: retries have no budget.
-        self.bucket: RetryBudget | None = bucket
-        # A random number in [0, 1).
-        self.jitter: Callable[[], float] = jitter
-        self.retry_reads: bool = retry_reads
-        self.retry_writes: bool = retry_writes
-
-    def allows(self, kind: Kind) -> bool:
-        """Whether operations of this kind may be retried at all. runCommand needs both options."""
-        if kind is Kind.READ:
-            return self.retry_reads
-        if kind is Kind.WRITE:
-            return self.retry_writes
-        return self.retry_reads and self.retry_writes
+# The strategies that are never asked: the first has no opinion, and the second is the overload policy.
+_NEVER_ASKED = (SpecificationRetry, OverloadRetry)
 
 
 class Retry:
@@ -113,6 +96,7 @@ class Retry:
         "_operation",
         "_options",
         "_ordinary_retries",
+        "_policy",
         "_reason",
         "_reasons",
         "_reauthenticated",
@@ -137,6 +121,8 @@ class Retry:
         self._deadline = deadline
         self._options = options
         self._started_at = started_at
+        strategy = options.retry_strategy
+        self._policy: OverloadRetry = strategy if isinstance(strategy, OverloadRetry) else settings.policy
         # The failures that the operation may still end with, oldest first: the first, the best and the newest.
         self._failures: list[Failure] = []
         # The number of retries decided on, without those that are always made, and the reasons of the newest ones: with
@@ -187,17 +173,21 @@ class Retry:
         if failure.is_ordinary and kind is Kind.WRITE and self._is_enabled:
             failure = classify.with_write_label(failure)
         is_overload = failure.has_label(SYSTEM_OVERLOADED)
-        if not is_overload and settings.bucket is not None and self._is_credited():
+        rules = classify.rules(failure, self._operation, self._policy)
+        if settings.bucket is not None and not is_overload and self._is_credited() and not self._is_repeated(rules):
             settings.bucket.retry_failed_otherwise(self.newest.address)
         self._remember(failure)
         self._was_overloaded = self._was_overloaded or is_overload
-        self._reason = reason = reason_of(failure)
-        if reason.always_retry:
+        strategy = self._options.retry_strategy
+        self._reason = reason_of(failure, strategy.codes)
+        if self._reason.always_retry:
             return self._always(failure, now)
         self._deprioritize = is_sharded or (is_overload and settings.policy.retargets)
-        decision = self._by_specification(failure, now, is_overload=is_overload, is_closing=is_closing)
-        if isinstance(decision, Raise) and not is_closing and self._may_ask(decision, now):
-            return Ask(self._options.retry_strategy, self._request(now), reason)
+        if strategy.scope == "decides":
+            return self._by_strategy(failure, now, is_closing=is_closing)
+        decision = self._by_specification(rules, failure, now, is_overload=is_overload, is_closing=is_closing)
+        if isinstance(decision, Raise) and not is_closing and self._may_ask(decision):
+            return self._ask(failure, now)
         return decision
 
     def conclude(
@@ -226,16 +216,16 @@ class Retry:
         if self._always_retries == len(delays):
             return self._refuse(rule, RetryRefusal.ATTEMPTS)
         delay = delays[self._always_retries]
-        if self._lacks_time(failure, now, delay):
+        if self._lacks_time(failure, now, delay, is_backoff=True):
             return self._refuse(rule, RetryRefusal.DEADLINE)
         if failure.reauthenticated is not None:
             self._reauthenticated.add(failure.reauthenticated)
         self._deprioritize = False
         return self._again(rule, delay)
 
-    def _by_specification(self, failure: Failure, now: float, *, is_overload: bool, is_closing: bool) -> Again | Raise:
-        settings, policy = self._settings, self._settings.policy
-        rules = classify.rules(failure, self._operation, policy)
+    def _by_specification(
+        self, rules: tuple[RetryRule, ...], failure: Failure, now: float, *, is_overload: bool, is_closing: bool
+    ) -> Again | Raise:
         if not rules:
             return self._refuse(None, self._why_not(failure))
         if not self._is_enabled:
@@ -243,38 +233,45 @@ class Retry:
         left = [rule for rule in rules if self._has_attempts_left(rule)]
         if not left:
             return self._refuse(rules[0], RetryRefusal.ATTEMPTS)
-        delay = 0.0
-        if is_overload:
-            delay = backoff.delay(policy, self.retries, settings.jitter(), failure.error)
-        if self._lacks_time(failure, now, delay):
-            return self._refuse(left[0], RetryRefusal.DEADLINE)
-        if is_closing:
-            return self._refuse(left[0], RetryRefusal.CLOSED)
+        bucket, jitter = self._settings.bucket, self._settings.jitter
         for rule in left:
-            is_paid = rule is RetryRule.OVERLOAD_POLICY and settings.bucket is not None
-            if not is_paid or settings.bucket is None or settings.bucket.take(failure.address):
+            if is_overload:
+                delay = backoff.delay(self._policy, self.retries, jitter(), failure.error)
+            else:
+                delay = self._ordinary_delay(rule, jitter)
+            if self._lacks_time(failure, now, delay, is_backoff=is_overload):
+                return self._refuse(rule, RetryRefusal.DEADLINE)
+            if is_closing:
+                return self._refuse(rule, RetryRefusal.CLOSED)
+            is_paid = bucket is not None and self._costs_token(rule)
+            if not is_paid or bucket is None or bucket.take(failure.address):
                 return self._again(rule, delay, is_paid=is_paid)
         return self._refuse(left[0], RetryRefusal.TOKENS)
 
-    def _may_ask(self, refused: Raise, now: float) -> bool:
+    def _by_strategy(self, failure: Failure, now: float, *, is_closing: bool) -> Raise | Ask:
+        """Ask the strategy in place of the specifications."""
+        if not self._is_safe:
+            return self._refuse(None, self._why_not(failure))
+        if not self._is_enabled:
+            return self._refuse(RetryRule.STRATEGY, RetryRefusal.DISABLED)
+        if is_closing:
+            return self._refuse(RetryRule.STRATEGY, RetryRefusal.CLOSED)
+        self._refusal = None
+        return self._ask(failure, now)
+
+    def _ask(self, failure: Failure, now: float) -> Raise | Ask:
+        if self._lacks_time(failure, now, 0.0):
+            return self._refuse(RetryRule.STRATEGY, RetryRefusal.DEADLINE)
+        return Ask(self._options.retry_strategy, self._request(now), self._reason)
+
+    def _may_ask(self, refused: Raise) -> bool:
         """Whether the strategy may permit a retry that the specifications refuse."""
-        strategy, failure, reason = self._options.retry_strategy, self.newest, self._reason
-        pin = self._operation.pin
-        if (
-            type(strategy) is SpecificationRetry
-            or reason is RetryReason.UNKNOWN
-            or not (reason.allows_non_idempotent_retry or self._is_idempotent)
-            or not self._is_enabled
-            or failure.has_label(TRANSIENT_TRANSACTION)
-            or now >= self._deadline.earliest()
-            or not (pin is None or pin.is_usable)
-        ):
+        strategy = self._options.retry_strategy
+        if type(strategy) in _NEVER_ASKED or not (self._is_safe and self._is_enabled):
             return False
-        if failure.has_label(SYSTEM_OVERLOADED) and not failure.has_label(RETRYABLE):
-            return False  # rule 4: the server did not permit a retry
         if refused.refusal is RetryRefusal.TOKENS:
             return strategy.budget is None
-        # What has too little time left for the policy's backoff is not retried earlier than that.
+        # What has too little time left for a backoff is not retried earlier than that.
         return refused.refusal is not RetryRefusal.DEADLINE or refused.rule is None
 
     # --- parts of decisions ---
@@ -293,6 +290,34 @@ class Retry:
         if self.newest.is_transactional:
             return False
         return operation.is_idempotent or (operation.kind is Kind.WRITE and self.newest.is_ordinary)
+
+    @property
+    def _is_safe(self) -> bool:
+        """Whether another attempt does no harm, so that a strategy may permit it."""
+        failure, reason, pin = self.newest, self._reason, self._operation.pin
+        if reason is RetryReason.UNKNOWN or failure.has_label(TRANSIENT_TRANSACTION):
+            return False
+        if failure.has_label(SYSTEM_OVERLOADED) and not failure.has_label(RETRYABLE):
+            return False  # rule 4: the server did not permit a retry
+        return (reason.allows_non_idempotent_retry or self._is_idempotent) and (pin is None or pin.is_usable)
+
+    def _costs_token(self, rule: RetryRule) -> bool:
+        """Whether a retry by a rule of the specifications takes a token."""
+        if rule is RetryRule.OVERLOAD_POLICY:
+            return self._policy is self._settings.policy or self._policy.is_budgeted
+        return self._ordinary_retries > 0
+
+    def _ordinary_delay(self, rule: RetryRule, jitter: Callable[[], float]) -> float:
+        """Return the backoff after an error without the label of overload."""
+        if rule is not RetryRule.SPECIFICATION or not self._ordinary_retries:
+            return 0.0
+        ladder = backoff.CONTROLLED_BACKOFF
+        return jitter() * ladder[min(self._ordinary_retries, len(ladder)) - 1]
+
+    def _is_repeated(self, rules: tuple[RetryRule, ...]) -> bool:
+        """Whether the newest attempt is an ordinary retry, and failed so that another one may follow."""
+        newest, rule = self._newest, RetryRule.SPECIFICATION
+        return newest is not None and newest.rule is rule and rule in rules and self._has_attempts_left(rule)
 
     @property
     def _is_metered(self) -> bool:
@@ -339,21 +364,25 @@ class Retry:
         self._failures = [*kept, failure]
 
     def _has_attempts_left(self, rule: RetryRule) -> bool:
-        has_room = self.retries < self._settings.policy.max_retries
+        has_room = self.retries < self._policy.max_retries
         if rule is RetryRule.OVERLOAD_POLICY or self._was_overloaded:
             return has_room
         if self.retries > self._ordinary_retries and not has_room:
             return False
-        # With timeoutMS as many as time permits (client-side operations timeout, "Retryability").
+        # With timeoutMS as many as time and tokens permit (client-side operations timeout, "Retryability").
         return self._ordinary_retries < (inf if self._deadline.is_set else 1)
 
-    def _lacks_time(self, failure: Failure, now: float, delay: float) -> bool:
-        """Whether the deadline passes before the delay ends. The error then says so."""
+    def _lacks_time(self, failure: Failure, now: float, delay: float, *, is_backoff: bool = False) -> bool:
+        """Whether the deadline passes before the delay ends. The error then says so.
+
+        `is_backoff`: the delay after an overload error. One that does not fit is no timeout, unless time has run out.
+        """
         deadline = self._deadline
         if now + delay < deadline.earliest():
             return False
-        if delay and now + delay >= deadline.expires_at and failure.phase is None:
-            self._failures[-1] = failure.in_phase("backoff")
+        if now + delay >= deadline.expires_at and failure.phase is None:
+            in_time = is_backoff and now < deadline.expires_at
+            self._failures[-1] = failure.in_phase("backoff" if in_time else "retry delay")
         return True
 
     def _again(self, rule: RetryRule, delay: float, *, is_paid: bool = False) -> Again:
@@ -417,12 +446,11 @@ class Retry:
     def _is_credited(self) -> bool:
         """Whether the newest attempt is a retry that brings a token when it ends.
 
-        Retries of the specifications do, paid or not (rules 2 and 3). A strategy's must not bring more than they took.
+        Ordinary retries do, the first one too, although it is free (rules 2 and 3); but see `_is_repeated`. Others must
+        not bring more than they took.
         """
         newest = self._newest
-        if newest is None or newest.rule is RetryRule.ALWAYS:
-            return False
-        return newest.is_paid or newest.rule is not RetryRule.STRATEGY
+        return newest is not None and (newest.is_paid or newest.rule is RetryRule.SPECIFICATION)
 
     def gave_up(self, refusal: RetryRefusal | None = None) -> Raise:
         """Take back the newest retry at no cost: the caller was cancelled or the client closed before it started."""

@@ -89,7 +89,7 @@ class Sender:
         if len(message) >= LARGE:
             # The socket's limit and the command's events start when the message is sent.
             message, now = await connection.prepare(message, deadline), self._now()
-        until = now + self._socket_timeout if not deadline.is_set else deadline.expires_at
+        until = now + self._socket_timeout if deadline.expires_at == inf else deadline.expires_at
         if run.part is not None:
             attempt.is_pinned = run.part.begin(server, connection)
         events = self._reports.command(run, command, connection, request_id, now) if is_shown else None
@@ -143,9 +143,8 @@ class Sender:
         """
         attempt.progress, attempt.phase = NOT_SENT, None
         deadline = run.call.deadline
-        until, operation_until = self._now() + self._socket_timeout, None
-        if deadline.is_set:
-            until = operation_until = deadline.expires_at
+        until = self._now() + self._socket_timeout if deadline.expires_at == inf else deadline.expires_at
+        operation_until = deadline.expires_at if deadline.is_set else None
         try:
             await connection.reauthenticate(until, operation_until)
         except BaseException as error:
@@ -155,7 +154,7 @@ class Sender:
 
     def _time_limits(self, deadline: Deadline, sent: Document, facts: ServerFacts) -> TimeLimits:
         """Return what client and server give the command as sent."""
-        client = deadline.timeout if deadline.is_set else self._socket_timeout
+        client = self._socket_timeout if deadline.expires_at == inf else deadline.timeout
         server = decorate.server_limit(sent, facts)
         return TimeLimits(None if client == inf else client, None if server is None else server / 1000)
 

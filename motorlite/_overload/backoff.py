@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from motorlite.retry import OverloadRetry
 
 CONTROLLED_BACKOFF: Final = (0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
-"""Seconds before each retry for a reason with `always_retry`. When the last was made, the error is raised."""
+"""Seconds before each retry for a reason with `always_retry`, and before each ordinary retry but the first."""
 # Seconds that an application should wait when neither the server nor its recent operations say more.
 DEFAULT_RETRY_AFTER: Final = 1.0
 

@@ -130,8 +130,8 @@ class Pool:
         self.state.enqueue(request, started)
         if self.state.effects:
             self._perform()
-        # timeoutMS overrides waitQueueTimeoutMS ("Validation and Overrides").
-        limit = None if deadline.is_set else self._options.wait_queue_timeout
+        # timeoutMS overrides waitQueueTimeoutMS ("Validation and Overrides"), unless it sets no limit, as in PyMongo.
+        limit = self._options.wait_queue_timeout if deadline.expires_at == inf else None
         leaves_at = request.leaves_at if limit is None else min(request.leaves_at, started + limit)
         try:
             # All in this coroutine, since thousands of callers may wait, and each coroutine takes a quarter of a

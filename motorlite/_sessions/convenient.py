@@ -1,6 +1,8 @@
 """Pure: what `with_transaction` does after an error (convenient API for transactions specification).
 
-The caller passes the time and the random factor.
+The caller passes the time and the random factor. A commit of unknown result is committed again at once; from the second
+time on, each wait is the next step of the controlled backoff, and each takes a token from the client's retry budget, as
+ordinary retries do (`_execution.retry`).
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED, TRANSIENT_TRANSACTION, UNKNOWN_COMMIT_RESULT
+from motorlite._overload.backoff import CONTROLLED_BACKOFF
 from motorlite.errors import ExecutionTimeout, NetworkTimeout, PyMongoError, error_code
+from motorlite.retry import RetryRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from motorlite._base.deadline import Deadline
+    from motorlite.retry import RetryBudget
 
 # Seconds.
 _LIMIT: Final = 120.0
@@ -38,18 +43,25 @@ class After(Enum):
 class TransactionRetries:
     """The retries of one call of `with_transaction`."""
 
-    __slots__ = ("_attempts", "_deadline", "_jitter", "_until")
+    __slots__ = ("_attempts", "_budget", "_commits", "_deadline", "_jitter", "_until")
 
-    def __init__(self, deadline: Deadline, jitter: Callable[[], float], now: float) -> None:
+    def __init__(
+        self, deadline: Deadline, jitter: Callable[[], float], now: float, budget: RetryBudget | None = None
+    ) -> None:
         self._deadline = deadline
         self._until = deadline.expires_at if deadline.is_set else now + _LIMIT
         self._jitter = jitter
         # Transactions started so far.
         self._attempts = 0
+        # How often the newest one was committed again.
+        self._commits = 0
+        # None: retries have no budget.
+        self._budget = budget
 
     def started(self) -> None:
         """Count a transaction."""
         self._attempts += 1
+        self._commits = 0
 
     def after_callback(self, error: BaseException, now: float) -> tuple[After, float]:
         """Return what follows an error of the callback, and after how many seconds."""
@@ -60,20 +72,37 @@ class TransactionRetries:
     def after_commit(self, error: PyMongoError, now: float) -> tuple[After, float]:
         """Return what follows an error of the commit, and after how many seconds."""
         if error.has_error_label(UNKNOWN_COMMIT_RESULT) and error_code(error) != MAX_TIME_MS_EXPIRED:
-            return (After.COMMIT_AGAIN if now < self._until else After.TIME_OUT), 0.0
+            return self._commit_again(error, now)
         if error.has_error_label(TRANSIENT_TRANSACTION):
             return self._start_again(now)
         return After.RAISE, 0.0
 
+    def _commit_again(self, error: PyMongoError, now: float) -> tuple[After, float]:
+        delay, budget = 0.0, None
+        if self._commits:
+            delay = self._jitter() * CONTROLLED_BACKOFF[min(self._commits, len(CONTROLLED_BACKOFF)) - 1]
+            budget = self._budget
+        refused = self._lacks_time(now + delay)
+        if refused is not None:
+            return refused, 0.0
+        if budget is not None and not budget.take(error.address):
+            error.retry_refusal = str(RetryRefusal.TOKENS)
+            return After.RAISE, 0.0
+        self._commits += 1
+        return After.COMMIT_AGAIN, delay
+
     def _start_again(self, now: float) -> tuple[After, float]:
         longest = min(_FIRST_BACKOFF * _GROWTH ** min(self._attempts, _LONGEST_FROM), _LONGEST_BACKOFF)
         delay = self._jitter() * longest
-        if now + delay >= self._until:
-            return After.TIME_OUT, 0.0
-        if now + delay >= self._deadline.scope_expires_at:
-            # Raise the cause while the caller's own scope still lets it out.
-            return After.RAISE, 0.0
-        return After.START_AGAIN, delay
+        refused = self._lacks_time(now + delay)
+        return (After.START_AGAIN, delay) if refused is None else (refused, 0.0)
+
+    def _lacks_time(self, then: float) -> After | None:
+        """Return what follows instead of an attempt at the time `then` if that is too late."""
+        if then >= self._until:
+            return After.TIME_OUT
+        # Raise the cause while the caller's own scope still lets it out.
+        return After.RAISE if then >= self._deadline.scope_expires_at else None
 
     def timed_out(self, error: BaseException) -> BaseException:
         """Return the error to raise when time ran out ("Timeout Error propagation")."""

@@ -9,10 +9,11 @@ from motorlite.retry.best_effort import BestEffort, exponential_backoff
 from motorlite.retry.budget import RetryBudget
 from motorlite.retry.overload import OverloadRetry
 from motorlite.retry.reasons import RetryReason, RetryRefusal, RetryRule
-from motorlite.retry.strategy import RetryAction, RetryRequest, RetryStrategy, SpecificationRetry
+from motorlite.retry.strategy import FailFast, RetryAction, RetryRequest, RetryStrategy, SpecificationRetry
 
 __all__ = [
     "BestEffort",
+    "FailFast",
     "OverloadRetry",
     "RetryAction",
     "RetryBudget",

@@ -24,8 +24,9 @@ class OverloadRetry(RetryStrategy):
     """How operations are retried while the server is overloaded (client backpressure specification).
 
     As the client's `overload_policy`, it decides first about all errors with its labels. As a `retry_strategy` of a
-    database, a collection or a block of calls, it permits more retries than the client's policy, for errors with the
-    same labels; `retargets` and `handshake` have no effect there.
+    database, a collection or a block of calls, it takes the place of the client's policy there: with more retries, with
+    fewer, or with none (``OverloadRetry(max_retries=0)``). Retries after network errors and failovers remain;
+    `token_capacity`, `retargets` and `handshake` have no effect there.
 
     Attributes:
         max_retries: The maximum number of retries of one operation (`maxAdaptiveRetries`).

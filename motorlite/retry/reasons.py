@@ -67,6 +67,8 @@ class RetryReason(enum.StrEnum):
     TEMPORARY_FAILURE = "temporary failure", False, False
     """Another error that the retryable reads or writes specification retries, such as a network error between
     servers. The server may have executed the command, in whole or in part."""
+    NAMED_CODE = "named code", False, False
+    """Any other error with a code that the strategy names (`RetryStrategy.codes`)."""
 
 
 class RetryRule(enum.StrEnum):
@@ -77,7 +79,8 @@ class RetryRule(enum.StrEnum):
     OVERLOAD_POLICY = "overload policy"
     """The labels of the error (client backpressure specification, `OverloadRetry`). Retries take a token."""
     SPECIFICATION = "specification"
-    """The retryable reads or retryable writes specification."""
+    """The retryable reads or retryable writes specification. From an operation's second such retry on, each takes a
+    token."""
     STRATEGY = "strategy"
     """The application's `RetryStrategy`."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite.retry.reasons import RetryReason
 
-__all__ = ["RetryAction", "RetryRequest", "RetryStrategy", "SpecificationRetry"]
+__all__ = ["FailFast", "RetryAction", "RetryRequest", "RetryStrategy", "SpecificationRetry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +89,27 @@ class RetryRequest:
 
 
 class RetryStrategy(abc.ABC):
-    """Decides about retries that the specifications refuse. Subclass it and pass it as `retry_strategy`.
+    """Decides about retries. Subclass it and pass it as `retry_strategy`.
 
     A strategy is set for a client, for a database or collection (`with_options`), or for a block of calls
     (`motorlite.call_options`). It is asked only if the retry is safe: the reason allows any operation to be sent again,
-    or this one is idempotent. It is not asked where `retryReads` or `retryWrites` is off.
+    or this one is idempotent. It is not asked where `retryReads` or `retryWrites` is off, nor about reasons that are
+    always retried. Where it is asked, ``RetryAction.no_retry()`` is final.
 
     One strategy serves many operations at the same time, so it keeps no state of an operation; the request has it.
+
+    Attributes:
+        scope: ``"adds"``: it is asked about retries that the specifications refuse, so it can only add some.
+            ``"decides"``: it is asked in their place, also about overload errors and about the first retry after a
+            network error or a failover, and nothing else retries.
+        codes: Codes of the server that the specifications do not retry, and about which the strategy wants to be asked
+            where the operation is idempotent (`RetryReason.NAMED_CODE`).
     """
 
     __slots__ = ()
+
+    scope: Literal["adds", "decides"] = "adds"
+    codes: frozenset[int] = frozenset()
 
     def __repr__(self) -> str:
         return f"<{type(self).__qualname__}>"
@@ -140,6 +151,21 @@ class SpecificationRetry(RetryStrategy):
         return RetryAction.no_retry()
 
 
+@dataclass(frozen=True, slots=True)
+class FailFast(RetryStrategy):
+    """No retries: every operation is sent once, and its error is raised at once.
+
+    For a call whose answer is worth nothing later, or for code that retries by itself. The only exception is a server
+    that asks for the connection to be authenticated again, which no strategy is asked about.
+    """
+
+    scope = "decides"
+
+    def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+        """Return ``RetryAction.no_retry()``."""
+        return RetryAction.no_retry()
+
+
 def check_budget(name: str, value: Any) -> None:
     """Check the budget of a strategy.
 
@@ -153,13 +179,21 @@ def check_budget(name: str, value: Any) -> None:
 
 
 def as_retry_strategy(value: Any) -> RetryStrategy:
-    """Check a strategy where it is set. Its budget is read here too: a wrong one must not break operations later.
+    """Check a strategy where it is set. Its attributes are read here too: a wrong one must not break operations later.
 
     Raises:
-        TypeError: It is no strategy, or its budget is neither a string nor None.
-        ValueError: Its budget is another string.
+        TypeError: It is no strategy, its budget is neither a string nor None, its scope is no string, or its codes are
+            no frozenset of integers.
+        ValueError: Its budget or its scope is another string.
     """
     instance("retry_strategy", value, RetryStrategy)
     strategy: RetryStrategy = value
     check_budget("retry_strategy.budget", strategy.budget)
+    scope: Any = strategy.scope
+    if scope not in ("adds", "decides"):
+        kind = ValueError if isinstance(scope, str) else TypeError
+        raise kind(wrong("retry_strategy.scope", scope, "'adds' or 'decides'"))
+    codes: Any = strategy.codes
+    if not isinstance(codes, frozenset | set) or not all(type(code) is int for code in codes):
+        raise TypeError(wrong("retry_strategy.codes", codes, "a frozenset of integers"))
     return strategy

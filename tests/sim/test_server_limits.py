@@ -140,12 +140,13 @@ async def test_a_cancel_scope_shortens_the_default() -> None:
         assert limits(deployment, "find") == pytest.approx([500, 205, 500], abs=1)
 
 
-async def test_a_block_of_0_lifts_timeouts_and_leaves_the_default() -> None:
+async def test_a_block_of_0_lifts_timeouts_and_the_default_as_timeout_ms_does() -> None:
     deployment = scripted()
     async with scripted_client(deployment, defaultMaxTimeMS=500, timeoutMS=9_000) as client:
         with motorlite.timeout(0):
             await client.db.coll.find_one()
-        assert limits(deployment, "find") == [500]
+        await client.db.coll.find_one(timeoutMS=0)
+        assert limits(deployment, "find") == [None, None]
 
 
 @pytest.mark.parametrize("value", [0, None])

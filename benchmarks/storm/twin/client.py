@@ -18,7 +18,8 @@ from motorlite._execution.cursors.late_reply import worth_waiting_until
 from motorlite._execution.limits.outcome import outcome_of
 from motorlite._execution.operation import Kind, Operation
 from motorlite._execution.retries.decisions import Again, Ask
-from motorlite._execution.retry import Retry, RetrySettings
+from motorlite._execution.retries.settings import RetrySettings
+from motorlite._execution.retry import Retry
 from motorlite._overload.backoff import server_base_backoff
 from motorlite._overload.circuit_breaker import Outcome
 from motorlite._overload.gate import Gates

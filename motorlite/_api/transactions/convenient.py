@@ -27,7 +27,7 @@ async def with_transaction(
     abort: Callable[[BaseException], Awaitable[None]],
 ) -> T:
     """Execute `callback` between `start` and a commit, until that succeeds or must not be repeated."""
-    retries = TransactionRetries(deadline, core.executor.jitter, core.now())
+    retries = TransactionRetries(deadline, core.executor.jitter, core.now(), core.executor.bucket)
     while True:
         start()
         retries.started()
@@ -71,5 +71,7 @@ async def _commit(core: Core, session: EndsTransactions, retries: TransactionRet
                 return delay
             if after is not After.COMMIT_AGAIN:
                 raise
+            if delay:
+                await core.sleep(delay)
         else:
             return None

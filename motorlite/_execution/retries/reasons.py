@@ -81,8 +81,8 @@ _TABLE: Final = (
 )
 
 
-def reason_of(failure: Failure) -> RetryReason:
-    """Return why the attempt failed."""
+def reason_of(failure: Failure, codes: frozenset[int] = frozenset()) -> RetryReason:
+    """Return why the attempt failed. `codes`: those that the strategy names, which come after the table."""
     for row in _TABLE:
         if (
             row.progress is failure.progress
@@ -93,4 +93,6 @@ def reason_of(failure: Failure) -> RetryReason:
             and (failure.reauthenticated is not None or not row.was_reauthenticated)
         ):
             return row.reason
+    if failure.progress is _ANSWERED and error_code(failure.error) in codes:
+        return RetryReason.NAMED_CODE
     return RetryReason.UNKNOWN

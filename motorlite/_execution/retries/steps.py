@@ -8,7 +8,7 @@ from motorlite._execution.retries.consult import consult
 from motorlite._execution.retries.decisions import Again, Ask, ExpireAfter
 from motorlite._execution.retry import Retry
 from motorlite.errors import InvalidOperation
-from motorlite.retry import RetryRefusal, RetryRule
+from motorlite.retry import RetryReason, RetryRefusal, RetryRule
 from motorlite.topology_description import TopologyType
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from motorlite._execution.failure import Failure
     from motorlite._execution.reports import Reports
     from motorlite._execution.retries.decisions import Raise
-    from motorlite._execution.retry import RetrySettings
+    from motorlite._execution.retries.settings import RetrySettings
     from motorlite._execution.run import Run
 
-_ALWAYS, _STRATEGY = RetryRule.ALWAYS, RetryRule.STRATEGY
+_ALWAYS, _SPECIFICATION, _STRATEGY = RetryRule.ALWAYS, RetryRule.SPECIFICATION, RetryRule.STRATEGY
 
 
 class RetrySteps:
@@ -109,11 +109,15 @@ class RetrySteps:
         if decision.rule is _ALWAYS:  # also while the client is closing
             await self._sleep(decision.delay)
             return
+        # The attempt got no connection, or an error that is none of overload: if the server is dead or has stepped
+        # down, use its successor at once.
+        ends_early = decision.rule is _SPECIFICATION and decision.reason is not RetryReason.OVERLOAD
+        if attempt.connection is None:
+            ends_early = decision.rule is not _STRATEGY
         try:
-            if attempt.connection is not None or attempt.server is None or decision.rule is _STRATEGY:
+            if attempt.server is None or not ends_early:
                 await self.deployment.pause(until)
             else:
-                # The attempt got no connection. If the server is dead, not overloaded, use its successor at once.
                 await self.deployment.back_off(run.operation.selector, attempt.server.address, until)
         except BaseException:
             retry.gave_up()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import inf, nan
 from typing import Any
 
@@ -87,11 +88,50 @@ class TestInALoop:
                 assert limits.deadline(core, None).expires_at == start + 2
             assert limits.deadline(core, None).expires_at == start + 3
 
-    async def test_none_changes_nothing_and_zero_lifts_what_is_inherited(self, core: FakeCore) -> None:
+    async def test_none_changes_nothing_and_zero_is_no_limit(self, core: FakeCore) -> None:
         with motorlite.timeout(None):
             assert limits.deadline(core, 5.0).timeout == 5.0
+            assert not limits.is_timeout_set(None, None)
         with motorlite.timeout(0):
-            assert not limits.deadline(core, 5.0).is_set
+            found = limits.deadline(core, 5.0)
+            assert parts(found) == (inf, inf, inf)
+            # As timeoutMS=0: the rules of client-side operations timeout hold.
+            assert found.is_set
+            assert limits.deadline(core, None).is_set
+            assert limits.is_timeout_set(None, None)
+            # A cursor that was opened outside of the block.
+            assert limits.continued(core, NO_DEADLINE).is_set
+
+    async def test_blocks_nest_as_those_of_pymongo(self, core: FakeCore) -> None:
+        """What PyMongo would apply to an operation of a client with a limit of 4 s, and of one without."""
+        start = core.time = anyio.current_time()
+
+        def expected(blocks: tuple[float | None, ...], inherited: float | None) -> tuple[float, bool]:
+            # The argument of the innermost block, or else the client's; its end, and those of all blocks around it.
+            innermost = blocks[-1] if blocks[-1] is not None else inherited
+            ends = [start + each for each in (*blocks, innermost) if each]
+            return (min(ends) if innermost else inf), innermost is not None
+
+        values = (None, 0, 2, 3, 6)
+        for first, second, third in product(values, values, values):
+            with motorlite.timeout(first), motorlite.timeout(second), motorlite.timeout(third):
+                for inherited in (None, 4.0):
+                    found = limits.deadline(core, inherited)
+                    assert (found.expires_at, found.is_set) == expected((first, second, third), inherited)
+                    assert limits.is_timeout_set(inherited, None) is found.is_set
+
+    async def test_what_is_set_inside_of_a_lifted_block_ends_with_the_outer_one(self, core: FakeCore) -> None:
+        core.time = anyio.current_time()
+        lifetime = Deadline(core.time + 9, timeout=9)
+        for lifted in (0, None):
+            with motorlite.timeout(3), motorlite.timeout(lifted):
+                assert limits.deadline(core, None).expires_at == inf
+                assert limits.deadline(core, None, 9000).expires_at == core.time + 3
+                assert limits.deadline(core, None, 1000).expires_at == core.time + 1
+                assert limits.refreshed(core, 5.0).expires_at == core.time + 3
+                assert limits.continued(core, lifetime).expires_at == lifetime.expires_at
+                with limits.within(lifetime):
+                    assert limits.deadline(core, None).expires_at == core.time + 3
 
     @pytest.mark.parametrize(("seconds", "error"), [(-1, ValueError), (nan, ValueError), ("1", TypeError)])
     async def test_a_wrong_limit_is_refused_at_once(self, seconds: Any, error: type[Exception]) -> None:

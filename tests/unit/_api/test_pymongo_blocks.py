@@ -76,13 +76,23 @@ async def test_the_nearer_end_wins(core: FakeCore, theirs: float, ours: float, e
         assert parts(limits.deadline(core, 100.0)) == parts(found)
 
 
-async def test_zero_lifts_what_is_inherited(core: FakeCore) -> None:
+async def test_zero_is_no_limit(core: FakeCore) -> None:
     with pymongo.timeout(0):
         assert limits.is_timeout_set(None, None)
-        assert not limits.deadline(core, 5.0).is_set
-        # As in PyMongo, also the block around it.
+        found = limits.deadline(core, 5.0)
+        assert parts(found) == (inf, inf)
+        # As timeoutMS=0: the rules of client-side operations timeout hold.
+        assert found.is_set
+    # As in PyMongo, it lifts the block around it.
     with pymongo.timeout(5), pymongo.timeout(0):
-        assert limits.deadline(core, None).expires_at == inf
+        found = limits.deadline(core, None)
+        assert (found.expires_at, found.is_set) == (inf, True)
+
+
+async def test_none_of_both_is_none(core: FakeCore) -> None:
+    with pymongo.timeout(5), pymongo.timeout(None), motorlite.timeout(4), motorlite.timeout(None):
+        assert limits.deadline(core, None) is NO_DEADLINE
+        assert limits.deadline(core, 10.0).expires_at == core.time + 4
 
 
 async def test_none_alone_changes_nothing(core: FakeCore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import pytest
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._execution.operation import Kind
 from motorlite._execution.retries.decisions import Again, Ask, Raise
-from motorlite._execution.retry import Retry, RetrySettings
+from motorlite._execution.retries.settings import RetrySettings
+from motorlite._execution.retry import Retry
 from motorlite.errors import NetworkTimeout, PyMongoError, ServerSelectionTimeoutError
 from motorlite.retry import OverloadRetry, RetryBudget, RetryReason, RetryRefusal, RetryRule
 from tests.unit._execution.operations import failed, network_error, other, overload, read, server_error, unsent, write
@@ -188,14 +190,111 @@ def test_one_ordinary_retry(make: Any) -> None:
     assert case.tokens == 11
 
 
+LADDER = [0.001, 0.01, 0.05, 0.1, 0.5, 1.0, 1.0, 1.0]
+LIMITED = Deadline(NOW + 60, inf, 60)
+
+
 @pytest.mark.parametrize("make", [read, write])
-def test_ordinary_retries_without_end_before_a_deadline(make: Any) -> None:
-    case = Case(make(), tokens=0)
-    deadline = Deadline(NOW + 1, inf, 1)
-    for _ in range(500):
-        case.again(host_unreachable(), deadline)
-    # All but the first attempt brought one.
-    assert case.tokens == 499
+def test_further_ordinary_retries_back_off_and_take_a_token_each(make: Any) -> None:
+    case = Case(make(), tokens=8)
+    decision = case.again(host_unreachable(), LIMITED)
+    assert (decision.rule, decision.delay, decision.is_paid) == (RetryRule.SPECIFICATION, 0, False)
+    for number, delay in enumerate(LADDER, 1):
+        decision = case.again(host_unreachable(), LIMITED)
+        assert (decision.rule, decision.delay, decision.is_paid) == (RetryRule.SPECIFICATION, delay, True)
+        # What failed before brings nothing back: the series would pay for itself.
+        assert case.tokens == 8 - number
+    error = host_unreachable()
+    decision = case.after(error, LIMITED)
+    assert (decision.rule, decision.refusal) == (RetryRule.SPECIFICATION, RetryRefusal.TOKENS)
+    assert (error.attempts, error.timeout, case.tokens, case.jitters) == (10, False, 0, len(LADDER) + 1)
+
+
+def test_twenty_tokens_are_twenty_two_attempts() -> None:
+    case = Case(tokens=20, capacity=20)
+    while isinstance(case.after(host_unreachable(), Deadline(inf, inf, inf, is_set=True)), Again):
+        pass
+    assert case.retry.attempts == 22
+
+
+def test_operations_share_the_tokens_of_their_series() -> None:
+    budget = RetryBudget(20)
+    settings = RetrySettings(OverloadRetry(), budget, lambda: 1.0, retry_reads=True, retry_writes=True)
+    running = [Retry(settings, read(), LIMITED) for _ in range(50)]
+    attempts = 0
+    while running:
+        attempts += len(running)
+        error = host_unreachable()
+        running = [retry for retry in running if isinstance(retry.after(failed(error), NOW), Again)]
+    assert (attempts, budget.tokens) == (50 + 50 + 20, 0)
+
+
+def test_a_series_without_a_bucket_only_backs_off() -> None:
+    case = Case(tokens=None)
+    decisions = [case.again(host_unreachable(), LIMITED) for _ in range(100)]
+    assert [decision.delay for decision in decisions[:9]] == [0, *LADDER]
+    assert not any(decision.is_paid for decision in decisions)
+
+
+def test_the_delays_of_a_series_are_jittered() -> None:
+    case = Case(jitter=0.5)
+    assert [case.again(host_unreachable(), LIMITED).delay for _ in range(4)] == [0, 0.0005, 0.005, 0.025]
+
+
+@pytest.mark.parametrize(("left", "fits"), [(0.01, False), (0.0101, True)])
+@pytest.mark.parametrize("is_scope", [False, True])
+def test_a_delay_of_a_series_that_does_not_fit_ends_it(left: float, fits: bool, is_scope: bool) -> None:
+    case = Case(tokens=5)
+    for _ in range(2):
+        case.again(host_unreachable(), LIMITED)
+    error = host_unreachable()
+    deadline = Deadline(NOW + 60, NOW + left, 60) if is_scope else Deadline(NOW + left, inf, 1)
+    assert isinstance(case.after(error, deadline), Again) is fits
+    assert case.tokens == (3 if fits else 4)
+    if not fits:
+        # Its time limit ended the operation ("Retryability"); that of a scope is not the driver's.
+        assert (error.timeout, error.retry_refusal) == (not is_scope, "deadline")
+        assert error.phase == (None if is_scope else "retry delay")
+
+
+def test_a_series_that_succeeds_or_ends_otherwise_gets_its_newest_token_back() -> None:
+    for outcome, tokens in ((None, 8.1 + 1), (server_error(), 9)):
+        case = Case(tokens=10)
+        for _ in range(3):
+            case.again(host_unreachable(), LIMITED)
+        assert case.tokens == 8
+        if outcome is None:
+            case.retry.succeeded()
+        else:
+            case.after(outcome, LIMITED)
+        assert case.tokens == tokens
+
+
+def test_a_paid_retry_of_a_series_that_is_not_made_returns_its_token() -> None:
+    case = Case(tokens=10)
+    for _ in range(2):
+        case.again(host_unreachable(), LIMITED)
+    case.retry.gave_up()
+    assert case.tokens == 10
+
+
+@pytest.mark.parametrize("deadline", [NO_DEADLINE, LIMITED])
+def test_ordinary_retries_after_overload_are_a_series_too(deadline: Deadline) -> None:
+    case = Case(tokens=10)
+    assert case.again(overload(), deadline).delay == 0.1
+    # The retry by the label returns its token, and the first ordinary retry is free.
+    found = []
+    for _ in range(4):
+        decision = case.again(host_unreachable(), deadline)
+        found.append((decision.delay, decision.is_paid, case.tokens))
+    assert found == [(0, False, 10), (0.001, True, 9), (0.01, True, 8), (0.05, True, 7)]
+
+
+def test_the_series_of_the_later_revision_keeps_the_longer_backoff() -> None:
+    case = Case(write(), policy=replace(LATER, max_retries=5))
+    error = server_error(6, "SystemOverloadedError", "RetryableWriteError")
+    assert [case.again(error).delay for _ in range(3)] == [0.2, 0.4, 0.8]
+    assert case.tokens == 8
 
 
 def test_a_scope_is_no_deadline_in_that_respect() -> None:
@@ -290,11 +389,10 @@ def test_the_fallback_has_the_limit_of_the_ordinary_rule(make: Any) -> None:
 
 
 def test_the_fallback_goes_on_until_the_deadline() -> None:
-    case = Case(policy=OverloadRetry(max_retries=0))
-    deadline = Deadline(NOW + 1, inf, 1)
+    case = Case(policy=OverloadRetry(max_retries=0), tokens=100)
     for _ in range(50):
-        assert case.again(both(), deadline).rule is RetryRule.SPECIFICATION
-    assert case.retry.retries == 50
+        assert case.again(both(), LIMITED).rule is RetryRule.SPECIFICATION
+    assert (case.retry.retries, case.tokens) == (50, 51)
 
 
 def test_the_fallback_does_not_bring_the_cap() -> None:
@@ -302,7 +400,10 @@ def test_the_fallback_does_not_bring_the_cap() -> None:
     case = Case(tokens=0)
     deadline = Deadline(NOW + 1, inf, 1)
     case.again(both(), deadline)
-    # The failed retry brought a token, so the label permits the next one; from here on five are all.
+    assert case.bucket is not None
+    for _ in range(3):
+        case.bucket.retry_succeeded()  # of other operations
+    # Now there is a token, so the label permits the next one; from here on five are all.
     assert case.again(both(), deadline).rule is RetryRule.OVERLOAD_POLICY
     assert [case.again(host_unreachable(), deadline).rule for _ in range(3)] == [RetryRule.SPECIFICATION] * 3
     assert case.refused(host_unreachable(), deadline) is RetryRefusal.ATTEMPTS
@@ -316,7 +417,7 @@ def test_the_fallback_needs_the_ordinary_rule_to_apply() -> None:
 
 
 def test_the_fallback_has_been_used_up_when_the_bucket_is_empty() -> None:
-    # A deposit of one for every failed retry would refill the bucket; one of no capacity stays empty.
+    # A deposit of one for the failed retry would refill the bucket; one of no capacity stays empty.
     case = Case(capacity=0)
     case.again(both())
     decision = case.after(both())
@@ -494,7 +595,7 @@ def test_a_delay_must_end_before_the_deadline(left: float, fits: bool, is_scope:
     if not fits:
         assert decision.refusal is RetryRefusal.DEADLINE
         # The time of a scope is not the driver's: no phase.
-        assert error.phase == (None if is_scope else "backoff")
+        assert error.phase == (None if is_scope else "backoff" if left > 0 else "retry delay")
 
 
 def test_the_earlier_of_deadline_and_scope() -> None:
@@ -505,13 +606,20 @@ def test_the_earlier_of_deadline_and_scope() -> None:
     assert error.phase == "backoff"
 
 
-@pytest.mark.parametrize("error", [retryable(), host_unreachable()])
+@pytest.mark.parametrize("make", [retryable, host_unreachable])
 @pytest.mark.parametrize(("left", "fits"), [(0, False), (-1, False), (0.001, True)])
-def test_without_a_delay_some_time_must_be_left(error: PyMongoError, left: float, fits: bool) -> None:
-    case = Case()
-    assert isinstance(case.after(error, Deadline(NOW + left, inf, 1)), Again) is fits
-    # It was not a backoff that used the time up.
-    assert error.phase is None
+def test_without_a_delay_some_time_must_be_left(make: Any, left: float, fits: bool) -> None:
+    for deadline, phase in ((Deadline(NOW + left, inf, 1), "retry delay"), (Deadline(inf, NOW + left), None)):
+        error = make()
+        assert isinstance(Case().after(error, deadline), Again) is fits
+        # The time limit passed between two attempts. That of a scope is not the driver's.
+        assert (error.phase, error.timeout) == ((None, False) if fits else (phase, phase is not None))
+
+
+def test_a_deadline_that_has_passed_is_no_backoff_that_does_not_fit() -> None:
+    error = overload()
+    assert Case().refused(error, Deadline(NOW, inf, 1)) is RetryRefusal.DEADLINE
+    assert (error.phase, error.timeout) == ("retry delay", True)
 
 
 def test_the_phase_that_is_known_already_is_kept() -> None:
@@ -592,7 +700,9 @@ def test_later_revision_delays_an_ordinary_retry_of_an_overloaded_server() -> No
     decision = case.again(error)
     assert (decision.rule, decision.delay, decision.deprioritize) == (RetryRule.SPECIFICATION, 0.2, False)
     assert case.tokens == 10
-    assert case.again(error).delay == 0.4
+    decision = case.again(error)
+    # A second ordinary retry takes a token.
+    assert (decision.delay, case.tokens) == (0.4, 9)
     assert case.refused(error) is RetryRefusal.ATTEMPTS
 
 
@@ -718,8 +828,8 @@ def test_nothing_written_by_the_retry() -> None:
 
 
 def test_few_failures_are_kept() -> None:
-    # With timeoutMS there may be thousands of retries.
-    case = Case()
+    # With timeoutMS there may be very many retries.
+    case = Case(tokens=None)
     for _ in range(20):
         case.again(host_unreachable(), Deadline(NOW + 60))
     assert len(case.retry._failures) == 3

@@ -12,7 +12,8 @@ from motorlite._base.progress import Progress
 from motorlite._execution.call import CallOptions
 from motorlite._execution.operation import Kind, Operation
 from motorlite._execution.retries.decisions import Again, Ask, ExpireAfter, Raise, StrategyFault
-from motorlite._execution.retry import Retry, RetrySettings
+from motorlite._execution.retries.settings import RetrySettings
+from motorlite._execution.retry import Retry
 from motorlite.errors import (
     AutoReconnect,
     ExecutionTimeout,
@@ -23,6 +24,7 @@ from motorlite.errors import (
 )
 from motorlite.retry import (
     BestEffort,
+    FailFast,
     OverloadRetry,
     RetryAction,
     RetryBudget,
@@ -228,7 +230,13 @@ def test_nothing_is_asked_while_the_client_closes() -> None:
 
 @pytest.mark.parametrize("deadline", [Deadline(NOW, inf, 1), Deadline(inf, NOW)])
 def test_nothing_is_asked_when_the_time_is_over(deadline: Deadline) -> None:
-    assert Case(deadline=deadline).refused(WaitQueueTimeoutError("x")) is None
+    """It passed between two attempts, of which the strategy might have permitted the second."""
+    error = WaitQueueTimeoutError("x")
+    decision = Case(deadline=deadline).after(error)
+    assert isinstance(decision, Raise)
+    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.DEADLINE)
+    # The end of a cancel scope is no timeout of the driver.
+    assert decision.failure.phase == ("retry delay" if deadline.expires_at == NOW else None)
 
 
 class Held:
@@ -527,6 +535,175 @@ def test_a_mongos_that_failed_is_avoided_and_an_overloaded_server_too() -> None:
     decision = case.retry.conclude(AT_ONCE, NOW)
     assert isinstance(decision, Again)
     assert decision.deprioritize
+
+
+# --- strategies that decide in place of the specifications ---
+
+
+class Decider(Strategy):
+    scope = "decides"
+
+
+@pytest.mark.parametrize("make", [IdempotentRead, Write])
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (overload(), RetryReason.OVERLOAD),
+        (server_error(2, "RetryableError"), RetryReason.RETRYABLE_ERROR),
+        (code_6(), RetryReason.TEMPORARY_FAILURE),
+        (server_error(91, "RetryableWriteError"), RetryReason.FAILOVER),
+        (network_error(), RetryReason.CONNECTION_LOST_IN_FLIGHT),
+        (AutoReconnect("x"), RetryReason.SERVER_NOT_AVAILABLE),
+    ],
+)
+def test_a_strategy_that_decides_is_asked_first_and_its_refusal_is_final(
+    make: Any, error: PyMongoError, reason: RetryReason
+) -> None:
+    case = Case(make("db"), strategy=Decider(), budget=RetryBudget(10), policy=OverloadRetry())
+    ask = case.ask(error)
+    assert (ask.reason, ask.request.retry_attempts) == (reason, 0)
+    decision = case.retry.conclude(NO_RETRY, NOW)
+    assert isinstance(decision, Raise)
+    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.NOT_RETRYABLE)
+    assert decision.failure.error is error
+    assert case.retry.attempts == 1
+
+
+def test_nothing_but_its_answers_limits_a_strategy_that_decides() -> None:
+    case = Case(strategy=Decider(), policy=OverloadRetry(max_retries=0))
+    for _ in range(30):
+        case.ask(code_6())
+        decision = case.retry.conclude(LATER, NOW)
+        assert isinstance(decision, Again)
+        assert (decision.rule, decision.delay, decision.is_paid) == (RetryRule.STRATEGY, 2, False)
+
+
+def test_tokens_of_a_strategy_that_decides() -> None:
+    budget = RetryBudget(2)
+    case = Case(strategy=Decider(), budget=budget)
+    for tokens in (1, 0):
+        case.ask(overload())
+        assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
+        assert budget.tokens == tokens
+    case.ask(overload())
+    decision = case.retry.conclude(AT_ONCE, NOW)
+    assert isinstance(decision, Raise)
+    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.TOKENS)
+    case = Case(strategy=Decider(budget=None), budget=budget)
+    case.ask(overload())
+    assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
+
+
+@pytest.mark.parametrize("make", [Read, Write, Other])
+@pytest.mark.parametrize("error", [network_error(), server_error(6)])
+def test_a_strategy_that_decides_may_not_permit_what_does_harm(make: Any, error: PyMongoError) -> None:
+    case = Case(make("db"), strategy=Decider())
+    assert case.refused(error, is_ordinary=False) is RetryRefusal.NOT_RETRYABLE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts", "refusal"),
+    [
+        ({"reads": False}, {}, RetryRefusal.DISABLED),
+        ({}, {"is_closing": True}, RetryRefusal.CLOSED),
+        ({"deadline": Deadline(NOW, inf, 1)}, {}, RetryRefusal.DEADLINE),
+    ],
+)
+def test_where_a_strategy_that_decides_is_not_asked(
+    arguments: dict[str, Any], facts: dict[str, Any], refusal: RetryRefusal
+) -> None:
+    decision = Case(strategy=Decider(), **arguments).after(overload(), **facts)
+    assert isinstance(decision, Raise)
+    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, refusal)
+
+
+def test_rule_4_and_unknown_errors_bind_a_strategy_that_decides() -> None:
+    case = Case(strategy=Decider())
+    assert case.refused(server_error(462, "SystemOverloadedError")) is RetryRefusal.NOT_RETRYABLE
+    assert Case(strategy=Decider()).refused(server_error(2)) is None
+
+
+def test_always_retried_under_a_strategy_that_decides() -> None:
+    for strategy in (Decider(), FailFast()):
+        decision = reauthenticated(Case(strategy=strategy))
+        assert isinstance(decision, Again)
+        assert decision.rule is RetryRule.ALWAYS
+
+
+@pytest.mark.parametrize("error", [overload(), code_6(), network_error(), AutoReconnect("x")])
+def test_fail_fast(error: PyMongoError) -> None:
+    strategy = FailFast()
+    case = Case(strategy=strategy, policy=OverloadRetry())
+    ask = case.ask(error)
+    assert isinstance(case.retry.conclude(strategy.retry_after(ask.request, ask.reason), NOW), Raise)
+
+
+# --- the overload policy of a block ---
+
+
+@pytest.mark.parametrize("retries", [0, 1, 9])
+def test_an_overload_policy_as_a_strategy_takes_the_place_of_the_clients(retries: int) -> None:
+    case = Case(strategy=OverloadRetry(max_retries=retries, base_backoff=1.0), policy=OverloadRetry())
+    for number in range(retries):
+        decision = case.after(overload())
+        assert isinstance(decision, Again)
+        assert (decision.rule, decision.delay) == (RetryRule.OVERLOAD_POLICY, 0.5 * min(10.0, 2.0**number))
+        assert decision.deprioritize
+    assert case.refused(overload()) is RetryRefusal.ATTEMPTS
+
+
+def test_ordinary_retries_remain_beside_an_overload_policy_as_a_strategy() -> None:
+    case = Case(strategy=OverloadRetry(max_retries=0))
+    decision = case.after(code_6())
+    assert isinstance(decision, Again)
+    assert decision.rule is RetryRule.SPECIFICATION
+
+
+def test_an_overload_policy_as_a_strategy_decides_about_the_budget_of_its_retries() -> None:
+    budget = RetryBudget(10)
+    case = Case(strategy=OverloadRetry(is_budgeted=False), policy=OverloadRetry(), budget=budget)
+    assert budget.take()
+    for error in (overload(), server_error(2, "RetryableError"), server_error(2, "RetryableError")):
+        decision = case.after(error)
+        assert isinstance(decision, Again)
+        assert not decision.is_paid
+    case.retry.succeeded()
+    # What took no token brings none: this counts as the success of a first attempt.
+    assert budget.tokens == 9.1
+
+
+# --- codes of a strategy's own ---
+
+
+class Names(Strategy):
+    codes = frozenset({24, 112})
+
+
+@pytest.mark.parametrize("strategy", [Names(), type("Both", (Names, Decider), {})()])
+@pytest.mark.parametrize(
+    ("make", "is_ordinary"), [(IdempotentRead, True), (Write, True), (Write, False), (Other, False)]
+)
+def test_codes_that_a_strategy_names(strategy: RetryStrategy, make: Any, is_ordinary: bool) -> None:
+    case = Case(make("db"), strategy=strategy)
+    decision = case.after(server_error(112), is_ordinary=is_ordinary)
+    assert isinstance(decision, Ask) is is_ordinary
+    if isinstance(decision, Ask):
+        assert decision.reason is RetryReason.NAMED_CODE
+        again = case.retry.conclude(LATER, NOW)
+        assert isinstance(again, Again)
+        assert (again.rule, again.is_paid) == (RetryRule.STRATEGY, False)
+        # Others are no business of the strategy.
+        assert case.refused(server_error(11000)) is RetryRefusal.NOT_RETRYABLE
+
+
+def test_a_code_in_a_transaction_is_not_asked_about() -> None:
+    case = Case(strategy=Names())
+    assert case.refused(server_error(112), is_transactional=True) is None
+
+
+def test_a_named_code_before_the_command_was_sent_is_not_its_answer() -> None:
+    case = Case(strategy=Names())
+    assert case.refused(server_error(24), progress=Progress.NOT_SENT) is None
 
 
 # --- always retried ---

@@ -9,6 +9,7 @@ import pytest
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._sessions.convenient import After, TransactionRetries
 from motorlite.errors import AutoReconnect, ExecutionTimeout, NetworkTimeout, OperationFailure, PyMongoError
+from motorlite.retry import RetryBudget
 
 TRANSIENT, UNKNOWN = "TransientTransactionError", "UnknownTransactionCommitResult"
 START = 1000.0
@@ -76,6 +77,34 @@ def test_when_time_runs_out(deadline: Deadline, seconds: float) -> None:
     assert made.after_commit(transient, end - 0.0075) == (After.TIME_OUT, 0)
     assert made.after_commit(unknown, end - 0.001)[0] is After.COMMIT_AGAIN
     assert made.after_commit(unknown, end) == (After.TIME_OUT, 0)
+
+
+def test_further_commits_back_off_and_take_a_token_each() -> None:
+    budget = RetryBudget(8)
+    made = TransactionRetries(NO_DEADLINE, lambda: 1.0, START, budget)
+    made.started()
+    found = [made.after_commit(labelled(UNKNOWN), START) for _ in range(9)]
+    assert found == [(After.COMMIT_AGAIN, delay) for delay in (0, 0.001, 0.01, 0.05, 0.1, 0.5, 1, 1, 1)]
+    assert budget.tokens == 0
+    error = labelled(UNKNOWN)
+    assert made.after_commit(error, START) == (After.RAISE, 0)
+    assert error.retry_refusal == "tokens"
+    # The first further commit of another transaction is free.
+    made.started()
+    assert made.after_commit(labelled(UNKNOWN), START) == (After.COMMIT_AGAIN, 0)
+
+
+def test_a_commit_whose_backoff_does_not_fit_takes_no_token() -> None:
+    budget = RetryBudget(8)
+    for deadline, expected in ((Deadline(START + 1, inf, 1), After.TIME_OUT), (Deadline(inf, START + 1), After.RAISE)):
+        made = TransactionRetries(deadline, lambda: 0.5, START, budget)
+        for _ in range(2):
+            made.after_commit(labelled(UNKNOWN), START)
+        tokens = budget.tokens
+        # 5 ms are due.
+        assert made.after_commit(labelled(UNKNOWN), START + 0.995) == (expected, 0)
+        assert budget.tokens == tokens
+        assert made.after_commit(labelled(UNKNOWN), START + 0.9949) == (After.COMMIT_AGAIN, 0.005)
 
 
 def test_a_limit_of_zero_is_none() -> None:

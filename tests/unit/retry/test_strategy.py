@@ -12,6 +12,7 @@ import pytest
 import motorlite.retry
 from motorlite.retry import (
     BestEffort,
+    FailFast,
     OverloadRetry,
     RetryAction,
     RetryReason,
@@ -20,6 +21,7 @@ from motorlite.retry import (
     SpecificationRetry,
     exponential_backoff,
 )
+from motorlite.retry.strategy import as_retry_strategy
 
 REQUEST = RetryRequest(
     command_name="find",
@@ -100,8 +102,36 @@ def test_a_strategy_must_decide() -> None:
         RetryStrategy()  # type: ignore[abstract]  # what is refused
 
 
-def test_fail_fast_is_not_shipped() -> None:
-    assert not [name for name in vars(motorlite.retry) if "fast" in name.lower()]
+@pytest.mark.parametrize("reason", RetryReason)
+def test_fail_fast_permits_nothing_and_leaves_nothing_to_others(reason: RetryReason) -> None:
+    """The RFC leaves it to applications; but one that only adds retries cannot fail fast."""
+    assert ask(FailFast(), reason, idempotent=True) == NO_RETRY
+    assert (FailFast().scope, repr(FailFast())) == ("decides", "FailFast()")
+    assert FailFast() == FailFast()
+    assert motorlite.retry.FailFast is FailFast
+
+
+def test_scopes_of_the_others() -> None:
+    for strategy in (SpecificationRetry(), BestEffort(), OverloadRetry()):
+        assert (strategy.scope, strategy.codes) == ("adds", frozenset())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "text"),
+    [
+        ("scope", "add", ValueError, "retry_strategy.scope must be 'adds' or 'decides', not 'add'"),
+        ("scope", None, TypeError, "retry_strategy.scope must be 'adds' or 'decides', not None"),
+        ("codes", 112, TypeError, "retry_strategy.codes must be a frozenset of integers, not 112"),
+        ("codes", {"112"}, TypeError, "retry_strategy.codes must be a frozenset of integers, not {'112'}"),
+    ],
+)
+def test_wrong_attributes_are_found_where_the_strategy_is_set(
+    name: str, value: Any, error: type[Exception], text: str
+) -> None:
+    strategy = BestEffort()
+    setattr(strategy, name, value)
+    with pytest.raises(error, match=f"^{text}"):
+        as_retry_strategy(strategy)
 
 
 # --- best effort ---

@@ -62,12 +62,27 @@ FLAGS = {
     RetryReason.RETRYABLE_ERROR: (True, False),  # KV_ERROR_MAP_RETRY_INDICATED, SERVICE_RESPONSE_CODE_INDICATED
     RetryReason.FAILOVER: (False, False),
     RetryReason.TEMPORARY_FAILURE: (False, False),
+    RetryReason.NAMED_CODE: (False, False),
 }
 
 
 @pytest.mark.parametrize("member", RetryReason)
 def test_flags(member: RetryReason) -> None:
     assert (member.allows_non_idempotent_retry, member.always_retry) == FLAGS[member]
+
+
+@pytest.mark.parametrize(
+    ("code", "progress", "expected"),
+    [
+        (112, ANSWERED, RetryReason.NAMED_CODE),
+        (112, NOT_SENT, RetryReason.UNKNOWN),
+        (24, ANSWERED, RetryReason.UNKNOWN),
+        # What the table knows is what it is.
+        (6, ANSWERED, RetryReason.TEMPORARY_FAILURE),
+    ],
+)
+def test_codes_that_a_strategy_names(code: int, progress: Progress, expected: RetryReason) -> None:
+    assert reason_of(failed(server_error(code), progress=progress), frozenset({6, 112})) is expected
 
 
 def test_reasons_are_words() -> None:
