@@ -15,6 +15,7 @@ from motorlite._api.lists import list_databases, names
 from motorlite._api.session import session_of
 from motorlite._api.settings import Settings
 from motorlite._api.transactions.options import SessionOptions
+from motorlite._api.turns import give_way, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted
 from motorlite._base.arguments import seconds as check_seconds
@@ -23,7 +24,7 @@ from motorlite._base.hosts import DEFAULT_PORT
 from motorlite._execution.call import CallOptions
 from motorlite._options.options import PILE_UP, may_pile_up
 from motorlite.driver_info import as_driver_info
-from motorlite.errors import InvalidOperation, ServerSelectionTimeoutError
+from motorlite.errors import InvalidOperation, PyMongoError, ServerSelectionTimeoutError
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
             ServerSelectionTimeoutError: No server was found in time.
             ConfigurationError: The deployment is unusable, or it has no SRV records.
         """
-        call = self._begin(None, timeoutMS)
+        call = self._begin(None, timeoutMS) or await refused()
         await self._core.connect(call.deadline)
 
     async def close(self, grace: float = GRACE) -> None:
@@ -121,7 +122,11 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
     async def __aenter__(self) -> Self:
         # The first operation raises the errors in the connection string.
         if not self._core.options.refusals:
-            self._core.enter()
+            try:
+                self._core.enter()
+            except PyMongoError:
+                await give_way()
+                raise
         return self
 
     async def __aexit__(
@@ -233,7 +238,7 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         """
         from motorlite._operations.build_info import BuildInfo
 
-        call = self._begin(session, timeoutMS)
+        call = self._begin(session, timeoutMS) or await refused()
         return await self._core.executor.execute(BuildInfo(), call)
 
     def list_databases(
@@ -307,7 +312,7 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
 
         name = database_name(name_of(name_or_database, "database"))
         write_concern = self._write_concern(session)
-        call = self._begin(session, timeoutMS, write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, write_concern.acknowledged) or await refused()
         operation = DropDatabase(name, write_concern=write_concern, comment=comment)
         await self._core.executor.execute(operation, call)
 
@@ -371,7 +376,7 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
     async def _known_topology(self, wanted: ServerMode = ReadPreference.NEAREST) -> TopologyDescription:
         """Return the deployment's description. If no server is known yet, wait for a `wanted` server first."""
         if not self.topology_description.known_servers:
-            call = self._begin(None, None)
+            call = self._begin(None, None) or await refused()
             try:
                 await self._core.connect(call.deadline, wanted)
             except ServerSelectionTimeoutError:

@@ -9,7 +9,7 @@ from motorlite._api.arguments.identifiers import id_first, identify
 from motorlite._api.limits import ServerTime, for_close
 from motorlite._api.session import is_in_transaction
 from motorlite._api.settings import Configured
-from motorlite._api.turns import Turns
+from motorlite._api.turns import Turns, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_document, converted, located, mapping, wrong
 from motorlite._client.lost_cursors import give_back, is_settled, kill_command
@@ -106,7 +106,7 @@ class ClientBulkWrites(Configured[DocumentT]):
         if not write_concern.acknowledged and (verbose_results or ordered):
             what = "verbose results" if verbose_results else "ordered writes"
             raise InvalidOperation(f"Cannot request unacknowledged write concern and {what}")
-        call = self._begin(session, timeoutMS, write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, write_concern.acknowledged) or await refused()
         limit = ServerTime(self._core, call.deadline, max_time_ms)
         turns = Turns(self._core, call.deadline)
         statements = await turns.compute(_statements(models))
@@ -207,10 +207,10 @@ class ClientBulkWrite:
                 await self._turns.compute(release(self._statements), is_limited=False)
         except Exception as failure:
             # Not only driver errors: bson may refuse a document of a later batch after other documents were written.
-            is_own = isinstance(failure, PyMongoError)
-            has_reached = is_own and failure.reached_server
-            if self._has_written and is_own:
-                failure.reached_server = True  # the call did, if not its newest command
+            has_reached = False
+            if isinstance(failure, PyMongoError):
+                has_reached = failure.reached_server
+                failure.reached_server |= self._has_written  # of the call, not of its newest command
             if not result.has_observed and not has_reached:
                 raise
             error = result.interrupted(failure)

@@ -14,6 +14,7 @@ from motorlite._api.cursors.aggregation import aggregation
 from motorlite._api.cursors.watching import Watching
 from motorlite._api.lists import list_collections, names
 from motorlite._api.missing import not_callable
+from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import boolean, checked, converted, count, instance, mapping, wrong
 from motorlite._operations.reads.find import FindOne
@@ -132,7 +133,7 @@ class DatabaseBase(Watching[DocumentT]):
             check=check,
             allowed_errors=allowable_errors,
         )
-        call = self._begin(session, timeoutMS)
+        call = self._begin(session, timeoutMS) or await refused()
         return await user_command.execute(self._core, call)
 
     @overload
@@ -346,7 +347,7 @@ class DatabaseBase(Watching[DocumentT]):
         if background is not None:
             converted("background", background, boolean)
         operation = Validate(self._name, name, scandata=scandata, full=full, background=background, comment=comment)
-        call = self._begin(session, timeoutMS)
+        call = self._begin(session, timeoutMS) or await refused()
         report, invalid = await self._core.executor.execute(operation, call)
         if invalid is not None:
             raise CollectionInvalid(f"the collection {name!r} is not valid: {invalid!r}")
@@ -390,7 +391,7 @@ class DatabaseBase(Watching[DocumentT]):
 
         collection_name(name)
         given = checked("create_collection", options, method_options.CREATE_CHECKS)
-        call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged)
+        call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
         # A transaction must not begin with listCollections, which cannot run in it.
         in_transaction = call.session is not None and call.session.in_transaction
         if check_exists and not in_transaction and await self._has_collection(name, call):
@@ -435,7 +436,7 @@ class DatabaseBase(Watching[DocumentT]):
         instance("dbref", dbref, DBRef)
         if dbref.database is not None and dbref.database != self._name:
             raise ValueError(wrong("dbref", dbref, f"a reference into the database {self._name!r}"))
-        call = self._begin(session, timeoutMS)
+        call = self._begin(session, timeoutMS) or await refused()
         operation: FindOne[DocumentT] = FindOne(
             self._name,
             collection_name(dbref.collection),

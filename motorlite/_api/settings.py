@@ -11,11 +11,13 @@ from motorlite._api.limits import deadline, duration_from_ms
 from motorlite._api.missing import name_after
 from motorlite._api.session import begin, is_in_transaction
 from motorlite._api.transactions.context import BOUND
+from motorlite._api.turns import refuse
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, instance
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._base.values import recognized
 from motorlite._execution.call import DEFAULT_OPTIONS, Call, CallOptions
+from motorlite.errors import PyMongoError
 from motorlite.read_concern import as_read_concern
 from motorlite.read_preferences import as_read_preference
 from motorlite.retry.strategy import as_retry_strategy
@@ -171,18 +173,22 @@ class Configured(Generic[DocumentT]):
         session: AsyncClientSession | None,
         timeout_ms: float | None,
         is_acknowledged: bool = True,
-    ) -> Call:
-        """Return the call settings of an operation that starts now."""
+    ) -> Call | None:
+        """Return the call settings of an operation that starts now; None if it is refused: then await `refused`."""
         core = self._core
-        core.enter()
-        settings = self._settings
-        options = effective(settings.call_options)
-        if session is None and not BOUND:
-            limit = deadline(core, settings.timeout, timeout_ms)
-            if limit is NO_DEADLINE and options is settings.call_options:
-                return settings.usual_call
-            return Call(None, limit, options=options)
-        state, limit = begin(session, core, settings.timeout, timeout_ms, is_acknowledged)
+        try:
+            core.enter()
+            settings = self._settings
+            options = effective(settings.call_options)
+            if session is None and not BOUND:
+                limit = deadline(core, settings.timeout, timeout_ms)
+                if limit is NO_DEADLINE and options is settings.call_options:
+                    return settings.usual_call
+                return Call(None, limit, options=options)
+            state, limit = begin(session, core, settings.timeout, timeout_ms, is_acknowledged)
+        except PyMongoError as error:
+            refuse(error)
+            return None
         return Call(state, limit, options=options)
 
     def _write_concern(self, session: AsyncClientSession | None) -> WriteConcern:

@@ -1,8 +1,9 @@
-"""Shell: long computations that regularly yield to the event loop."""
+"""Shell: gives other tasks their turns: in long computations, and before a refused call raises."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from motorlite.errors import no_time_left
 
@@ -10,12 +11,47 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
     from motorlite._operations.writes.slices import Slices
+    from motorlite.errors import PyMongoError
 
 T = TypeVar("T")
 
 # Seconds that a call computes before it yields to other tasks. Including work that cannot be split (one document, one
 # message), the loop should wait less than 50 ms.
 TURN: Final = 0.01
+
+# Why the call that begins now is refused, until `refused` raises it.
+_refusal: ContextVar[PyMongoError | None] = ContextVar("motorlite.refusal", default=None)
+
+
+async def give_way() -> None:
+    """Let other tasks run. A caller that tries again in a loop would otherwise stop all of them.
+
+    The event loop may be another one than the client's, or the client may have none yet.
+    """
+    from anyio.lowlevel import checkpoint
+
+    await checkpoint()
+
+
+def refuse(error: PyMongoError) -> None:
+    """Keep the error of a call that cannot begin, for `refused`."""
+    _refusal.set(error)
+
+
+async def refused() -> NoReturn:
+    """Raise the error of `refuse`, after other tasks had their turn.
+
+    Raises:
+        PyMongoError: The error.
+    """
+    error = _refusal.get()
+    _refusal.set(None)
+    assert error is not None
+    try:
+        await give_way()
+        raise error
+    finally:
+        del error  # its traceback references this frame
 
 
 class Turns:

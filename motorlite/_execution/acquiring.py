@@ -96,16 +96,17 @@ def check_out(
 
 
 def _ticket(run: Run, server: Server, now: float) -> Ticket | None:
-    """Return what the configured wait queue of `server` goes by; None without one."""
-    if not server.pool.is_bounded:
+    """Return what the configured wait queue of `server` and its breaker go by; None without either."""
+    gate = server.gate
+    if gate is None and not server.pool.is_bounded:
         return None
     run.entered = min(run.entered, now)
-    options = run.call.options
-    operation = run.operation
+    options, operation = run.call.options, run.operation
     return Ticket(
         run.entered,
         operation.size_hint,
         options.priority,
         options.assigned_priority,
         is_admitted=operation.is_admitted,
+        is_gated=gate is not None and gate.stops(is_retry=run.is_retry, is_admitted=operation.is_admitted),
     )

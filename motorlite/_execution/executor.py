@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+# A global, since `Progress.NOT_SENT` takes 0.28 µs on Python 3.11.
+_NOT_SENT = Progress.NOT_SENT
+
 
 class Executor:
     """Executes the operations of one client."""
@@ -126,7 +129,11 @@ class Executor:
         """
         run = Run(operation, call)
         if call.session is not None:
-            join(run, call.session)
+            try:
+                join(run, call.session)
+            except PyMongoError:
+                await self._sleep(0)
+                raise
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
             try:
@@ -157,7 +164,11 @@ class Executor:
         """Execute an operation that opens a cursor. The cursor stays with its server and its session."""
         run = Run(operation, call)
         if call.session is not None:
-            join(run, call.session)
+            try:
+                join(run, call.session)
+            except PyMongoError:
+                await self._sleep(0)
+                raise
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
             try:
@@ -233,6 +244,8 @@ class Executor:
                         run.source, run.standing = failure.address, failure
                         return failure.reply
                     run.annotate(failure)
+                    if attempt.progress is _NOT_SENT:
+                        await self._sleep(0)  # a refusal: nothing may have been waited for
                     if failure.error is error:
                         raise
                     raise failure.error from error

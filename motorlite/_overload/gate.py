@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Gate:
     """What attempts on one server pass."""
 
-    __slots__ = ("_on_change", "address", "breaker", "limit")
+    __slots__ = ("_on_change", "address", "breaker", "limit", "refuse_waiting")
 
     def __init__(
         self,
@@ -34,6 +34,9 @@ class Gate:
         # The pool also reads it.
         self.limit: AdaptiveLimit | None = limit
         self._on_change = on_change
+        # Called when the breaker opens: refuses the operations that wait for a connection and that it stops, given the
+        # seconds until they may be tried again. Returns their number. The pool sets it.
+        self.refuse_waiting: Callable[[float], int] | None = None
 
     def enter(self, breaker: Breaker, now: float, *, is_retry: bool, is_admitted: bool = False) -> Visit | None:
         """Ask the breaker for an attempt. Returns None if it refuses."""
@@ -46,8 +49,15 @@ class Gate:
         """Tell the breaker the outcome of an attempt that it let pass."""
         assert self.breaker is not None
         change = self.breaker.leave(visit, outcome, now)
-        if change is not None:
-            self._on_change(self, change)
+        if change is None:
+            return
+        self._on_change(self, change)
+        if change.state is BreakerState.OPEN and self.refuse_waiting is not None:
+            self.breaker.refused += self.refuse_waiting(change.retry_after)
+
+    def stops(self, *, is_retry: bool, is_admitted: bool) -> bool:
+        """Whether such operations are refused while they wait for a connection, when the breaker opens."""
+        return self.breaker is not None and not is_admitted and self.breaker.gates(is_retry=is_retry)
 
 
 class Gates:

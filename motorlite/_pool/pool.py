@@ -18,9 +18,11 @@ from motorlite._connection.purpose import Purpose
 from motorlite._net.runtime import WaitTimeout
 from motorlite._overload.backoff import server_base_backoff
 from motorlite._pool.effects import Abandon, Close, Drain, Establish
+from motorlite._pool.refusals import breaker_opened
 from motorlite._pool.requests import Request, Ticket
 from motorlite._pool.state import PoolState
 from motorlite.errors import AutoReconnect, PoolClearedError, PoolClosedError, PyMongoError, WaitQueueTimeoutError
+from motorlite.overload.breaker import BreakerState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,6 +62,7 @@ class Pool:
         self.gate: Gate | None = gate
         if gate is not None:
             self.state.limit = gate.limit
+            gate.refuse_waiting = self._refuse_gated
             if self.state.bounded is not None:
                 self.state.bounded.admission.limit = gate.limit
         self._options = options
@@ -125,6 +128,7 @@ class Pool:
             operation_until=deadline.expires_at if deadline.is_set else None,
         )
         until = min(until, deadline.expires_at)
+        request.is_gated = ticket is not None and ticket.is_gated
         if self.state.bounded is not None:
             self.state.bounded.fill_in(request, ticket or Ticket(started), until)
         self.state.enqueue(request, started)
@@ -153,6 +157,8 @@ class Pool:
             self._leave(request)
             self._failed_check_out(error, started)
             raise
+        if request.is_gated:
+            answer = self._recheck(request, answer)
         if isinstance(answer, Connection):
             if self._publish:
                 duration = self._runtime.now() - started
@@ -177,6 +183,21 @@ class Pool:
         else:
             self.state.give_up(request, now)
         self._perform()
+
+    def _refuse_gated(self, retry_after: float) -> int:
+        number = self.state.refuse_gated(retry_after, self._runtime.now())
+        self._perform()
+        return number
+
+    def _recheck(self, request: Request, answer: Any) -> Any:
+        """Return `answer`, or an error instead of a connection that was handed over just before the breaker opened."""
+        breaker, now = None if self.gate is None else self.gate.breaker, self._runtime.now()
+        if breaker is None or breaker.state is not BreakerState.OPEN or not isinstance(answer, Connection):
+            return answer
+        breaker.refused += 1
+        self.state.put_back(answer, now)
+        self._perform()
+        return breaker_opened(self.address, now - request.since, breaker.retry_after(now))
 
     def _timed_out(self, request: Request, started: float) -> WaitQueueTimeoutError:
         now = self._runtime.now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from motorlite._base.values import format_address
-from motorlite.errors import PoolClearedError, PoolClosedError, WaitQueueTimeoutError
+from motorlite.errors import CircuitBreakerOpenError, PoolClearedError, PoolClosedError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,16 @@ def cleared(address: Address, because: str) -> PoolClearedError:
     """Return the error of an operation whose pool was cleared; `because` may be empty."""
     reason = f": {because}" if because else ""
     return PoolClearedError(f"the connection pool of {format_address(address)} was cleared{reason}")
+
+
+def breaker_opened(address: Address, waited: float, retry_after: float) -> CircuitBreakerOpenError:
+    """Return the error of an operation that waited for a connection when the breaker of its server opened."""
+    error = CircuitBreakerOpenError(
+        f"the circuit breaker of {format_address(address)} opened while the operation waited for a connection: "
+        "too many operations failed there"
+    )
+    error.address, error.wait_time, error.retry_after = address, waited, retry_after
+    return error
 
 
 def timed_out(

@@ -21,9 +21,9 @@ class Waiter(Protocol):
 
 
 class Ticket:
-    """What a configured wait queue wants to know of an operation."""
+    """What a configured wait queue and a circuit breaker want to know of an operation."""
 
-    __slots__ = ("assigned_priority", "entered", "is_admitted", "priority", "size_hint")
+    __slots__ = ("assigned_priority", "entered", "is_admitted", "is_gated", "priority", "size_hint")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class Ticket:
         assigned_priority: int | None = None,
         *,
         is_admitted: bool = False,
+        is_gated: bool = False,
     ) -> None:
         # Loop time at which the operation first asked a pool for a connection. Retries keep it.
         self.entered: float = entered
@@ -43,6 +44,8 @@ class Ticket:
         self.assigned_priority: int | None = assigned_priority
         # Part of work that was admitted before: it waits as long as its caller does.
         self.is_admitted: bool = is_admitted
+        # The server's breaker stops it when it opens.
+        self.is_gated: bool = is_gated
 
 
 class Request:
@@ -55,6 +58,7 @@ class Request:
         "has_passed",
         "haste",
         "is_admitted",
+        "is_gated",
         "leaves_at",
         "operation_until",
         "priority",
@@ -80,6 +84,8 @@ class Request:
         self.establishment: Establishment | None = None
         # Its own connection was opened, so it has passed the queue.
         self.has_passed: bool = False
+        # The server's breaker stops it when it opens.
+        self.is_gated: bool = False
         # The rest is for a configured wait queue. See `Ticket`; bytes; set by the queue's order.
         self.entered: float = since
         self.priority: int = 50

@@ -26,7 +26,7 @@ from motorlite._base.values import cut
 from motorlite._connection.purpose import Purpose
 from motorlite._pool.contents import Phase, PoolContents
 from motorlite._pool.effects import Abandon, Close, Drain, Establish, Interrupt
-from motorlite._pool.refusals import cleared, closed, server_left, timed_out
+from motorlite._pool.refusals import breaker_opened, cleared, closed, server_left, timed_out
 from motorlite._pool.requests import Establishment
 from motorlite.errors import InvalidOperation
 from motorlite.monitoring import ConnectionClosedReason
@@ -379,6 +379,17 @@ class PoolState(PoolContents):
     def refuse_waiting(self) -> None:
         """Fail all waiters because the client is being closed; connections in use may still be checked in."""
         self._refuse_waiting(lambda: closed(self.address))
+
+    def refuse_gated(self, retry_after: float, now: float) -> int:
+        """Fail the waiters that the breaker of the server stops, because it has opened. Returns their number."""
+        gated = [request for request in self.queue if request.is_gated]
+        for request in gated:
+            self.queue.discard(request)
+            request.release()
+            request.waiter.offer(breaker_opened(self.address, now - request.since, retry_after))
+        if gated:
+            self.serve(now)  # their connections are for others
+        return len(gated)
 
     def _refuse_waiting(self, error: Callable[[], PyMongoError]) -> None:
         for request in list(self.queue):

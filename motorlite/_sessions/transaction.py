@@ -128,7 +128,7 @@ class Transaction:
         Raises:
             InvalidOperation: It was aborted, or an operation of it is running.
         """
-        self._check_end("commit")
+        self.check_end("commit")
         self.state = State.COMMITTED
         return self.has_begun
 
@@ -138,11 +138,16 @@ class Transaction:
         Raises:
             InvalidOperation: It has ended, or an operation of it is running.
         """
-        self._check_end("abort")
+        self.check_end("abort")
         self.state = State.ABORTED
         return self.has_begun
 
-    def _check_end(self, end: str) -> None:
+    def check_end(self, end: str) -> None:
+        """Check that "commit" or "abort" is possible now.
+
+        Raises:
+            InvalidOperation: It is not.
+        """
         message = _ENDED_TWICE.get((end, self.state.value))
         if message is not None:
             raise InvalidOperation(message)

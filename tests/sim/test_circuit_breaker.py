@@ -9,14 +9,16 @@ import anyio
 import pytest
 
 from motorlite._operations.cursors.kill_cursors import KillCursors
+from motorlite._overload.circuit_breaker import Outcome
 from motorlite.errors import (
     AutoReconnect,
     CircuitBreakerOpenError,
     DuplicateKeyError,
     NetworkTimeout,
     OperationFailure,
+    PyMongoError,
 )
-from motorlite.overload import CircuitBreaker
+from motorlite.overload import CircuitBreaker, WaitQueue
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from motorlite.write_concern import WriteConcern
@@ -25,6 +27,7 @@ from tests.support.core import (
     BAD_VALUE,
     FOUND,
     HOST_UNREACHABLE,
+    NEXT_BATCH,
     OVERLOADED,
     A,
     B,
@@ -32,13 +35,18 @@ from tests.support.core import (
     driver,
     fails,
     find,
+    get_more,
+    hello_delay,
     insert,
+    later,
     replica_set,
     run_command,
 )
 from tests.support.kept_errors import garbage, without_collector
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from motorlite.testing.scripted import Answer
 
 pytestmark = pytest.mark.anyio
@@ -132,6 +140,185 @@ async def test_without_the_option_nothing_is_counted() -> None:
             assert isinstance(await fails(client, run_command()), OperationFailure)
         assert client.server().gate is None
         assert client.core.stats().servers[A].breaker is None
+
+
+# --- what waits for a connection when it opens ---
+
+
+class Outcomes:
+    """What came of operations that ran at the same time."""
+
+    def __init__(self, client: Driver) -> None:
+        self._client = client
+        self.errors: list[PyMongoError] = []
+        self.done = 0
+
+    async def run(self, make: Callable[[], Any]) -> None:
+        try:
+            await self._client.run(make())
+        except PyMongoError as error:
+            self.errors.append(error)
+        else:
+            self.done += 1
+
+    @property
+    def refused(self) -> list[CircuitBreakerOpenError]:
+        return [error for error in self.errors if isinstance(error, CircuitBreakerOpenError)]
+
+
+QUEUES = pytest.mark.parametrize(
+    "queue",
+    [None, WaitQueue("queue"), WaitQueue("queue", ordering="priority"), WaitQueue("queue", ordering="adaptive")],
+    ids=["unbounded", "fifo", "priority", "adaptive"],
+)
+
+
+@pytest.mark.virtual_time
+@QUEUES
+async def test_what_waits_when_it_opens_is_refused(queue: WaitQueue | None) -> None:
+    """Nothing of it is sent, although a connection becomes free at that moment."""
+    options = {"maxPoolSize": 1, "wait_queue": queue, "circuit_breaker": CircuitBreaker(min_operations=2)}
+    async with driver(replica_set(), **options) as client:
+        server = client.deployment["a:1"]
+        server.on("ping", later(OVERLOADED_ONCE, 1.0), ANSWERS_OF_PING)
+        outcomes = Outcomes(client)
+        async with anyio.create_task_group() as group:
+            group.start_soon(outcomes.run, run_command)
+            await anyio.sleep(0.5)
+            for make in (find, insert, run_command) * 7:
+                group.start_soon(outcomes.run, make)
+        # The command that connects was a success: one failure of two attempts opens it.
+        assert state(client) == "open"
+        assert [one.name for one in server.received] == ["ping"]
+        assert len(outcomes.refused) == 21
+        for error in outcomes.refused:
+            assert (error.address, error.reached_server, error.attempts) == (A, False, 1)
+            assert error.wait_time == pytest.approx(0.5)
+            assert error.retry_after == pytest.approx(5.0)
+            assert not error.timeout
+        assert str(outcomes.refused[0]) == (
+            "the circuit breaker of a:1 opened while the operation waited for a connection: too many operations "
+            "failed there (server a:1; not retried: circuit breaker)"
+        )
+        stats = client.core.stats().servers[A]
+        assert stats.breaker is not None
+        assert stats.breaker.refused == 21
+        assert (stats.waiting, stats.in_use, stats.operations) == (0, 0, 0)
+        if stats.queue is not None:
+            assert (stats.queue.depth, stats.queue.memory) == (0, 0)
+        # A probe passes later, and closes it.
+        await anyio.sleep(5.1)
+        await client.run(run_command())
+        assert state(client) == "closed"
+
+
+@pytest.mark.virtual_time
+async def test_what_waits_for_a_connection_that_is_being_opened_is_refused() -> None:
+    async with driver(replica_set(), circuit_breaker=CircuitBreaker(min_operations=2)) as client:
+        server = client.deployment["a:1"]
+        server.on("ping", later(OVERLOADED_ONCE, 1.0))
+        hello_delay(client.deployment, "a:1", 3.0)
+        outcomes = Outcomes(client)
+        async with anyio.create_task_group() as group:
+            group.start_soon(outcomes.run, run_command)
+            await anyio.sleep(0.1)
+            group.start_soon(outcomes.run, find)
+            started = client.now
+        assert client.now - started < 1.0
+        assert len(outcomes.refused) == 1
+        assert not server.times("find")
+        # The connection is kept.
+        await anyio.sleep(5)
+        assert client.core.stats().servers[A].idle == 2
+
+
+@pytest.mark.virtual_time
+async def test_what_was_begun_waits_on_when_it_opens() -> None:
+    options = {"maxPoolSize": 1, "circuit_breaker": CircuitBreaker(min_operations=2)}
+    async with driver(replica_set(), **options) as client:
+        server = client.deployment["a:1"]
+        server.on("ping", later(OVERLOADED_ONCE, 1.0))
+        server.on("getMore", NEXT_BATCH)
+        outcomes = Outcomes(client)
+        async with anyio.create_task_group() as group:
+            group.start_soon(outcomes.run, run_command)
+            await anyio.sleep(0.5)
+            for make in (find, get_more, find, lambda: KILL):
+                group.start_soon(outcomes.run, make)
+        assert len(outcomes.refused) == 2
+        assert [one.name for one in server.received] == ["ping", "getMore", "killCursors"]
+
+
+@pytest.mark.virtual_time
+async def test_where_only_retries_are_stopped_only_they_are_refused_in_the_queue() -> None:
+    breaker = CircuitBreaker(min_operations=3, gates_first_attempts=False, failure_rate=0.3)
+    async with driver(replica_set(), maxPoolSize=1, circuit_breaker=breaker) as client:
+        server = client.deployment["a:1"]
+        # Its error is no failure of the server. The retry waits behind three pings, and the first opens the breaker.
+        server.on("find", later(HOST_UNREACHABLE, 1.0))
+        server.on("ping", later(OVERLOADED_ONCE, 1.0), ANSWERS_OF_PING)
+        outcomes = Outcomes(client)
+        async with anyio.create_task_group() as group:
+            group.start_soon(outcomes.run, find)
+            await anyio.sleep(0.1)
+            for _ in range(3):
+                group.start_soon(outcomes.run, run_command)
+        assert outcomes.done == 2
+        assert (len(server.times("find")), len(server.times("ping"))) == (1, 3)
+        assert not outcomes.refused
+        (error,) = [error for error in outcomes.errors if error.retry_refusal == "circuit breaker"]
+        assert isinstance(error, OperationFailure)
+        assert error.code == 6
+        assert isinstance(error.__cause__, CircuitBreakerOpenError)
+
+
+@pytest.mark.virtual_time
+async def test_a_waiting_probe_is_refused_when_another_one_fails() -> None:
+    breaker = CircuitBreaker(min_operations=2, probes=2)
+    async with driver(replica_set(), maxPoolSize=1, circuit_breaker=breaker) as client:
+        await fail_once(client)
+        await anyio.sleep(5.1)
+        server = client.deployment["a:1"]
+        server.received.clear()
+        server.on("ping", later(OVERLOADED_ONCE, 1.0))
+        outcomes = Outcomes(client)
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(outcomes.run, run_command)
+        assert len(server.times("ping")) == 1
+        assert len(outcomes.refused) == 1
+        assert state(client) == "open"
+
+
+@pytest.mark.virtual_time
+async def test_a_connection_that_was_handed_over_as_it_opened_is_not_used() -> None:
+    """Two replies arrive in one turn of the event loop: the first frees a connection, the second opens the breaker."""
+    breaker = CircuitBreaker(min_operations=3, failure_rate=0.6)
+    async with driver(replica_set(), maxPoolSize=1, circuit_breaker=breaker) as client:
+        pool, gate = client.server().pool, client.server().gate
+        assert gate is not None
+        assert gate.breaker is not None
+        held = pool.check_out_now()
+        assert held is not None
+        outcomes = Outcomes(client)
+        async with anyio.create_task_group() as group:
+            group.start_soon(outcomes.run, run_command)
+            await anyio.sleep(0.5)
+            pool.check_in(held)
+            for _ in range(3):
+                visit = gate.enter(gate.breaker, client.now, is_retry=False)
+                if visit is not None:
+                    gate.leave(visit, Outcome.FAILURE, client.now)
+        assert len(outcomes.refused) == 1
+        assert not client.deployment["a:1"].received
+        assert client.core.stats().servers[A].idle == 1
+
+
+async def fail_once(client: Driver) -> None:
+    """Open a breaker with min_operations=2."""
+    client.deployment["a:1"].on("ping", OVERLOADED_ONCE)
+    await fails(client, run_command())
+    assert state(client) == "open"
 
 
 # --- retries only ---
@@ -497,7 +684,7 @@ async def test_an_always_failing_server_gets_little() -> None:
 
 
 async def test_count_suspensions_of_a_refused_operation() -> None:
-    """It is refused before it waits for anything."""
+    """It is refused before it waits for anything, but lets other tasks run."""
     async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
         await open_breaker(client)
 
@@ -505,5 +692,5 @@ async def test_count_suspensions_of_a_refused_operation() -> None:
             with pytest.raises(CircuitBreakerOpenError):
                 await client.run(find())
 
-        assert await count_suspensions(refused) == 0
+        assert await count_suspensions(refused) == 1
         client.deployment["a:1"].on("find", FOUND)

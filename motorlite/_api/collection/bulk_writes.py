@@ -10,7 +10,7 @@ from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
 from motorlite._api.collection.documents import take_documents
 from motorlite._api.limits import ServerTime
-from motorlite._api.turns import Turns
+from motorlite._api.turns import Turns, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_items, converted, mapping
 from motorlite._operations.writes.bulk_runs import insert_run, ordered_runs, unordered_runs
@@ -70,7 +70,7 @@ class CollectionBulkWrites(CollectionBase[DocumentT]):
         """
         check_items("documents", documents, "a list of documents")
         converted("ordered", ordered, boolean)
-        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged) or await refused()
         limit = ServerTime(self._core, call.deadline, max_time_ms)
         turns = Turns(self._core, call.deadline)
         # A copy: what the application adds to its list meanwhile, or removes, makes no difference.
@@ -129,7 +129,7 @@ class CollectionBulkWrites(CollectionBase[DocumentT]):
         converted("ordered", ordered, boolean)
         if let is not None:
             converted("let", let, mapping)
-        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged) or await refused()
         limit = ServerTime(self._core, call.deadline, max_time_ms)
         turns = Turns(self._core, call.deadline)
         requests = list(requests)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from motorlite._api.arguments.find_options import sort_document
 from motorlite._api.arguments.method_options import FIND_AND_MODIFY_CHECKS, FindAndModifyOptions
 from motorlite._api.collection.base import CollectionBase
+from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import (
     boolean,
@@ -177,7 +178,7 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
             converted("let", given["let"], mapping)
         settings = self._settings
         write_concern = self._write_concern(session)
-        call = self._begin(session, found.pop("timeoutMS", None), write_concern.acknowledged)
+        call = self._begin(session, found.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
         given.update((_ARGUMENTS[name], value) for name, value in found.items())
         operation: FindAndModify[DocumentT] = FindAndModify(
             self._database_name,

@@ -14,6 +14,7 @@ from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.limits import CursorLimits
 from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.lists import listed
+from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted, index_document, index_name, server_milliseconds, wrong
 from motorlite._operations.common import ALL_INDEXES, NAMESPACE_NOT_FOUND
@@ -112,7 +113,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         documents = converted("indexes", indexes, partial(model_documents, IndexModel))
         server_time = None if maxTimeMS is None else converted("maxTimeMS", maxTimeMS, server_milliseconds)
         write_concern = self._write_concern(session)
-        call = self._begin(session, timeoutMS, write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, write_concern.acknowledged) or await refused()
         operation = CreateIndexes(
             *self._names,
             documents,
@@ -189,7 +190,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
 
         given = checked(method, options, TIME_CHECKS)
         write_concern = self._write_concern(session)
-        call = self._begin(session, given.get("timeoutMS"), write_concern.acknowledged)
+        call = self._begin(session, given.get("timeoutMS"), write_concern.acknowledged) or await refused()
         operation = DropIndexes(
             *self._names,
             name,
@@ -294,7 +295,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         """
         from motorlite._operations.schema.find_collection import FindCollection
 
-        call = self._begin(session, timeoutMS)
+        call = self._begin(session, timeoutMS) or await refused()
         operation = FindCollection(self._database_name, self._name, comment=comment)
         found = await self._core.executor.execute(operation, call)
         options: dict[str, Any] = (found or {}).get("options") or {}
@@ -327,7 +328,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         collection_name(new_name)
         given = checked("rename", options, RENAME_CHECKS)
         write_concern = self._write_concern(session)
-        call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged)
+        call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
         operation = Rename(*self._names, new_name, write_concern=write_concern, comment=comment, options=given)
         return await self._core.executor.execute(operation, call)
 
@@ -356,7 +357,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         from motorlite._operations.schema.drop import Drop
 
         write_concern = self._write_concern(session)
-        call = self._begin(session, timeout_ms, write_concern.acknowledged)
+        call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
         operation = Drop(*self._names, write_concern=write_concern, comment=comment)
         try:
             return await self._core.executor.execute(operation, call) or {}

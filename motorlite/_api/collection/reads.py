@@ -14,6 +14,7 @@ from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.cursors.raw import AsyncRawBatchCursor, raw_settings
 from motorlite._api.limits import deadline
 from motorlite._api.transactions.context import BOUND
+from motorlite._api.turns import give_way, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import fields_document, hint_value
@@ -23,7 +24,7 @@ from motorlite._operations.reads.aggregate import CountDocuments, count_pipeline
 from motorlite._operations.reads.count import Count
 from motorlite._operations.reads.distinct import Distinct
 from motorlite._operations.reads.find import FindFirstFacts, FindOne
-from motorlite.errors import ConfigurationError
+from motorlite.errors import ConfigurationError, PyMongoError
 
 if TYPE_CHECKING:
     from motorlite._api.arguments.find_options import FindOneOptions, FindOptions
@@ -125,7 +126,11 @@ class CollectionReads(CollectionBase[DocumentT]):
         if options or projection is not None or BOUND:
             return await self._find_one(filter, projection, {**options})
         core = self._core
-        core.enter()
+        try:
+            core.enter()
+        except PyMongoError:
+            await give_way()
+            raise
         settings = self._settings
         operation: FindFirst[DocumentT] = (self._first or self._make_first()).where(
             filter if type(filter) is dict else _filter(filter)
@@ -149,7 +154,7 @@ class CollectionReads(CollectionBase[DocumentT]):
 
     async def _find_one(self, filter: Any, projection: Projection | None, options: dict[str, Any]) -> DocumentT | None:
         query = arguments.checked("find_one", options, FIND_ONE_CHECKS)
-        call = self._begin(query.pop("session", None), query.pop("timeoutMS", None))
+        call = self._begin(query.pop("session", None), query.pop("timeoutMS", None)) or await refused()
         operation: FindOne[DocumentT] = FindOne(
             *self._names,
             _filter(filter),
@@ -262,7 +267,7 @@ class CollectionReads(CollectionBase[DocumentT]):
         if filter is not None:
             arguments.converted("filter", filter, arguments.mapping)
         given = arguments.checked("distinct", options, method_options.DISTINCT_CHECKS)
-        call = self._begin(session, given.pop("timeoutMS", None))
+        call = self._begin(session, given.pop("timeoutMS", None)) or await refused()
         operation = Distinct(
             *self._names,
             key,
@@ -298,7 +303,7 @@ class CollectionReads(CollectionBase[DocumentT]):
         """
         arguments.converted("filter", filter, arguments.mapping)
         given = arguments.checked("count_documents", options, method_options.COUNT_CHECKS)
-        call = self._begin(session, given.pop("timeoutMS", None))
+        call = self._begin(session, given.pop("timeoutMS", None)) or await refused()
         pipeline = count_pipeline(filter, given.pop("skip", 0), given.pop("limit", 0))
         operation = CountDocuments(*self._names, pipeline, comment=comment, **self._read_arguments(given))
         return await self._core.executor.execute(operation, call)
@@ -323,7 +328,7 @@ class CollectionReads(CollectionBase[DocumentT]):
         Source: CRUD specification.
         """
         given = arguments.checked("estimated_document_count", options, method_options.ESTIMATE_CHECKS)
-        call = self._begin(given.pop("session", None), given.pop("timeoutMS", None))
+        call = self._begin(given.pop("session", None), given.pop("timeoutMS", None)) or await refused()
         operation = Count(*self._names, comment=comment, **self._read_arguments(given))
         return await self._core.executor.execute(operation, call)
 

@@ -11,6 +11,7 @@ from bson.codec_options import CodecOptions
 from motorlite._api.arguments.method_options import AGGREGATE_CHECKS, TIME_CHECKS, AggregateOptions, TimeOptions
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.cursors.aggregation import aggregation
+from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import WrongType, checked, converted, mapping, text
 from motorlite._base.pymongo_objects import is_like
@@ -105,7 +106,7 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
     ) -> list[str]:
         from motorlite._operations.search.create_search_indexes import CreateSearchIndexes
 
-        call, server_time = self._begin_change(method, session, options)
+        call, server_time = await self._begin_change(method, session, options)
         operation = CreateSearchIndexes(*self._names, documents, comment=comment, max_time_ms=server_time)
         return await self._core.executor.execute(operation, call)
 
@@ -140,7 +141,7 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
 
         converted("name", name, text)
         converted("definition", definition, mapping)
-        call, server_time = self._begin_change("update_search_index", session, {**options})
+        call, server_time = await self._begin_change("update_search_index", session, {**options})
         operation = UpdateSearchIndex(*self._names, name, definition, comment=comment, max_time_ms=server_time)
         await self._change_if_there(operation, call)
 
@@ -172,7 +173,7 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
         from motorlite._operations.search.drop_search_index import DropSearchIndex
 
         converted("name", name, text)
-        call, server_time = self._begin_change("drop_search_index", session, {**options})
+        call, server_time = await self._begin_change("drop_search_index", session, {**options})
         operation = DropSearchIndex(*self._names, name, comment=comment, max_time_ms=server_time)
         await self._change_if_there(operation, call)
 
@@ -211,12 +212,13 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
         stages = search_index_stages(name)
         return aggregation(self._core, settings, self._names, stages, session, given, ListSearchIndexes)
 
-    def _begin_change(
+    async def _begin_change(
         self, method: str, session: AsyncClientSession | None, options: dict[str, Any]
     ) -> tuple[Call, int | None]:
         """Return the settings for a command that starts now, and its `maxTimeMS`."""
         given = checked(method, options, TIME_CHECKS)
-        return self._begin(session, given.get("timeoutMS")), given.get("maxTimeMS")
+        call = self._begin(session, given.get("timeoutMS")) or await refused()
+        return call, given.get("maxTimeMS")
 
     async def _change_if_there(self, operation: SearchIndexWrite, call: Call) -> None:
         try:

@@ -8,6 +8,7 @@ from motorlite._api.arguments.identifiers import id_first
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.documents import identified
 from motorlite._api.transactions.context import BOUND
+from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import (
     boolean,
@@ -80,11 +81,11 @@ class CollectionWrites(CollectionBase[DocumentT]):
         ):
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
-                call = self._begin(None, timeoutMS)
+                call = self._begin(None, timeoutMS) or await refused()
                 await self._core.executor.execute(usual.insert(document), call)
                 return InsertOneResult(inserted_id, True)
         write_concern = self._write_concern(session)
-        call = self._begin(session, timeoutMS, write_concern.acknowledged)
+        call = self._begin(session, timeoutMS, write_concern.acknowledged) or await refused()
         operation = Insert(
             *self._names,
             id_first(document),
@@ -277,12 +278,12 @@ class CollectionWrites(CollectionBase[DocumentT]):
         ):
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
-                call = self._begin(None, timeout_ms)
+                call = self._begin(None, timeout_ms) or await refused()
                 return UpdateResult(await self._core.executor.execute(usual.update(statement), call), True)
         if let is not None:
             converted("let", let, mapping)
         write_concern = self._write_concern(session)
-        call = self._begin(session, timeout_ms, write_concern.acknowledged)
+        call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
         operation = Update(
             *self._names,
             statement,
@@ -394,12 +395,12 @@ class CollectionWrites(CollectionBase[DocumentT]):
         ):
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
-                call = self._begin(None, timeout_ms)
+                call = self._begin(None, timeout_ms) or await refused()
                 return DeleteResult(await self._core.executor.execute(usual.delete(statement), call), True)
         if let is not None:
             converted("let", let, mapping)
         write_concern = self._write_concern(session)
-        call = self._begin(session, timeout_ms, write_concern.acknowledged)
+        call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
         operation = Delete(
             *self._names,
             statement,

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 from motorlite._api.call_options import effective
 from motorlite._api.cursors.server_cursor import TWO_READERS, GetMoreOptions, ServerCursor
 from motorlite._api.session import resolved, state_of
+from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, milliseconds, positive
 from motorlite._execution.call import Call
-from motorlite.errors import InvalidOperation
+from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -126,7 +127,9 @@ class CursorBase(ABC, Generic[DocumentT]):
 
     async def _opened(self) -> Self:
         if self._cursor is None:
-            self._check_not_closed()
+            if self._is_closed:
+                await give_way()
+                self._check_not_closed()
             await self._open()
         return self
 
@@ -135,12 +138,16 @@ class CursorBase(ABC, Generic[DocumentT]):
             raise InvalidOperation("the cursor has been closed; make a new one, or rewind() that of a query")
 
     async def _open(self) -> None:
-        if self._is_opening:
-            raise InvalidOperation(TWO_READERS)
         core = self._core
-        core.enter()
-        self._session = resolved(self._session)
-        session = state_of(self._session, core)
+        try:
+            if self._is_opening:
+                raise InvalidOperation(TWO_READERS)
+            core.enter()
+            self._session = resolved(self._session)
+            session = state_of(self._session, core)
+        except PyMongoError:
+            await give_way()
+            raise
         self._is_opening = True
         try:
             within = None if session is None else session.deadline

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from motorlite._api.call_options import effective
 from motorlite._api.cursors.server_cursor import TWO_READERS, ServerCursor, was_not_executed
 from motorlite._api.session import state_of
+from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
 from motorlite._base.error_codes import CURSOR_NOT_FOUND
 from motorlite._execution.call import Call
@@ -86,11 +87,15 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
         Raises:
             InvalidOperation: Another task is reading from the stream.
         """
-        if self._is_reading:
-            raise InvalidOperation(TWO_READERS)
         core = self._core
-        core.enter()
-        session = self._implicit_session or state_of(self._explicit_session, core)
+        try:
+            if self._is_reading:
+                raise InvalidOperation(TWO_READERS)
+            core.enter()
+            session = self._implicit_session or state_of(self._explicit_session, core)
+        except PyMongoError:
+            await give_way()
+            raise
         self._is_reading = self.is_lost = True
         self.resumes += 1
         try:

@@ -14,13 +14,14 @@ from motorlite._api.cursors.batches import BatchedCursor
 from motorlite._api.cursors.limits import CursorLimits
 from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.session import begin
+from motorlite._api.turns import refuse, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import wrong
 from motorlite._execution.call import Call
 from motorlite._operations.reads.distinct import Distinct
 from motorlite._operations.reads.find import ExhaustFind, Find
-from motorlite.errors import InvalidOperation, OperationFailure
+from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,7 +187,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         """
         from motorlite._operations.reads.explain import Explain
 
-        call = self._begin(timeoutMS)
+        call = self._begin(timeoutMS) or await refused()
         return await self._core.executor.execute(Explain(self._first_operation()), call)
 
     async def distinct(self, key: str, timeoutMS: float | None = None) -> list[Any]:
@@ -199,15 +200,19 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
         """
         arguments.converted("key", key, arguments.text)
-        call = self._begin(timeoutMS)
+        call = self._begin(timeoutMS) or await refused()
         query = {name: value for name, value in self._query.items() if name in _DISTINCT_OPTIONS}
         operation = Distinct(*self._names, key, self._filter, **find_arguments(self._settings, query))
         return await self._core.executor.execute(operation, call)
 
-    def _begin(self, timeout_ms: float | None) -> Call:
-        self._core.enter()
+    def _begin(self, timeout_ms: float | None) -> Call | None:
         settings = self._settings
-        state, limit = begin(self._session, self._core, settings.timeout, timeout_ms)
+        try:
+            self._core.enter()
+            state, limit = begin(self._session, self._core, settings.timeout, timeout_ms)
+        except PyMongoError as error:
+            refuse(error)
+            return None
         return Call(state, limit, options=effective(settings.call_options))
 
     # --- copies ---

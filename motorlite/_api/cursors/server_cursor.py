@@ -10,6 +10,7 @@ from bson.raw_bson import RawBSONDocument
 
 from motorlite._api.call_options import effective
 from motorlite._api.session import state_of
+from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
 from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._client.lost_cursors import give_back, is_settled, kill_command
@@ -223,14 +224,18 @@ class ServerCursor(Generic[DocumentT]):
         """
         if self._ahead is not None and await self._fetch_ahead(self._ahead, deadline):
             return
-        if self._failure is not None:
-            message = "the cursor cannot continue: a getMore failed or was cancelled, so documents may be missing"
-            raise InvalidOperation(message) from self._failure
-        if self._is_reading:
-            raise InvalidOperation(TWO_READERS)
         core = self._core
-        core.enter()
-        session = self._implicit_session or state_of(self._explicit_session, core)
+        try:
+            if self._failure is not None:
+                message = "the cursor cannot continue: a getMore failed or was cancelled, so documents may be missing"
+                raise InvalidOperation(message) from self._failure
+            if self._is_reading:
+                raise InvalidOperation(TWO_READERS)
+            core.enter()
+            session = self._implicit_session or state_of(self._explicit_session, core)
+        except PyMongoError:
+            await give_way()
+            raise
         self._is_reading = True
         try:
             call = Call(session, deadline, None, effective(self._call_options))

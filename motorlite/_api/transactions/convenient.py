@@ -29,7 +29,11 @@ async def with_transaction(
     """Execute `callback` between `start` and a commit, until that succeeds or must not be repeated."""
     retries = TransactionRetries(deadline, core.executor.jitter, core.now(), core.executor.bucket)
     while True:
-        start()
+        try:
+            start()
+        except PyMongoError:
+            await core.checkpoint()
+            raise
         retries.started()
         try:
             result = await callback(session)

@@ -10,6 +10,7 @@ from motorlite._api import limits
 from motorlite._api.transactions.context import TransactionContext
 from motorlite._api.transactions.options import SessionOptions, TransactionOptions, effective
 from motorlite._api.transactions.publishing import PublishedPart
+from motorlite._api.turns import give_way
 from motorlite._base.arguments import converted, wrong
 from motorlite._execution.call import Call
 from motorlite._sessions.session import Session
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
     from motorlite._execution.call import CallOptions
-    from motorlite._sessions.transaction import Concerns
+    from motorlite._sessions.transaction import Concerns, Transaction
     from motorlite.read_concern import ReadConcern
     from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern
@@ -125,12 +126,15 @@ class SessionTransactions(ABC):
 
         Source: transactions specification.
         """
-        self._check_open()
         state, core = self._state, self._core
-        transaction = state.started_transaction()
-        core.enter()
-        deadline = self._deadline(timeoutMS)
-        if transaction.commit():
+        try:
+            transaction = self._started()
+            deadline = self._deadline(timeoutMS)
+            has_begun = transaction.commit()
+        except PyMongoError:
+            await give_way()
+            raise
+        if has_begun:
             from motorlite._operations.sessions.end_transaction import CommitTransaction
 
             operation = CommitTransaction(transaction.concerns.max_commit_time_ms)
@@ -140,6 +144,13 @@ class SessionTransactions(ABC):
                 self._publish_end(error)
                 raise
         self._publish_end()
+
+    def _started(self) -> Transaction:
+        """Return the transaction that a call ends."""
+        self._check_open()
+        transaction = self._state.started_transaction()
+        self._core.enter()
+        return transaction
 
     async def abort_transaction(self, timeoutMS: float | None = None) -> None:
         """Abort the transaction. Errors of the server and the network are ignored: it will abort the transaction later.
@@ -157,10 +168,13 @@ class SessionTransactions(ABC):
 
         Source: transactions specification.
         """
-        self._check_open()
-        self._state.started_transaction()
-        self._core.enter()
-        seconds = inf if timeoutMS is None else converted("timeoutMS", timeoutMS, limits.duration_from_ms)
+        try:
+            transaction = self._started()
+            seconds = inf if timeoutMS is None else converted("timeoutMS", timeoutMS, limits.duration_from_ms)
+            transaction.check_end("abort")
+        except PyMongoError:
+            await give_way()
+            raise
         await self._abort(self._default_seconds() if timeoutMS is None else seconds)
 
     async def _abort(self, seconds: float) -> None:
@@ -256,11 +270,15 @@ class SessionTransactions(ABC):
         """
         from motorlite._api.transactions import convenient
 
-        self._check_open()
         if not callable(callback):
             raise TypeError(wrong("callback", callback, "a function that takes the session"))
         options = TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
-        self._core.enter()
+        try:
+            self._check_open()
+            self._core.enter()
+        except PyMongoError:
+            await give_way()
+            raise
         deadline = self._deadline(timeoutMS)
         # That of a call around this one, which fails if it is still in its transaction.
         outer, self._state.deadline = self._state.deadline, deadline if deadline.is_set else None

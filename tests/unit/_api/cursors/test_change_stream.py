@@ -13,6 +13,7 @@ from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
 from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
+from outcome import Value
 
 import motorlite
 from motorlite import Collation, ReadPreference
@@ -348,8 +349,10 @@ class TestSteps:
         stream = await open_stream(coll, core)
 
         def meanwhile(_: Any) -> Any:
+            second = stream.try_next()
+            second.send(None)  # other tasks run before it raises
             with pytest.raises(InvalidOperation, match="two tasks"):
-                stream.try_next().send(None)
+                second.send(Value(None))
             return more(1)
 
         core.reply(meanwhile, lost, meanwhile, {"ok": 1})
