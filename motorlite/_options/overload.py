@@ -8,13 +8,13 @@ from typing import Final
 from motorlite._options.composed import checked, composed
 from motorlite._options.option import Option, Values, keyword_option
 from motorlite._options.values import Unusable, boolean, instance_of, integer
-from motorlite.retry import BestEffort, OverloadRetry, RetryBudget, SpecificationRetry
+from motorlite.retry import BestEffort, FailFast, OverloadRetry, RetryBudget, SpecificationRetry
 from motorlite.retry.strategy import as_retry_strategy
 
 # Few clients have one of these options, so their classes are imported with the first value.
 
 # In lower case: they may be written in any case, as "bestEffort" or "BestEffort".
-_STRATEGIES: Final = {"specification": SpecificationRetry, "besteffort": BestEffort}
+_STRATEGIES: Final = {"specification": SpecificationRetry, "failfast": FailFast, "besteffort": BestEffort}
 
 
 def _retry_strategy(value: object) -> object:
@@ -132,7 +132,7 @@ OVERLOAD: Final[tuple[Option, ...]] = (
         "retry_strategy",
         Values(
             _retry_strategy,
-            "'specification' or 'bestEffort' (which takes a setting: \"bestEffort,giveUpAfter:10s\"), or a "
+            "'specification', 'failFast' or 'bestEffort' (which takes a setting: \"bestEffort,giveUpAfter:10s\"), or a "
             "motorlite.retry.RetryStrategy (with the budget 'client' or None)",
         ),
         "Decides about retries ([Retry strategies](retry-strategies.md)).",

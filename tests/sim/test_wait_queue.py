@@ -104,7 +104,7 @@ async def refused(call: Callable[[], Awaitable[Any]]) -> AdmissionError:
 
 
 async def test_a_refused_operation_costs_nothing() -> None:
-    async with client_with(WaitQueue()) as subject, subject.full():
+    async with client_with(WaitQueue("reject")) as subject, subject.full():
         before = subject.client.stats()
         began = anyio.current_time()
         error = await refused(subject.coll.find_one)
@@ -180,7 +180,7 @@ async def test_memory_counts_the_documents() -> None:
 
 
 async def test_a_refused_retry_raises_the_error_of_the_server() -> None:
-    async with client_with(WaitQueue()) as subject:
+    async with client_with(WaitQueue("reject")) as subject:
         subject.deployment["a:1"].on("find", overloaded(baseBackoffMS=300), Reply(FOUND, 5))
         errors: list[OperationFailure] = []
 
@@ -225,7 +225,7 @@ async def test_an_overload_error_without_a_hint_has_the_mean_duration(queue: Wai
 
 
 async def test_retry_after_is_measured() -> None:
-    async with client_with(WaitQueue()) as subject:
+    async with client_with(WaitQueue("reject")) as subject:
         for _ in range(3):
             subject.deployment["a:1"].on("find", *[Reply(FOUND, 0.2)] * 200)
         for _ in range(200):
@@ -530,7 +530,7 @@ async def test_without_a_fallback_the_error_is_raised() -> None:
         await refused(lambda: subject.coll.find().to_list())
 
 
-@pytest.mark.parametrize("options", [WaitQueue(), WaitQueue("queue", 1, memory_limit=1)])
+@pytest.mark.parametrize("options", [WaitQueue("reject"), WaitQueue("queue", 1, memory_limit=1)])
 async def test_other_strategies_use_no_fallback(options: WaitQueue) -> None:
     async with client_with(options) as subject, subject.full():
         for fallback in answers(CACHED[0]):
@@ -639,7 +639,7 @@ def test_what_is_no_fallback(fallback: Any) -> None:
         (5001, WaitQueue("queue"), False),
         (None, WaitQueue("queue"), False),
         (0, WaitQueue("queue"), False),
-        (100, WaitQueue(), False),
+        (100, WaitQueue("reject"), False),
         (100, None, False),
     ],
 )
@@ -654,7 +654,7 @@ def test_a_queue_timeout_that_has_no_effect_warns_once(timeout_ms: Any, queue: A
 
 
 def test_only_a_wait_queue_is_one() -> None:
-    with pytest.raises(TypeError, match=r"wait_queue must be a motorlite\.overload\.WaitQueue"):
+    with pytest.raises(TypeError, match=r"wait_queue must be 'reject', 'queue' or 'degrade'"):
         motorlite.AsyncMongoClient(wait_queue={"max_depth": 5})  # type: ignore[arg-type]  # what is tested
 
 
@@ -665,7 +665,7 @@ async def test_without_the_option_there_are_no_figures_of_a_queue() -> None:
 
 
 async def test_pool_events_carry_the_error() -> None:
-    async with client_with(WaitQueue()) as subject, subject.full():
+    async with client_with(WaitQueue("reject")) as subject, subject.full():
         await refused(subject.coll.find_one)
         (event,) = (
             event for event in subject.recorder.events if isinstance(event, PoolEvent) and hasattr(event, "error")
@@ -678,7 +678,7 @@ async def test_pool_events_carry_the_error() -> None:
 
 @pytest.mark.parametrize(
     ("options", "calls"),
-    [(WaitQueue(), 1), (WaitQueue("queue", 1), 2), (WaitQueue("queue", 1, 0.1), 1), (WaitQueue("degrade"), 1)],
+    [(WaitQueue("reject"), 1), (WaitQueue("queue", 1), 2), (WaitQueue("queue", 1, 0.1), 1), (WaitQueue("degrade"), 1)],
 )
 async def test_refusals_form_no_cycles(options: WaitQueue, calls: int) -> None:
     """Only reference counts free what a refused operation leaves behind."""

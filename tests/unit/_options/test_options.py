@@ -556,7 +556,7 @@ def test_retry_strategy() -> None:
     strategy = BestEffort()
     assert client_options(retry_strategy=strategy).retry_strategy is strategy
     for wrong in (BestEffort, object()):
-        with pytest.raises(TypeError, match=r"^retry_strategy must be 'specification' or"):
+        with pytest.raises(TypeError, match=r"^retry_strategy must be 'specification', 'failFast' or"):
             client_options(retry_strategy=wrong)
 
 
@@ -568,6 +568,7 @@ def test_retry_strategy() -> None:
         ("bestEffort,giveUpAfter:500ms", "BestEffort(give_up_after=0.5, budget='client')"),
         ("bestEffort,giveUpAfter:none", "BestEffort(give_up_after=None, budget='client')"),
         ("specification", "SpecificationRetry()"),
+        ("failFast", "FailFast()"),
     ],
 )
 def test_retry_strategies_by_name(text: str, expected: str) -> None:
