@@ -57,7 +57,7 @@ class QueueStats(_Stats):
         strategy: ``"reject"``, ``"queue"`` or ``"degrade"``.
         depth: Operations that wait for a connection now.
         memory: Estimated bytes of these operations; 0 without a memory limit.
-        rejected: Refused operations by reason: ``"concurrency_limit"``, ``"queue_full"``, ``"memory_limit"``,
+        rejected: Refused operations by reason: ``"pool_full"``, ``"queue_full"``, ``"memory_limit"``,
             ``"timeout"``, and ``"standing_queue"`` (dropped by the adaptive order).
         timeouts: Operations that waited until the queue's timeout or their own time limit.
         waits: How long the operations waited that then got a connection.

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from motorlite._options.composed import checked, composed
 from motorlite._options.option import Option, Values, keyword_option
 from motorlite._options.values import Unusable, boolean, instance_of, integer
 from motorlite.retry import BestEffort, FailFast, OverloadRetry, RetryBudget, SpecificationRetry
 from motorlite.retry.strategy import as_retry_strategy
 
-# Few clients have one of these options, so their classes are imported with the first value.
+# Few clients have one of these options, so their classes are imported with the first value, and so is what reads text.
+
+
+def _composed(make: Callable[..., object], text: str, first: str | None = None, names: tuple[str, ...] = ()) -> object:
+    from motorlite._options.composed import composed
+
+    return composed(make, text, first, names)
+
+
+def _checked(make: Callable[..., object], **arguments: object) -> object:
+    from motorlite._options.composed import checked
+
+    return checked(make, arguments)
+
 
 # In lower case: they may be written in any case, as "bestEffort" or "BestEffort".
 _STRATEGIES: Final = {"specification": SpecificationRetry, "failfast": FailFast, "besteffort": BestEffort}
@@ -24,7 +36,7 @@ def _retry_strategy(value: object) -> object:
     kind = _STRATEGIES.get(name.lower())
     if kind is None or (comma and kind is not BestEffort):
         raise ValueError
-    return composed(BestEffort, rest, None, ("give_up_after",)) if comma else kind()
+    return _composed(BestEffort, rest, None, ("give_up_after",)) if comma else kind()
 
 
 def _retry_budget(value: object) -> object:
@@ -32,9 +44,9 @@ def _retry_budget(value: object) -> object:
     if isinstance(value, bool) or value in ("true", "false"):
         return boolean(value)
     if isinstance(value, int | float):
-        return checked(RetryBudget, {"capacity": value})
+        return _checked(RetryBudget, capacity=value)
     if isinstance(value, str):
-        return composed(RetryBudget, value, "capacity", ("capacity", "per_server"))
+        return _composed(RetryBudget, value, "capacity", ("capacity", "per_server"))
     return instance_of(RetryBudget)(value)
 
 
@@ -54,7 +66,7 @@ def _switched(kind: type[object], value: object) -> object:
     """Return an object of `kind`: made of True or settings, or the value itself; None for False."""
     if isinstance(value, bool) or value in ("true", "false"):
         return kind() if boolean(value) else None
-    return composed(kind, value) if isinstance(value, str) else instance_of(kind)(value)
+    return _composed(kind, value) if isinstance(value, str) else instance_of(kind)(value)
 
 
 def _rate_limits(value: object) -> object:
@@ -74,14 +86,14 @@ def _rate_limit(value: object) -> object:
     from motorlite.overload.rate_limit import RateLimit
 
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return checked(RateLimit, {"rate": value})
-    return composed(RateLimit, value, "rate") if isinstance(value, str) else value
+        return _checked(RateLimit, rate=value)
+    return _composed(RateLimit, value, "rate") if isinstance(value, str) else value
 
 
 def _wait_queue(value: object) -> object:
     from motorlite.overload.wait_queue import WaitQueue
 
-    return composed(WaitQueue, value, "strategy") if isinstance(value, str) else instance_of(WaitQueue)(value)
+    return _composed(WaitQueue, value, "strategy") if isinstance(value, str) else instance_of(WaitQueue)(value)
 
 
 _BOOLEAN = Values(boolean, "True or False")

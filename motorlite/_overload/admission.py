@@ -17,7 +17,7 @@ from motorlite._overload.backoff import DEFAULT_RETRY_AFTER
 from motorlite._overload.durations import DurationCounter
 from motorlite.errors import (
     AdmissionError,
-    ConcurrencyLimitError,
+    PoolFullError,
     WaitQueueFullError,
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
@@ -38,7 +38,7 @@ _WEIGHT: Final = 1 / 32
 # Seconds after which the server's hint says nothing about the current load.
 _HINT_LASTS: Final = 10.0
 
-CONCURRENCY_LIMIT: Final = "concurrency_limit"
+POOL_FULL: Final = "pool_full"
 QUEUE_FULL: Final = "queue_full"
 MEMORY_LIMIT: Final = "memory_limit"
 TIMEOUT: Final = "timeout"
@@ -120,7 +120,7 @@ class Admission:
         if is_full and options.strategy != "queue":
             capacity = self.capacity
             text = f"all connections of the pool are taken ({capacity}/{capacity}), try again later"
-            return self._refused(ConcurrencyLimitError(text), CONCURRENCY_LIMIT, capacity, capacity, depth, now)
+            return self._refused(PoolFullError(text), POOL_FULL, capacity, capacity, depth, now)
         limit = options.memory_limit
         if limit is not None and self.memory + size > int(limit):
             text = (

@@ -56,7 +56,7 @@ class WaitQueue:
 
     Attributes:
         strategy: What happens when the pool is full. ``"reject"``: refuse the operation at once with a
-            ConcurrencyLimitError. ``"queue"``: let it wait. ``"degrade"``: refuse it at once, and answer with the
+            PoolFullError. ``"queue"``: let it wait. ``"degrade"``: refuse it at once, and answer with the
             call's fallback instead of raising (`motorlite.call_options(fallback=...)`); a call without one raises.
             Name it: ``WaitQueue()``, which means ``"reject"``, is deprecated.
         max_depth: How many operations may wait that no connection is free for, 1 to 10,000.

@@ -16,8 +16,8 @@ from motorlite import InsertOne, change_stream, client_session, cursor, gridfs
 from motorlite.errors import (
     AdmissionError,
     CircuitBreakerOpenError,
-    ConcurrencyLimitError,
     InvalidOperation,
+    PoolFullError,
     PyMongoError,
     RateLimitError,
 )
@@ -299,7 +299,7 @@ REFUSALS: Final[dict[str, tuple[type[PyMongoError], dict[str, Any]]]] = {
         {"rate_limit": RateLimit(rate=0.001, burst=20, strategy="wait")},
     ),
     "breaker": (CircuitBreakerOpenError, {"circuit_breaker": CircuitBreaker(min_operations=5, open_for=3600)}),
-    "full pool": (ConcurrencyLimitError, {"wait_queue": WaitQueue(), "maxPoolSize": 1}),
+    "full pool": (PoolFullError, {"wait_queue": WaitQueue("reject"), "maxPoolSize": 1}),
     "closed": (InvalidOperation, {}),
 }
 

@@ -13,8 +13,8 @@ import motorlite
 from motorlite import ReadPreference
 from motorlite.errors import (
     AdmissionError,
-    ConcurrencyLimitError,
     OperationFailure,
+    PoolFullError,
     WaitQueueFullError,
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
@@ -109,7 +109,7 @@ async def test_a_refused_operation_costs_nothing() -> None:
         began = anyio.current_time()
         error = await refused(subject.coll.find_one)
         assert anyio.current_time() == began
-        assert type(error) is ConcurrencyLimitError
+        assert type(error) is PoolFullError
         assert (error.depth, error.limit, error.address) == (1, 1, A)
         assert (error.attempts, error.retry_reasons, error.retry_refusal) == (1, (), None)
         assert not error.error_labels
@@ -122,7 +122,7 @@ async def test_a_refused_operation_costs_nothing() -> None:
         assert len(subject.deployment["a:1"].commands("find")) == 1
         assert "check-out failed connectionError" in subject.recorder.words("failed")
         assert subject.recorder.words("retry|server changed|cleared") == []
-        assert subject.queue.rejected == {"concurrency_limit": 1}
+        assert subject.queue.rejected == {"pool_full": 1}
 
 
 async def test_a_full_queue_and_a_timeout() -> None:
@@ -199,7 +199,7 @@ async def test_a_refused_retry_raises_the_error_of_the_server() -> None:
             await anyio.sleep(2)
             (error,) = errors
             assert (error.code, error.attempts, error.retry_after) == (462, 2, 0.3)
-            assert isinstance(error.__cause__, ConcurrencyLimitError)
+            assert isinstance(error.__cause__, PoolFullError)
 
 
 async def test_an_overload_error_says_when_to_try_again() -> None:
@@ -381,7 +381,7 @@ async def test_a_read_preference_instead() -> None:
         assert block.degraded == subject.client.stats().degraded == 2
         event = next(event for event in subject.recorder.events if isinstance(event, DegradedEvent))
         assert (event.command_name, event.read_preference) == ("find", ReadPreference.SECONDARY)
-        assert isinstance(event.error, ConcurrencyLimitError)
+        assert isinstance(event.error, PoolFullError)
         assert event.error.address == A
         (sent, _) = subject.deployment["b:1"].commands("find")
         assert sent["$readPreference"]["mode"] == "secondary"
@@ -396,7 +396,7 @@ async def test_another_deployment_answers_with_a_lower_priority() -> None:
         other.deployment["a:1"].on("find", OTHER)
 
         async def elsewhere(error: AdmissionError) -> Any:
-            assert isinstance(error, ConcurrencyLimitError)
+            assert isinstance(error, PoolFullError)
             if 7 not in cache:
                 with motorlite.call_options(priority=10):
                     found = await other.coll.find_one(7)
@@ -462,7 +462,7 @@ async def test_the_read_preference_is_used_once() -> None:
         with motorlite.call_options(fallback=ReadPreference.PRIMARY_PREFERRED) as block:
             for call in (subject.coll.find_one, lambda: subject.coll.find().to_list()):
                 error = await refused(call)
-                assert type(error) is ConcurrencyLimitError
+                assert type(error) is PoolFullError
         # No fallback answered.
         assert block.degraded == subject.client.stats().degraded == 0
         assert count(subject.recorder, DegradedEvent) == 0
@@ -474,11 +474,11 @@ CACHED: list[dict[str, Any]] = [{"_id": "cached"}]
 def answers(value: Any) -> list[Fallback]:
     async def later(error: AdmissionError) -> Any:
         await anyio.sleep(0.01)
-        assert isinstance(error, ConcurrencyLimitError)
+        assert isinstance(error, PoolFullError)
         return value
 
     def at_once(error: AdmissionError) -> Any:
-        assert isinstance(error, ConcurrencyLimitError)
+        assert isinstance(error, PoolFullError)
         return value
 
     return [at_once, later]
@@ -547,7 +547,7 @@ async def test_what_the_function_raises_leaves_the_method() -> None:
         with motorlite.call_options(fallback=fail):
             with pytest.raises(LookupError) as caught:
                 await subject.coll.find_one()
-            assert isinstance(caught.value.__cause__, ConcurrencyLimitError)
+            assert isinstance(caught.value.__cause__, PoolFullError)
             with pytest.raises(LookupError):
                 await subject.coll.find().to_list()
         assert subject.client.stats().degraded == 0
@@ -566,7 +566,7 @@ async def test_calls_inside_the_function_have_no_fallback(read: Callable[[Any], 
 
         with motorlite.call_options(fallback=read_elsewhere) as block:
             error = await refused(lambda: read(subject.coll))
-        assert isinstance(error, ConcurrencyLimitError)
+        assert isinstance(error, PoolFullError)
         assert len(errors) == 1
         assert not block.is_degraded
 

@@ -13,8 +13,8 @@ from motorlite._overload.concurrency_limit import AdaptiveLimit
 from motorlite._pool.requests import Request, Ticket
 from motorlite.errors import (
     AutoReconnect,
-    ConcurrencyLimitError,
     PoolClearedError,
+    PoolFullError,
     WaitQueueFullError,
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
@@ -81,7 +81,7 @@ def test_a_full_pool_rejects_at_once(strategy: str) -> None:
     subject = QueueDriver(strategy)
     connections = subject.full()
     error = answer(subject.ask())
-    assert isinstance(error, ConcurrencyLimitError)
+    assert isinstance(error, PoolFullError)
     assert (error.depth, error.limit, error.address) == (2, 2, subject.state.address)
     assert not subject.state.queue
     subject.state.put(connections[0], subject.now)
@@ -114,7 +114,7 @@ def test_a_pool_is_full_when_its_last_connections_are_being_established(strategy
     subject.effects()
     assert (len(subject.state.in_use), len(subject.state.pending), len(subject.state.connecting)) == (1, 1, 2)
     assert [answer(request) for request in waiting] == [None] * 2
-    assert isinstance(answer(subject.ask()), ConcurrencyLimitError)
+    assert isinstance(answer(subject.ask()), PoolFullError)
     # A connection that breaks leaves room for another one.
     used.stream.is_closed = True
     subject.state.put(used, subject.now)
@@ -125,7 +125,7 @@ def test_a_connection_that_is_established_for_no_operation_is_free() -> None:
     subject = QueueDriver("reject", max_size=2, min_size=2)
     subject.state.populate()
     requests = [subject.ask() for _ in range(3)]
-    assert [type(answer(request)) for request in requests] == [type(None)] * 2 + [ConcurrencyLimitError]
+    assert [type(answer(request)) for request in requests] == [type(None)] * 2 + [PoolFullError]
     assert len(subject.started()) == 2
 
 
@@ -206,7 +206,7 @@ def test_an_overdue_reply_does_not_count_against_the_limit() -> None:
     (connection,) = subject.checked_out()
     connection.owed, connection.owed_until = 1, 9.0
     subject.state.put(connection, subject.now)
-    assert isinstance(answer(subject.ask()), ConcurrencyLimitError)
+    assert isinstance(answer(subject.ask()), PoolFullError)
     subject.state.overdue(connection, 1.0)
     assert answer(subject.ask()) is None
 
@@ -228,7 +228,7 @@ def test_pending_replies_take_up_connections() -> None:
     first, second = subject.full()
     first.owed, first.owed_until = 1, 1.0
     subject.state.put(first, subject.now)
-    assert isinstance(answer(subject.ask()), ConcurrencyLimitError)
+    assert isinstance(answer(subject.ask()), PoolFullError)
     first.owed = None
     subject.state.drained(first, subject.now)
     assert subject.state.take(subject.now) is first
