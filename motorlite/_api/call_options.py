@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._base.arguments import check_mapping, wrong
+from motorlite._base.arguments import check_mapping, outside, wrong
 from motorlite.read_preferences import as_read_preference
 from motorlite.retry.strategy import as_retry_strategy
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 # What the enclosing blocks set, by the names of the attributes of CallOptions.
 _block: ContextVar[Mapping[str, Any] | None] = ContextVar("motorlite.call_options", default=None)
 
+# What the client must have, or it does not read what the blocks set.
+_NEEDED: Final = {
+    "priority": "wait_queue=WaitQueue('queue', ordering='priority')",
+    "fallback": "wait_queue=WaitQueue('degrade')",
+}
+
 
 @contextmanager
 def call_options(
@@ -32,6 +39,9 @@ def call_options(
     fallback: Fallback | None = None,
 ) -> Iterator[CallBlock]:
     """Set options for all calls in a ``with`` block. None changes nothing; an inner block adds to the outer one.
+
+    A client that does not read `priority` or `fallback`, because its `wait_queue` has another order or strategy, warns of
+    that at the first such call.
 
     Args:
         priority: 0 to 100; with a queue that orders by priority, calls with higher numbers get a connection first. A
@@ -109,4 +119,17 @@ def _without_fallback(function: Callable[[AdmissionError], Any]) -> Callable[[Ad
 def effective(inherited: CallOptions) -> CallOptions:
     """Return the options of a call that starts now."""
     block = _block.get()
-    return inherited if block is None else inherited.with_options(**block)
+    if block is None:
+        return inherited
+    if inherited.unread:
+        _check_effect(inherited.unread, block)
+    return inherited.with_options(**block)
+
+
+def _check_effect(unread: set[str], block: Mapping[str, Any]) -> None:
+    """Warn of what the block sets and the client does not read, once for each client."""
+    for name in sorted(unread):
+        if block.get(name) is not None:
+            unread.discard(name)
+            text = f"call_options({name}=...) has no effect on this client without {_NEEDED[name]}"
+            warnings.warn(text, stacklevel=outside())

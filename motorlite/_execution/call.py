@@ -28,9 +28,11 @@ class CallOptions:
         retry_strategy: Decides about retries that the specifications refuse.
         assigned_priority: The priority of the outermost block that sets one; None: no block does.
         fallback: The block whose fallback answers operations that the client refuses to send, or None.
+        unread: The settings of blocks that the client does not read, as far as it has not said so yet. The only part
+            that changes; all calls of a client share it.
     """
 
-    __slots__ = ("assigned_priority", "context", "fallback", "priority", "retry_strategy")
+    __slots__ = ("assigned_priority", "context", "fallback", "priority", "retry_strategy", "unread")
 
     def __init__(
         self,
@@ -39,12 +41,14 @@ class CallOptions:
         retry_strategy: RetryStrategy = DEFAULT_STRATEGY,
         assigned_priority: int | None = None,
         fallback: CallBlock | None = None,
+        unread: set[str] | None = None,
     ) -> None:
         self.priority: int = priority
         self.context: Mapping[str, Any] = context
         self.retry_strategy: RetryStrategy = retry_strategy
         self.assigned_priority: int | None = assigned_priority
         self.fallback: CallBlock | None = fallback
+        self.unread: set[str] = set() if unread is None else unread
 
     def with_options(self, **options: Any) -> CallOptions:
         """Return a copy with some attributes replaced."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from tests.support.clients import Client
 
-pytestmark = pytest.mark.anyio
+# The service sets priorities, whatever the queue of its client is.
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:call_options")]
 
 COUNTED = {"cursor": {"id": 0, "ns": "shop.parts", "firstBatch": [{"n": 7}]}}
 REQUEST = {"type": "http", "method": "GET", "path": "/"}

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from motorlite.testing.scripted import ScriptedDeployment
     from tests.support.clients import Client
 
-pytestmark = pytest.mark.anyio
+# Some tests set what their queue does not read, which `test_options_without_effect` is about.
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:call_options")]
 
 LARGE = {"text": "x" * 50_000}
 OTHER = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": "from b"}]}}
