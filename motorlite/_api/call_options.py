@@ -40,8 +40,8 @@ def call_options(
 ) -> Iterator[CallBlock]:
     """Set options for all calls in a ``with`` block. None changes nothing; an inner block adds to the outer one.
 
-    A client that does not read `priority` or `fallback`, because its `wait_queue` has another order or strategy, warns of
-    that at the first such call.
+    A client that does not read `priority` or `fallback`, because its `wait_queue` has another order or strategy, warns
+    at the first such call.
 
     Args:
         priority: 0 to 100; with a queue that orders by priority, calls with higher numbers get a connection first. A
