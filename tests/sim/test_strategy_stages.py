@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import pytest
 
+import motorlite
 from motorlite import DeleteMany, InsertOne, ReadPreference, UpdateMany
 from motorlite.errors import AutoReconnect, NotPrimaryError, OperationFailure, PyMongoError
 from motorlite.monitoring import RetryEvent
-from motorlite.retry import BestEffort, RetryAction, RetryReason, RetryRefusal, RetryRequest, RetryStrategy
+from motorlite.retry import BestEffort, FailFast, RetryAction, RetryReason, RetryRefusal, RetryRequest, RetryStrategy
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure
 from tests.support.clients import scripted_client
 from tests.support.core import FOUND, HOST_UNREACHABLE, OVERLOADED, RETRYABLE_ONLY, gaps, replica_set
@@ -250,3 +251,106 @@ async def test_best_effort_ends_with_the_first_success() -> None:
     async with scripted_client(deployment, maxAdaptiveRetries=0, retry_strategy=BestEffort()) as client:
         assert await client.db.coll.find_one(timeoutMS=5000) == {"_id": 1}
     assert len(deployment["a:1"].commands("find")) == 13
+
+
+# --- the veto of a strategy that decides ---
+
+
+class PeopleFirst(BestEffort):
+    """The RFC's example: nothing is retried for robots, and everything that is safe for people."""
+
+    scope = "decides"
+
+    async def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+        if request.context.get("isRobotRequest"):
+            return RetryAction.no_retry()
+        return await super().retry_after(request, reason)
+
+
+@pytest.mark.parametrize("answer", [OVERLOADED, RETRYABLE_ONLY, HOST_UNREACHABLE, failure(11602), Close()])
+@pytest.mark.parametrize("options", [{}, {"timeoutMS": 60_000}])
+async def test_a_robot_is_not_retried_at_all_and_a_person_until_it_succeeds(
+    answer: Answer, options: dict[str, Any]
+) -> None:
+    """Where the data of the call says so, other calls of the same client are as they were."""
+    deployment = replica_set()
+    async with scripted_client(deployment, retry_strategy=PeopleFirst(), **options) as client:
+        for name, is_robot, attempts in (("find", True, 1), ("find", False, 9), ("insert", True, 1)):
+            deployment["a:1"].received.clear()
+            deployment["a:1"].on(name, *[answer] * 8, FOUND)
+            call = client.db.coll.find_one if name == "find" else lambda: client.db.coll.insert_one({})
+            with motorlite.call_options(context={"isRobotRequest": is_robot}):
+                if is_robot:
+                    with pytest.raises(PyMongoError) as caught:
+                        await call()
+                    assert caught.value.attempts == 1
+                else:
+                    assert await call() == {"_id": 1}
+            assert len(deployment["a:1"].commands(name)) == attempts
+
+
+async def test_a_veto_for_one_call_of_many() -> None:
+    deployment = replica_set()
+    async with scripted_client(deployment) as client:
+        for veto, attempts in ((True, 1), (False, 3)):
+            deployment["a:1"].received.clear()
+            deployment["a:1"].on("find", OVERLOADED, OVERLOADED, FOUND)
+            with motorlite.call_options(retry_strategy=FailFast() if veto else None):
+                if veto:
+                    with pytest.raises(OperationFailure):
+                        await client.db.coll.find_one()
+                else:
+                    assert await client.db.coll.find_one() == {"_id": 1}
+            assert len(deployment["a:1"].commands("find")) == attempts
+
+
+# --- errors that only the application can judge ---
+
+
+class WhileIndexesAreBuilt(BestEffort):
+    """Waits for an index that another process builds: BadValue for a hint, IndexNotFound for a search of text."""
+
+    codes = frozenset({2, 27})
+
+
+@pytest.mark.parametrize("code", [2, 27])
+async def test_the_application_may_wait_for_an_index(code: int) -> None:
+    deployment = replica_set()
+    missing = failure(code, message="hint provided does not correspond to an existing index")
+    deployment["a:1"].on("find", missing, missing, FOUND)
+    async with scripted_client(deployment) as client:
+        with pytest.raises(OperationFailure) as caught:
+            await client.db.coll.find_one(hint="x_1")
+        assert (caught.value.code, caught.value.attempts) == (code, 1)
+        deployment["a:1"].on("find", missing, missing, FOUND)
+        with motorlite.call_options(retry_strategy=WhileIndexesAreBuilt()):
+            assert await client.db.coll.find_one(hint="x_1") == {"_id": 1}
+
+
+# --- the limit of the overload policy, with a timeout ---
+
+
+@pytest.mark.parametrize(
+    ("answers", "attempts"),
+    [
+        ([OVERLOADED], 6),
+        ([HOST_UNREACHABLE, OVERLOADED], 6),
+        ([OVERLOADED, HOST_UNREACHABLE], 6),
+        ([OVERLOADED, HOST_UNREACHABLE, OVERLOADED, HOST_UNREACHABLE], 6),
+        ([RETRYABLE_ONLY, HOST_UNREACHABLE], 6),
+        ([*[HOST_UNREACHABLE] * 5, OVERLOADED], 6),
+        ([*[HOST_UNREACHABLE] * 9, OVERLOADED], 10),
+    ],
+)
+@pytest.mark.parametrize("name", ["find", "insert"])
+async def test_after_overload_a_timeout_permits_no_more_retries_than_the_policy(
+    name: str, answers: list[Any], attempts: int
+) -> None:
+    """The last answer repeats: without the limit, retries would go on for an hour."""
+    deployment = replica_set()
+    deployment["a:1"].on(name, *answers)
+    async with scripted_client(deployment, timeoutMS=3_600_000) as client:
+        with pytest.raises(OperationFailure) as caught:
+            await (client.db.coll.find_one() if name == "find" else client.db.coll.insert_one({}))
+    assert (caught.value.attempts, caught.value.retry_refusal) == (attempts, "attempts")
+    assert len(deployment["a:1"].commands(name)) == attempts
