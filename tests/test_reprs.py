@@ -121,6 +121,7 @@ CONSTRUCTED: Final[list[Any]] = [
     results.InsertManyResult([1, 2], True),
     results.InsertOneResult(1, False),
     results.UpdateResult({"n": 1}, True),
+    retry.FailFast(),
     retry.BestEffort(give_up_after=None, budget=None),
     retry.RetryAction(1.5),
     retry.RetryRequest(

@@ -86,6 +86,9 @@ class Change:
         servers: The indices of the servers that it concerns; empty: all.
         down: The servers refuse connections and close those that are open; the primary among them fails over.
         failure_rate: Replaces the servers' own.
+        unreachable: The servers answer every request with "host unreachable" (code 6), at the cost of a rejection: an
+            error of the retryable reads specification, which is not one of overload. They stay what they are to the
+            clients.
     """
 
     start: float
@@ -95,6 +98,7 @@ class Change:
     servers: tuple[int, ...] = ()
     down: bool = False
     failure_rate: float | None = None
+    unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

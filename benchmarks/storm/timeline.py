@@ -67,6 +67,8 @@ class Condition(NamedTuple):
     capacity: float
     failure_rate: float
     is_down: bool
+    # Whether it answers every request with "host unreachable".
+    is_unreachable: bool
 
 
 def times_of(scenario: Scenario) -> list[float]:
@@ -76,13 +78,14 @@ def times_of(scenario: Scenario) -> list[float]:
 
 def condition(scenario: Scenario, server: int, now: float) -> Condition:
     """Return what is different about a server, by its index, at a time."""
-    capacity, failure_rate, is_down = 1.0, scenario.servers[server].failure_rate, False
+    capacity, failure_rate, is_down, is_unreachable = 1.0, scenario.servers[server].failure_rate, False, False
     for change in scenario.changes:
         if _concerns(change, server) and change.start <= now < change.end:
             capacity *= change.capacity
             failure_rate = failure_rate if change.failure_rate is None else change.failure_rate
             is_down = is_down or change.down
-    return Condition(capacity, failure_rate, is_down)
+            is_unreachable = is_unreachable or change.unreachable
+    return Condition(capacity, failure_rate, is_down, is_unreachable)
 
 
 def _concerns(change: Change, server: int) -> bool:

@@ -38,7 +38,7 @@ from tests.support.auth_servers import (
     threadless,
 )
 from tests.support.clients import Client, scripted_client
-from tests.support.core import EVERY_KIND, FOUND, find, hello_delay, insert
+from tests.support.core import EVERY_KIND, FOUND, find, gaps, hello_delay, insert
 from tests.support.events import Recorder
 from tests.support.scram_server import ScramServer
 
@@ -155,6 +155,31 @@ async def test_a_second_refusal_is_raised(deployment: ScriptedDeployment) -> Non
     assert caught.value.code == 391
     assert scram.conversations == 2
     assert len(deployment["a:1"].commands("find")) == 2
+
+
+async def test_the_backoff_grows_from_connection_to_connection(deployment: ScriptedDeployment) -> None:
+    """A second refusal on the same connection is raised; but each of a pool may be the first of its own."""
+    Scram(deployment)
+    deployment["a:1"].on("find", REAUTHENTICATE)
+    async with authenticating_driver(deployment, **SCRAM) as client:
+        await client.run(RunCommand("admin", {"ping": 1}))
+        pool, taken = client.server().pool, []
+
+        async def take_what_is_idle() -> None:
+            while True:
+                await anyio.sleep(0.0005)
+                while (connection := pool.check_out_now()) is not None:
+                    taken.append(connection)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(take_what_is_idle)
+            with pytest.raises(OperationFailure) as caught:
+                await client.run(find())
+            group.cancel_scope.cancel()
+        assert (caught.value.code, caught.value.attempts, caught.value.retry_refusal) == (391, 7, "attempts")
+        assert gaps(deployment["a:1"].times("find")) == [0.001, 0.01, 0.05, 0.1, 0.5, 1.0]
+        for connection in taken:
+            pool.check_in(connection)
 
 
 async def test_other_errors_do_not_reauthenticate(deployment: ScriptedDeployment) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from motorlite.errors import OperationFailure
 from motorlite.retry import BestEffort, RetryBudget
-from motorlite.testing.scripted import ScriptedDeployment
+from motorlite.testing.scripted import ScriptedDeployment, failure
 from tests.support.clients import scripted_client
 from tests.support.core import FOUND, HOST_UNREACHABLE, OVERLOADED
 
@@ -52,16 +52,29 @@ async def test_a_robot_gets_no_more_than_the_specifications_and_a_person_the_bes
         assert caught.value.attempts == len(deployment["a:1"].commands("find")) == 2
 
 
-@pytest.mark.parametrize(("answer", "attempts"), [(HOST_UNREACHABLE, 1), (OVERLOADED, 1)])
+@pytest.mark.parametrize(("answer", "attempts"), [(HOST_UNREACHABLE, 3), (OVERLOADED, 1)])
 async def test_failing_fast(answer: Any, attempts: int) -> None:
-    options = examples()["fail_fast"].options
+    """A strategy that fails fast for some reasons; and `FailFast`, which does for all."""
+    names = examples()
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     deployment["a:1"].on("find", answer)
-    given = {"retryReads": options.retry_reads, "retryWrites": options.retry_writes}
-    async with scripted_client(deployment, retry_strategy=options.retry_strategy, **given) as client:
+    async with scripted_client(deployment, retry_strategy=names["fail_fast"].options.retry_strategy) as client:
         with pytest.raises(OperationFailure) as caught:
             await client.db.coll.find_one()
         assert caught.value.attempts == attempts
+        deployment["a:1"].received.clear()
+        with pytest.raises(OperationFailure):
+            await names["suggestions"](client.db.coll, "a")
+        assert len(deployment["a:1"].commands("find")) == 1
+
+
+async def test_codes_of_ones_own() -> None:
+    strategy = examples()["patient"]._settings.call_options.retry_strategy
+    assert strategy.codes == {24, 46, 112, 117, 133, 246}
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("find", failure(24), failure(117), FOUND)
+    async with scripted_client(deployment, retry_strategy=strategy) as client:
+        assert await client.db.coll.find_one() == {"_id": 1}
 
 
 @pytest.mark.parametrize("clients", [1, 10, 100])

@@ -98,6 +98,7 @@ class FakeExecutor(Executor):
         self.released: list[Session] = []
         self.reports = Reports(None, Publishers())
         self.jitter = lambda: 0.5
+        self.bucket = None
         self._now = anyio.current_time
 
     async def execute(self, operation: Operation[Any], call: Call) -> Any:

@@ -9,7 +9,9 @@ import anyio
 from bson.dbref import DBRef
 
 from motorlite import IndexModel, InsertOne, OverloadRetry, SearchIndexModel, UpdateMany, UpdateOne
+from motorlite._base.error_codes import RETRYABLE_READ_CODES, RETRYABLE_WRITE_CODES
 from motorlite._execution.operation import Kind, TimeLimit
+from motorlite._overload.backoff import CONTROLLED_BACKOFF
 from motorlite.errors import AutoReconnect
 from motorlite.write_concern import WriteConcern
 from tests.support.fake_core import batch, fake_client, next_batch
@@ -249,6 +251,32 @@ ELSEWHERE = {
     "AsyncChangeStream.aclose": "the same as close",
 }
 
+_LADDER = ", ".join(f"{1000 * seconds:g}" for seconds in CONTROLLED_BACKOFF[:-1])
+_CODES = {
+    6: "HostUnreachable",
+    7: "HostNotFound",
+    89: "NetworkTimeout",
+    91: "ShutdownInProgress",
+    134: "ReadConcernMajorityNotAvailableYet",
+    189: "PrimarySteppedDown",
+    262: "ExceededTimeLimit",
+    9001: "SocketException",
+    10107: "NotWritablePrimary",
+    11600: "InterruptedAtShutdown",
+    11602: "InterruptedDueToReplStateChange",
+    13435: "NotPrimaryNoSecondaryOk",
+    13436: "NotPrimaryOrSecondary",
+}
+
+
+def _codes() -> str:
+    assert _CODES.keys() == RETRYABLE_READ_CODES
+    lines = ["| code | name | reads | writes |", "| ---: | --- | --- | --- |"]
+    for code, name in _CODES.items():
+        lines.append(f"| {code} | {name} | yes | {'yes' if code in RETRYABLE_WRITE_CODES else 'no'} |")
+    return "\n".join(lines)
+
+
 _POLICY = OverloadRetry()
 _REVISION = OverloadRetry.revision_2026_07()
 _OPTION = {Kind.READ: "retryReads", Kind.WRITE: "retryWrites", Kind.COMMAND: "retryReads and retryWrites"}
@@ -268,16 +296,19 @@ overload](overload.md) explains the rules with pictures.
   `enableOverloadRetargeting` change the rest; with `OverloadRetry.revision_2026_07()` there are
   {_REVISION.max_retries} retries and no budget.
 - **`RetryableError` alone** also permits a retry of every command: without backoff, for one token.
-- After **network errors and failovers** (a lost connection, a primary that stepped down), reads are retried once and
-  without backoff, and so are writes that a replica set can recognise by their transaction number. With `timeoutMS`,
-  they are retried as often as time permits. These retries take no token.
+- After **network errors and failovers** (a lost connection, a primary that stepped down; all [codes](#the-codes)),
+  reads are retried once, immediately and without a token, and so are writes that a replica set can recognise by their
+  transaction number. With `timeoutMS`, they are retried as often as time and tokens permit:
+  [further retries](#further-ordinary-retries) back off and take a token each.
 - **All retries of an operation together** are limited as above once one of its errors was an overload error or a label
   permitted one of its retries, with or without `timeoutMS`.
 - **Deadline sent** tells whether the server receives the rest of `timeoutMS` as `maxTimeMS`. If not, only the client
   enforces the limit.
-- **An application's retry strategy** may add retries to these.
+- **An application's retry strategy** may add retries to these, or decide in their place.
   [Retry strategies and budgets](retry-strategies.md) describes strategies, the reasons for failures, and budgets.
-- **Reauthentication** (error 391) is always followed by another attempt, whatever the command and the options are.
+- **Reauthentication** (error 391): the driver authenticates the connection again and sends the command once more,
+  whatever the command and the options are. If that connection is refused with 391 again, the operation fails, as the
+  authentication specification requires.
 - No other error leads to a retry.
 
 ## Which rule decides
@@ -290,7 +321,7 @@ which it applies.
 | `SystemOverloadedError` and `RetryableError` | its labels | yes | yes |
 | `SystemOverloadedError` alone | nothing, whatever its code | | |
 | `RetryableError` alone | its label, else the ordinary rule | no | by the label |
-| neither | the ordinary rule | no | no |
+| neither | the ordinary rule | no, but for further retries | no, but for further retries |
 
 The checks run in this order: a rule permits the retry, the option is on, attempts are left, the backoff ends before the
 deadline, the client is not closing, a token is available. The first check that fails becomes the error's
@@ -302,13 +333,43 @@ even where the ordinary rule applies. **A connection that is refused, or closed 
 an overload error.** `maxAdaptiveRetries=0` therefore turns off this retry too, for reads and writes alike: a client
 that must not add to an overload cannot tell a server that is down from an overloaded one.
 
-**A backoff ends early** in one case: the operation got no connection to its server, and another server becomes suitable
-meanwhile. The first server may be dead rather than overloaded, and a failover should not cost seconds of waiting. After
-an overload error from a server, the full backoff applies.
+**A backoff ends early** when another server becomes suitable meanwhile, if the operation got no connection to its
+server, or after an error that is not one of overload. The first server may be dead, and a failover should not cost
+seconds of waiting. After an overload error from a server, the full backoff applies.
 
 **A cancelled backoff** (including one cut off by `asyncio.timeout`, which the driver cannot see) returns its token,
 because its retry was not sent. A retry that is cancelled later has spent its token. Both count as retries in
 `client.stats()`.
+
+## Further ordinary retries
+
+The specification of `timeoutMS` asks for retries until the time limit. Without a pause, a server that answers "host
+unreachable" within a millisecond would get a thousand of them in each second, from every operation. So the first
+ordinary retry of an operation is made at once and is free, and every further one
+
+- waits for a random part of {_LADDER} ms, and then of a second each time. A new primary, or another server that becomes
+  suitable, ends the wait at once. If it would end after the deadline, the operation fails right away, with the error of
+  the last attempt; `error.timeout` is true;
+- takes a token from the client's retry budget. Without one the operation fails with the error of the last attempt, and
+  `error.retry_refusal` is `"tokens"`. So an operation sends at most two commands more than there are tokens, and all
+  operations of the client share them.
+
+The same holds without `timeoutMS` where an operation is permitted more than one ordinary retry: after an overload
+error, and for `with_transaction`, which commits again while the result of a commit is unknown. With
+`adaptiveRetries=false` there are no tokens, and the waits alone limit the retries. A further retry that succeeds gives
+1.1 tokens back, and one that fails with an error that is not retried gives 1. While more retries may follow, a failed
+one gives nothing: otherwise a server that goes on failing would refill the budget.
+
+## The codes
+
+The ordinary rule retries network errors (a connection that was lost or refused, a pool that was cleared, a socket
+timeout), also while a connection is established, and these codes of the server:
+
+{_codes()}
+
+Writes are retried if the error has the label `RetryableWriteError`. Servers since 4.4 set it themselves; for older
+ones, the driver adds it to the codes of writes. Both lists are those of the retryable reads and retryable writes
+specifications. A [strategy](retry-strategies.md#codes-of-your-own) may name more codes.
 
 ## Exceptions to the ordinary rule
 

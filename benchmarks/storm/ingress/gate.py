@@ -28,6 +28,7 @@ class Verdict(enum.Enum):
     REJECT = "reject"
     # Does its work and fails with an overload error, by chance.
     FAIL = "fail"
+    UNREACHABLE = "host unreachable"
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class Counts:
 
     Attributes:
         attempts: Requests that arrived, but for those that need no admission.
-        rejected: Those that were rejected, or failed by chance.
+        rejected: Those that were rejected, that failed by chance, and that were answered with "host unreachable".
         connections: Connections of clients that were let in.
         refused: Connections that were closed before their handshake.
         answered: Requests that the server behind the ingress answered.
@@ -60,7 +61,17 @@ class Gate:
         now: The time, in seconds.
     """
 
-    __slots__ = ("_connections", "_dice", "_failure_rate", "_requests", "_waiting", "counts", "queue", "server")
+    __slots__ = (
+        "_connections",
+        "_dice",
+        "_failure_rate",
+        "_requests",
+        "_unreachable",
+        "_waiting",
+        "counts",
+        "queue",
+        "server",
+    )
 
     def __init__(self, server: Server | None, seed: int, now: float) -> None:
         # The limits without the changes of the moment.
@@ -70,6 +81,8 @@ class Gate:
         self.queue: WorkQueue[Any] = WorkQueue(inf if server is None else server.work, now)
         self._dice = Random(f"failures {seed}")
         self._failure_rate = 0.0 if server is None else server.failure_rate
+        # Whether every request is answered with "host unreachable".
+        self._unreachable = False
         self._requests: TokenBucket | None = None
         self._connections: TokenBucket | None = None
         # Connections that wait for the limiter.
@@ -86,6 +99,9 @@ class Gate:
         if self.server is None:
             return Verdict.ADMIT
         self.counts.attempts += 1
+        if self._unreachable:
+            self.counts.rejected += 1
+            return Verdict.UNREACHABLE
         if self._requests is not None and not self._requests.take(now):
             self.counts.rejected += 1
             return Verdict.REJECT
@@ -98,7 +114,8 @@ class Gate:
         """The units of work of a request."""
         if self.server is None:
             return 0.0
-        return self.server.rejection_cost if verdict is Verdict.REJECT else REQUEST_COST
+        is_refused = verdict in (Verdict.REJECT, Verdict.UNREACHABLE)
+        return self.server.rejection_cost if is_refused else REQUEST_COST
 
     # --- connections ---
 
@@ -132,13 +149,19 @@ class Gate:
 
     # --- changes ---
 
-    def change(self, now: float, *, capacity: float = 1.0, failure_rate: float | None = None) -> None:
-        """Multiply work and admission rate by `capacity`, and let that share of the requests fail (None: the usual)."""
+    def change(
+        self, now: float, *, capacity: float = 1.0, failure_rate: float | None = None, unreachable: bool = False
+    ) -> None:
+        """Multiply work and admission rate by `capacity`, and let that share of the requests fail (None: the usual).
+
+        `unreachable`: answer every request with "host unreachable".
+        """
         server = self.server
         if server is None:
             return
         self.queue.change(server.work * capacity, now)
         self._failure_rate = server.failure_rate if failure_rate is None else failure_rate
+        self._unreachable = unreachable
         if self._requests is not None:
             self._requests.change(server.admission_rate * capacity, server.admission_burst, now)
 

@@ -1,4 +1,4 @@
-"""Pure: what the ingress reads in a request, and the rejection with which it answers."""
+"""Pure: what the ingress reads in a request, and the errors with which it answers itself."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ OP_MSG: Final = 2013
 OP_QUERY: Final = 2004
 MORE_TO_COME: Final = 1 << 1
 REQUEST_RATE_EXCEEDED: Final = 462
+HOST_UNREACHABLE: Final = 6
 LABELS: Final = ("SystemOverloadedError", "RetryableError")
 # Members of a replica set send this in their first message on a connection to each other.
 MEMBER_MARK: Final = b"\x03internalClient\x00"
@@ -76,6 +77,12 @@ def rejection(base_backoff: float | None) -> bytes:
     }
     if base_backoff is not None:
         reply["baseBackoffMS"] = round(base_backoff * 1000)
+    return b"\x00\x00\x00\x00\x00" + bson.encode(reply)
+
+
+def unreachable() -> bytes:
+    """Return the body of the answer of a server that does not reach the one with the data."""
+    reply = {"ok": 0.0, "errmsg": "host unreachable", "code": HOST_UNREACHABLE, "codeName": "HostUnreachable"}
     return b"\x00\x00\x00\x00\x00" + bson.encode(reply)
 
 

@@ -72,9 +72,11 @@ class Orders:
             await asyncio.wait([self._run])
             self._run = None
 
-    async def order_change(self, server: int, capacity: float = 1.0, failure_rate: float | None = None) -> None:
-        """Change the capacity of a server, as a factor, and its share of failures by chance."""
-        self._ports[server].change(capacity=capacity, failure_rate=failure_rate)
+    async def order_change(
+        self, server: int, capacity: float = 1.0, failure_rate: float | None = None, unreachable: bool = False
+    ) -> None:
+        """Change the capacity of a server, as a factor, and its share of failures by chance, or make it unreachable."""
+        self._ports[server].change(capacity=capacity, failure_rate=failure_rate, unreachable=unreachable)
 
     async def order_set_parameter(self, server: int, **parameters: Any) -> None:
         """Set parameters of a server, by the names that MongoDB has for them. Its limiters begin anew."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.scenario import Server
 
 BACKLOG: Final = 4096
+UNREACHABLE: Final = messages.unreachable()
 _BUFFER: Final = memoryview(bytearray(256 * 1024))
 """What a socket received. Each piece is copied before the next one is read, so that all connections share it."""
 Work: TypeAlias = Callable[[], None]
@@ -83,9 +84,9 @@ class Port:
         for work in held or ():
             work()
 
-    def change(self, *, capacity: float, failure_rate: float | None) -> None:
-        """Change the speed of the server and the share of failures."""
-        self.gate.change(monotonic(), capacity=capacity, failure_rate=failure_rate)
+    def change(self, *, capacity: float, failure_rate: float | None, unreachable: bool) -> None:
+        """Change the speed of the server and the share of failures, and whether it is unreachable."""
+        self.gate.change(monotonic(), capacity=capacity, failure_rate=failure_rate, unreachable=unreachable)
         self._perform()
 
     def push(self, work: Work, units: float) -> None:
@@ -207,15 +208,16 @@ class ClientLink(_Stream):
         if verdict is Verdict.ADMIT:
             port.push(lambda: self._admitted(message), port.gate.cost(verdict))
         else:
-            port.push(lambda: self._rejected(request), port.gate.cost(verdict))
+            answer = UNREACHABLE if verdict is Verdict.UNREACHABLE else port.rejection
+            port.push(lambda: self._refuse(request, answer), port.gate.cost(verdict))
 
     def _admitted(self, message: bytes) -> None:
         self.sent_at = monotonic()
         self._forward(message)
 
-    def _rejected(self, request: messages.Request) -> None:
+    def _refuse(self, request: messages.Request, answer: bytes) -> None:
         if request.is_answered:
-            self.write(messages.reply(request.number, self.port.rejection))
+            self.write(messages.reply(request.number, answer))
 
     def _forward(self, message: bytes) -> None:
         if self.is_closed:

@@ -72,6 +72,8 @@ def _change(change: Change) -> str:
         parts.append(f"{change.failure_rate:.0%} of the admitted requests fail at random")
     if change.down:
         parts.append("down")
+    if change.unreachable:
+        parts.append('answers every request with "host unreachable" (code 6)')
     where = f" (servers {', '.join(str(number + 1) for number in change.servers)})" if change.servers else ""
     return (", ".join(parts) or "nothing changes") + where
 

@@ -212,7 +212,7 @@ def schedule(scenario: Scenario, seed: int) -> list[tuple[float, dict[str, Any]]
             if now.is_down != was_down:
                 found.append((time, {"order": "down" if now.is_down else "up", "server": index}))
             was_down = now.is_down
-            if (now.capacity, now.failure_rate) != (1.0, server.failure_rate) or time:
-                change = {"capacity": now.capacity, "failure_rate": now.failure_rate}
+            if now != (1.0, server.failure_rate, now.is_down, False) or time:
+                change = {"capacity": now.capacity, "failure_rate": now.failure_rate, "unreachable": now.is_unreachable}
                 found.append((time, {"order": "change", "server": index, **change}))
     return sorted(found, key=lambda entry: entry[0])

@@ -28,12 +28,14 @@ from motorlite._topology.selection import choose
 from motorlite.errors import CircuitBreakerOpenError, PyMongoError, ServerSelectionTimeoutError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from benchmarks.storm.twin.call import Call
     from benchmarks.storm.twin.world import World
     from motorlite._execution.failure import Failure
     from motorlite._options.options import ClientOptions
     from motorlite._pool.options import PoolOptions
-    from motorlite.retry import RetryBudget
+    from motorlite.retry import RetryBudget, RetryRule
 
 NOT_SENT, IN_FLIGHT, ANSWERED = Progress
 SELECTING, WAITING, FLYING, BACKOFF = State.SELECTING, State.WAITING, State.IN_FLIGHT, State.BACKOFF
@@ -54,15 +56,35 @@ class _Find(Operation[Any]):
 _FIND = _Find("storm")
 
 
+class EagerRetry(Retry):
+    """The retries of a peer: with a time limit, ordinary ones follow each other at once."""
+
+    __slots__ = ()
+
+    def _ordinary_delay(self, rule: RetryRule, jitter: Callable[[], float]) -> float:
+        return 0.0
+
+
 class Client:
     """One client."""
 
-    __slots__ = ("_closes_at_once", "_gates", "_known", "_links", "_primary", "_selecting", "_settings", "_world")
+    __slots__ = (
+        "_closes_at_once",
+        "_gates",
+        "_known",
+        "_links",
+        "_primary",
+        "_retry",
+        "_selecting",
+        "_settings",
+        "_world",
+    )
 
-    def __init__(self, world: World, options: ClientOptions, pools: PoolOptions, *, closes_at_once: bool) -> None:
+    def __init__(self, world: World, options: ClientOptions, pools: PoolOptions, *, is_peer: bool) -> None:
         self._world = world
         # Whether the connection of an operation that is abandoned is closed, as other drivers do.
-        self._closes_at_once = closes_at_once
+        self._closes_at_once = is_peer
+        self._retry = EagerRetry if is_peer else Retry
         self._settings = RetrySettings(
             options.overload_policy, options.retry_budget, world.jitter, retry_reads=True, retry_writes=True
         )
@@ -178,12 +200,12 @@ class Client:
     def replied(self, call: Call, connection: Connection) -> None:
         """The reply to an operation has arrived."""
         link = connection.link
-        if not connection.succeeds:
+        if connection.failure is not None:
             if link.state.bounded is not None:
-                hint = server_base_backoff(link.rejection.error)
+                hint = server_base_backoff(connection.failure.error)
                 if hint is not None:
                     link.state.bounded.admission.hinted(hint, self._world.clock.now)
-            self.failed(call, link.rejection)
+            self.failed(call, connection.failure)
             return
         gate = link.gate
         if gate is not None:
@@ -212,7 +234,7 @@ class Client:
                 # No time is left for a retry, and no token was taken.
                 self._end(call, errors.outcome(failure))
                 return
-            retry = call.retry = Retry(self._settings, _FIND, call.deadline, started_at=now)
+            retry = call.retry = self._retry(self._settings, _FIND, call.deadline, started_at=now)
         decision = retry.after(failure, now)
         assert not isinstance(decision, Ask), "no arm has a strategy"
         if not isinstance(decision, Again):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.twin.call import Call
     from benchmarks.storm.twin.clock import Clock
     from benchmarks.storm.twin.link import Link
+    from motorlite._execution.failure import Failure
 
 _OTHER = Purpose.OTHER
 
@@ -21,6 +22,7 @@ class Connection:
     __slots__ = (
         "asked_for_at",
         "call",
+        "failure",
         "generation",
         "haste",
         "id",
@@ -35,7 +37,6 @@ class Connection:
         "sent_at",
         "serial",
         "service_id",
-        "succeeds",
     )
 
     # Idle connections of a server that is up are healthy.
@@ -56,9 +57,9 @@ class Connection:
         # A number if the reply of an abandoned request is still to come, and until when it is waited for.
         self.owed: int | None = None
         self.owed_until = -inf
-        # The number of requests so far, and whether the newest one succeeds.
+        # The number of requests so far, and how the newest one fails; None: it succeeds.
         self.serial = 0
-        self.succeeds = True
+        self.failure: Failure | None = None
 
     @property
     def stream(self) -> Connection:

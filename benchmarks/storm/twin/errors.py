@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WIRE_VERSION: Final = 27
 REJECTED: Final = 462
+UNREACHABLE: Final = 6
 
 
 def rejection(base_backoff: float | None) -> OperationFailure:
@@ -22,6 +23,11 @@ def rejection(base_backoff: float | None) -> OperationFailure:
     if base_backoff is not None:
         reply["baseBackoffMS"] = round(base_backoff * 1000)
     return OperationFailure("the ingress request rate limit is exceeded", REJECTED, reply)
+
+
+def unreachable() -> OperationFailure:
+    """Return the error of a request that the server answers with "host unreachable"."""
+    return OperationFailure("host unreachable", UNREACHABLE, {"ok": 0, "code": UNREACHABLE})
 
 
 def _not_accepted() -> AutoReconnect:

@@ -47,6 +47,7 @@ class Link:
         "rejection",
         "server",
         "state",
+        "unreachable",
     )
 
     def __init__(
@@ -72,6 +73,8 @@ class Link:
         self.operation_count: int = 0
         # An attempt that the server rejected.
         self.rejection: Failure = rejection
+        # One that it answered with "host unreachable".
+        self.unreachable: Failure = errors.failure(errors.unreachable(), Progress.ANSWERED, server.address)
         self._connect_timeout = options.connect_timeout
         self._clock = clock
         self._recorder = recorder
@@ -104,8 +107,10 @@ class Link:
         connection.call = call
         connection.serial += 1
         connection.sent_at = clock.now
-        replied_at, connection.succeeds = server.request(clock.now)
-        if not connection.succeeds:
+        replied_at, succeeds = server.request(clock.now)
+        connection.failure = None
+        if not succeeds:
+            connection.failure = self.unreachable if server.is_unreachable(clock.now) else self.rejection
             self._recorder.count("rejected")
         clock.at(replied_at, self._replied, connection)
 

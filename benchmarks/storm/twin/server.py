@@ -73,6 +73,7 @@ class SimulatedServer:
         "_lobby",
         "_spec",
         "_speed",
+        "_unreachable",
         "address",
         "is_down",
         "latency",
@@ -97,6 +98,8 @@ class SimulatedServer:
         self._lobby: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._clock = clock
         self._failures = Timeline(times, [each.failure_rate for each in conditions])
+        # 1 while it answers every request with "host unreachable".
+        self._unreachable = Timeline(times, [float(each.is_unreachable) for each in conditions])
         self._dice = dice
         # The work that had arrived, in units since the start, when the last piece of it arrived; idle time counts as
         # work.
@@ -106,8 +109,14 @@ class SimulatedServer:
         """Return the units of work that wait."""
         return max(0.0, self._done - self._speed.total(now))
 
+    def is_unreachable(self, now: float) -> bool:
+        """Whether it answers a request of this moment with "host unreachable"."""
+        return bool(self._unreachable.rate(now))
+
     def request(self, now: float) -> tuple[float, bool]:
         """Take a request. Returns when the client has its reply, and whether the request succeeds."""
+        if self.is_unreachable(now):
+            return self._after(now, self._spec.rejection_cost), False
         if self._admission is not None and not self._admission.take(now):
             return self._after(now, self._spec.rejection_cost), False
         failure_rate = self._failures.rate(now)

@@ -76,7 +76,7 @@ class World:
         for number in range(self.scenario.load.clients):
             if number and arm.budget not in ("none", "shared"):
                 options = replace(options, retry_budget=client_options(arm)["retry_budget"])
-            made.append(Client(self, options, pools, closes_at_once=is_peer))
+            made.append(Client(self, options, pools, is_peer=is_peer))
         return made
 
     # --- the course of events ---

@@ -240,7 +240,8 @@ class SessionTransactions(ABC):
 
         The transaction is executed anew after an error with the label ``TransientTransactionError``, after a random
         delay of up to 7.5 ms, 11 ms, 17 ms ... 500 ms; and committed anew after an error with the label
-        ``UnknownTransactionCommitResult``. This ends after 120 seconds, or with the time limit.
+        ``UnknownTransactionCommitResult``: once without a delay, then after up to 1, 10, 50, 100, 500 and 1000 ms, for
+        a token of the retry budget each time. This ends after 120 seconds, with the time limit, or without a token.
 
         Args:
             callback: A function that takes the session and returns an awaitable.

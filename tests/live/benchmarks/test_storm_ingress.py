@@ -102,6 +102,17 @@ async def test_failures_by_chance_look_like_rejections(ingress: Ingress) -> None
         await client.test.parts.find_one({})
 
 
+async def test_an_unreachable_host_is_an_ordinary_error(ingress: Ingress) -> None:
+    async with connect(ingress) as client:
+        await client.admin.command("ping")
+        limit(ingress, mode="queue")
+        ingress.order("change", server=0, unreachable=True)
+        error = await failure(client)
+        assert (error.code, error.error_labels, error.attempts) == (6, frozenset(), 2)
+        ingress.order("change", server=0)
+        await client.test.parts.find_one({})
+
+
 async def test_a_connection_beyond_the_rate_is_closed_before_its_handshake(ingress: Ingress) -> None:
     limit(ingress, connection_rate=0.001, connection_burst=2000, handshake_cost=0)
     async with connect(ingress, serverMonitoringMode="poll") as client:

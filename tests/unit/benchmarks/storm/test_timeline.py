@@ -40,17 +40,22 @@ def test_a_rate_of_zero() -> None:
 
 def test_changes_multiply_and_concern_their_servers() -> None:
     subject = scenario(
-        Change(1, 3, capacity=0.5), Change(2, 4, capacity=0.5, servers=(1,), failure_rate=0.2), Change(5, 6, down=True)
+        Change(1, 3, capacity=0.5),
+        Change(2, 4, capacity=0.5, servers=(1,), failure_rate=0.2),
+        Change(5, 6, down=True),
+        Change(6, 7, servers=(1,), unreachable=True),
     )
-    assert [condition(subject, 1, time) for time in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)] == [
-        (1.0, 0.0, False),
-        (0.5, 0.0, False),
-        (0.25, 0.2, False),
-        (0.5, 0.2, False),
-        (1.0, 0.0, False),
-        (1.0, 0.0, True),
+    assert [condition(subject, 1, time) for time in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)] == [
+        (1.0, 0.0, False, False),
+        (0.5, 0.0, False, False),
+        (0.25, 0.2, False, False),
+        (0.5, 0.2, False, False),
+        (1.0, 0.0, False, False),
+        (1.0, 0.0, True, False),
+        (1.0, 0.0, False, True),
     ]
-    assert condition(subject, 0, 2.0) == (0.5, 0.0, False)
+    assert condition(subject, 0, 2.0) == (0.5, 0.0, False, False)
+    assert not condition(subject, 0, 6.0).is_unreachable
 
 
 def test_the_first_member_that_is_up_succeeds_the_primary() -> None:

@@ -71,6 +71,16 @@ def test_a_change_of_the_failure_rate_ends_with_the_change() -> None:
     assert gate.request(1.0) is Verdict.ADMIT
 
 
+def test_an_unreachable_host_answers_for_the_cost_of_a_rejection_until_the_change_ends() -> None:
+    gate = Gate(Server(mode="shed", admission_rate=1, rejection_cost=0.25), 0, 0.0)
+    gate.change(0.0, unreachable=True)
+    assert [gate.request(0.0) for _ in range(5)] == [Verdict.UNREACHABLE] * 5
+    assert gate.cost(Verdict.UNREACHABLE) == 0.25
+    assert (gate.counts.attempts, gate.counts.rejected) == (5, 5)
+    gate.change(1.0)
+    assert gate.request(1.0) is Verdict.ADMIT
+
+
 def test_connections_beyond_the_rate_are_refused() -> None:
     gate = Gate(Server(connection_rate=10, connection_burst=0.5), 0, 0.0)
     assert [gate.connect(0.0) for _ in range(7)] == [0, 0, 0, 0, 0, None, None]

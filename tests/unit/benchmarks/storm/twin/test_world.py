@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from benchmarks.storm.arms import ARMS, Arm
 from benchmarks.storm.arrivals import arrivals
-from benchmarks.storm.results import OUTCOMES
+from benchmarks.storm.catalogue import find
+from benchmarks.storm.results import OUTCOMES, STEP
 from benchmarks.storm.scenario import Change, Load, Scenario, Server
 from benchmarks.storm.summary import summarize
 from benchmarks.storm.twin.world import World, simulate
@@ -328,6 +329,25 @@ def test_an_application_that_tries_again_multiplies_the_attempts() -> None:
     once, again = simulate(failing(0.5), ARMS["no-retry"]), simulate(scenario, ARMS["no-retry"])
     assert total(once, "attempts") == len(once.requests)
     assert total(again, "attempts") / len(again.requests) == pytest.approx((1 - 0.5**4) / 0.5, rel=0.01)
+
+
+def test_an_unreachable_primary_gets_no_storm_but_from_peers() -> None:
+    (scenario,) = find(["unreachable"])
+    start, end = scenario.overload
+    runs = {name: simulate(scenario, ARMS[name]) for name in ("default", "revision", "small-budget", "pymongo")}
+    overload = slice(round(start / STEP), round(end / STEP))
+    attempts = {name: sum(run.series["attempts"][overload]) for name, run in runs.items()}
+    offered = sum(runs["default"].series["offered"][overload])
+    # Two at once, then about one after each step of the backoff, until the two seconds are over.
+    assert 3 * offered < attempts["default"] < 9 * offered
+    # Without a budget the backoff alone does it.
+    assert attempts["revision"] == pytest.approx(attempts["default"], rel=0.1)
+    # Two for each, and the tokens of all clients.
+    budget = ARMS["small-budget"].tokens * scenario.load.clients
+    assert attempts["small-budget"] <= 2 * offered + budget + 10
+    # As many as the server can answer.
+    assert attempts["pymongo"] > 2 * attempts["default"]
+    assert summarize(runs["default"]).errors == 0
 
 
 def test_a_server_that_is_down_closes_everything_until_it_is_found_again() -> None:
