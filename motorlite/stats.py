@@ -49,18 +49,24 @@ class Durations(_Stats):
     buckets: Mapping[float, int]
 
 
+_NO_DURATIONS: Final = Durations(0, 0.0, {})
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class QueueStats(_Stats):
-    """The configured wait queue of one server (client option `wait_queue`). All counts begin with the client.
+    """The configured wait queue of one server (client option `wait_queue`), or of one rate limit.
+
+    All counts begin with the client.
 
     Attributes:
         strategy: ``"reject"``, ``"queue"`` or ``"degrade"``.
-        depth: Operations that wait for a connection now.
+        depth: Operations that wait for a connection, or a token, now.
         memory: Estimated bytes of these operations; 0 without a memory limit.
         rejected: Refused operations by reason: ``"pool_full"``, ``"queue_full"``, ``"memory_limit"``,
-            ``"timeout"``, and ``"standing_queue"`` (dropped by the adaptive order).
+            ``"timeout"``, ``"standing_queue"`` (dropped by the adaptive order) and ``"rate_limit"`` (there was no
+            token, or none in time).
         timeouts: Operations that waited until the queue's timeout or their own time limit.
-        waits: How long the operations waited that then got a connection.
+        waits: How long the operations waited that then got a connection, or a token.
         retry_after: The values of `retry_after` in the errors.
         priorities: Operations that were let in by priority; empty unless the queue orders by it.
         is_standing: Whether an adaptive queue serves the newest operations first, because it does not drain.
@@ -77,6 +83,9 @@ class QueueStats(_Stats):
     is_standing: bool
 
 
+_NO_QUEUE: Final = QueueStats("reject", 0, 0, {}, 0, _NO_DURATIONS, _NO_DURATIONS, {}, False)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class BreakerStats(_Stats):
     """The circuit breaker of one server.
@@ -89,6 +98,7 @@ class BreakerStats(_Stats):
         opened: How often it has opened so far.
         refused: How many attempts it has refused so far.
         retry_after: Seconds until a refused operation may pass; 0.0 while it is closed.
+        advised: The values of `retry_after` in the errors.
     """
 
     state: str
@@ -97,6 +107,7 @@ class BreakerStats(_Stats):
     opened: int
     refused: int
     retry_after: float
+    advised: Durations = _NO_DURATIONS
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -107,11 +118,13 @@ class RateLimitStats(_Stats):
         tokens: How many operations may start at once; negative while later ones pay for getMores.
         waiting: Operations waiting for a token.
         rejected: How many operations it has refused so far.
+        queue: The operations that wait, waited, or were refused.
     """
 
     tokens: float
     waiting: int
     rejected: int
+    queue: QueueStats = _NO_QUEUE
 
 
 @dataclass(frozen=True, slots=True, repr=False)

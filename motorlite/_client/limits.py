@@ -69,6 +69,7 @@ class Limits:
     def rate_stats(self, now: float) -> Mapping[str, RateLimitStats]:
         """Return the statistics of the rate limits, by namespace."""
         return {
-            name: RateLimitStats(bucket.tokens(now), len(bucket.queue), bucket.rejected)
+            name: RateLimitStats(bucket.tokens(now), queue.depth, sum(queue.rejected.values()), queue)
             for name, bucket in self.rates.buckets.items()
+            for queue in (bucket.line.stats(),)
         }

@@ -59,8 +59,9 @@ def late_queue_timeout(options: ClientOptions) -> str | None:
 def unread_call_options(options: ClientOptions) -> set[str]:
     """Return the settings of `motorlite.call_options` that a client with these options does not read."""
     queue = options.wait_queue
+    queues = [queue, *(limit.queue for limit in (options.rate_limit or {}).values())]
     unread = set()
-    if queue is None or queue.ordering != "priority":
+    if not any(each is not None and each.ordering == "priority" for each in queues):
         unread.add("priority")
     if queue is None or queue.strategy != "degrade":
         unread.add("fallback")

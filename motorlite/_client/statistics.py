@@ -50,7 +50,13 @@ def breaker_stats(gate: Gate | None, now: float) -> BreakerStats | None:
         return None
     operations, failures = breaker.counts(now)
     return BreakerStats(
-        str(breaker.state), operations, failures, breaker.opened, breaker.refused, breaker.retry_after(now)
+        str(breaker.state),
+        operations,
+        failures,
+        breaker.opened,
+        breaker.refused,
+        breaker.retry_after(now),
+        breaker.advised.snapshot(),
     )
 
 

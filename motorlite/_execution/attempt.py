@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+from motorlite._base.error_codes import SYSTEM_OVERLOADED
 from motorlite._base.progress import Progress
 from motorlite._execution import classify
 from motorlite._execution.failure import Failure
@@ -91,5 +92,5 @@ class Attempt:
             limits=limits,
             reply=self.reply,
             reauthenticated=(connection.address, connection.id) if connection and self.is_reauthenticated else None,
-            retry_after=DEFAULT_RETRY_AFTER if server is None else server.pool.retry_after(),
+            retry_after=server.pool.retry_after() if server and SYSTEM_OVERLOADED in labels else DEFAULT_RETRY_AFTER,
         )

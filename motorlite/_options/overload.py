@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from dataclasses import fields
+from typing import Any, Final
 
 from motorlite._options.option import Option, Values, keyword_option
 from motorlite._options.values import Unusable, boolean, instance_of, integer
@@ -87,7 +88,27 @@ def _rate_limit(value: object) -> object:
 
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _checked(RateLimit, rate=value)
-    return _composed(RateLimit, value, "rate") if isinstance(value, str) else value
+    return _composed(_limit_with_queue, value, "rate", _names_of_limit()) if isinstance(value, str) else value
+
+
+def _names_of_limit() -> tuple[str, ...]:
+    """Return the settings of a rate limit and of its queue, which share a timeout."""
+    from motorlite.overload.rate_limit import RateLimit
+    from motorlite.overload.wait_queue import WaitQueue
+
+    names = [field.name for kind in (RateLimit, WaitQueue) for field in fields(kind) if field.name != "queue"]
+    return tuple(dict.fromkeys(names))
+
+
+def _limit_with_queue(**settings: Any) -> object:
+    from motorlite.overload.rate_limit import RateLimit
+    from motorlite.overload.wait_queue import WaitQueue
+
+    own = {field.name: settings.pop(field.name) for field in fields(RateLimit) if field.name in settings}
+    if settings:
+        timeout = {"timeout": own.pop("timeout")} if "timeout" in own else {}
+        own["queue"] = WaitQueue("queue", **timeout, **settings)
+    return RateLimit(**own)
 
 
 def _wait_queue(value: object) -> object:
@@ -166,8 +187,8 @@ OVERLOAD: Final[tuple[Option, ...]] = (
         "rate_limit",
         Values(
             _rate_limits,
-            'a number per second, settings such as "rate:500,burst:50", a motorlite.overload.RateLimit, or a mapping '
-            "from namespaces to these",
+            'a number per second, settings such as "rate:500,burst:50" or "500,strategy:queue,maxDepth:50", a '
+            "motorlite.overload.RateLimit, or a mapping from namespaces to these",
         ),
         "How many operations may start per second, in all or by database and collection.",
         "rateLimit",

@@ -1,20 +1,21 @@
-"""Pure: which operations may wait for a connection, and what a configured wait queue counts.
+"""Pure: which operations may wait for a connection or a token, and what a configured wait queue counts.
 
 A connection is a permit, whether it is open yet or not. An operation that finds a permit free, not counting those that
 earlier operations are about to get, only waits for its connection to be opened and is never refused. All others queue,
 as far as `WaitQueue` lets them. With the strategy "queue", they may queue for connections that are in use. With the
 other two they may only queue while connections are missing, since a pool that is not full rejects no operation. The
 depth bounds all of them: a server that is slow to accept connections would keep any number waiting. Memory is checked
-before the depth.
+before the depth. The operations that wait for a rate limit are admitted by the same rules (`rate_limiter`).
 """
 
 from __future__ import annotations
 
-from math import ceil, inf
-from typing import TYPE_CHECKING, Final, TypeVar
+from abc import ABC, abstractmethod
+from math import inf
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
-from motorlite._overload.backoff import DEFAULT_RETRY_AFTER
 from motorlite._overload.durations import DurationCounter
+from motorlite._overload.retry_after import Advice, next_turn
 from motorlite.errors import (
     AdmissionError,
     PoolFullError,
@@ -25,7 +26,7 @@ from motorlite.errors import (
 from motorlite.stats import QueueStats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from motorlite._base.values import Address
     from motorlite._overload.concurrency_limit import AdaptiveLimit
@@ -47,53 +48,59 @@ STANDING_QUEUE: Final = "standing_queue"
 ErrorT = TypeVar("ErrorT", bound=AdmissionError)
 
 
-class Admission:
-    """The admission of operations to one pool of `max_size` connections (0: no limit).
-
-    Attributes:
-        limit: The adaptive limit of operations that run at once, if the server has one.
-    """
+class Admission(ABC):
+    """The admission of operations to one queue."""
 
     __slots__ = (
         "_address",
-        "_hint",
-        "_hint_until",
-        "_max_size",
-        "_mean",
+        "_goal",
+        "_queue",
         "_rejected",
         "_retry_after",
         "_waits",
-        "limit",
         "memory",
         "options",
         "priorities",
     )
 
-    def __init__(self, options: WaitQueue, address: Address, max_size: int) -> None:
+    # The errors of operations that may not wait, or waited for too long.
+    _full: ClassVar[type[AdmissionError]] = WaitQueueFullError
+    _too_large: ClassVar[type[AdmissionError]] = WaitQueueMemoryError
+    _late: ClassVar[type[AdmissionError]] = WaitQueueTimeoutError
+
+    def __init__(
+        self,
+        options: WaitQueue,
+        address: Address | None,
+        *,
+        goal: str = "a connection",
+        queue: str = "the wait queue",
+    ) -> None:
         self.options: WaitQueue = options
         self._address = address
-        self._max_size = max_size
-        self.limit: AdaptiveLimit | None = None
+        # For messages: what operations wait for, and where.
+        self._goal = goal
+        self._queue = queue
         # Estimated bytes of the waiting operations.
         self.memory: int = 0
-        # The mean duration of operations in seconds; 0.0 until one has ended.
-        self._mean: float = 0.0
-        # The server's own wish in seconds, and the loop time until which it counts.
-        self._hint = 0.0
-        self._hint_until = -inf
         # Refused operations by reason, and the ones let in by priority.
         self._rejected: dict[str, int] = {}
         self.priorities: dict[int, int] = {}
-        # How long operations waited that got a connection; after how long refused ones may try again.
+        # How long operations waited that were served; after how long refused ones may try again.
         self._waits = DurationCounter()
         self._retry_after = DurationCounter()
 
-    @property
-    def capacity(self) -> int:
-        """How many operations may run at once; 0: any number, so nothing is ever refused."""
-        if self.limit is None:
-            return self._max_size
-        return min(self._max_size, self.limit.value) if self._max_size else self.limit.value
+    @abstractmethod
+    def retry_after(self, waiting: int, now: float) -> float:
+        """Estimate after how many seconds an operation behind `waiting` others is served."""
+
+    @abstractmethod
+    def taken(self, depth: int, now: float) -> AdmissionError:
+        """Return the error of an operation that would have to wait, but must not. `depth` others wait."""
+
+    def advised(self, waiting: int, now: float) -> float:
+        """Return the seconds that the caller of a refused operation is told; by default the estimate."""
+        return self.retry_after(waiting, now)
 
     # --- what an operation brings ---
 
@@ -105,65 +112,66 @@ class Admission:
         highest = options.max_priority if options.allow_priority_override else min(options.max_priority, assigned)
         return min(highest, priority)
 
-    def size_of(self, hint: Callable[[], int]) -> int:
-        """Return the estimated bytes of a waiting operation; 0 without a memory limit, and then without asking."""
-        return 0 if self.options.memory_limit is None else OVERHEAD + hint()
+    def size_of(self, hint: Callable[[], int], options: WaitQueue | None = None) -> int:
+        """Return the estimated bytes of a waiting operation; 0 without a memory limit, and then without asking.
+
+        `options`: those of the call, if it has its own, as in the following methods.
+        """
+        is_limited = self.options.memory_limit is not None or (options and options.memory_limit is not None)
+        return OVERHEAD + hint() if is_limited else 0
 
     # --- the decision ---
 
-    def refusal(self, depth: int, size: int, now: float, *, is_full: bool) -> AdmissionError | None:
+    def refusal(
+        self, depth: int, size: int, now: float, *, is_full: bool, options: WaitQueue | None = None
+    ) -> AdmissionError | None:
         """Return the error of an operation that finds no permit and must not wait for one, or None.
 
         `depth`: how many operations wait without a permit. `is_full`: no further connection may be opened.
         """
-        options = self.options
+        options = options or self.options
         if is_full and options.strategy != "queue":
-            capacity = self.capacity
-            text = f"all connections of the pool are taken ({capacity}/{capacity}), try again later"
-            return self._refused(PoolFullError(text), POOL_FULL, capacity, capacity, depth, now)
+            return self.taken(depth, now)
         limit = options.memory_limit
         if limit is not None and self.memory + size > int(limit):
             text = (
-                f"the operations that wait for a connection use {self.memory} of {limit} bytes, and this one needs "
+                f"the operations that wait for {self._goal} use {self.memory} of {limit} bytes, and this one needs "
                 f"{size}, try again later"
             )
-            return self._refused(WaitQueueMemoryError(text), MEMORY_LIMIT, self.memory, int(limit), depth, now)
-        if depth >= options.max_depth and not self.drops_oldest:
-            return self.full(depth, now)
+            return self._refused(self._too_large(text), MEMORY_LIMIT, self.memory, int(limit), depth, now)
+        if depth >= options.max_depth and options.overflow_strategy != "drop_oldest":
+            return self.full(depth, now, options=options)
         return None
 
-    def must_drop(self, depth: int) -> bool:
+    def must_drop(self, depth: int, options: WaitQueue | None = None) -> bool:
         """Whether a waiting operation has to make room for a new one that is let in."""
-        return depth >= self.options.max_depth and self.drops_oldest
+        options = options or self.options
+        return depth >= options.max_depth and options.overflow_strategy == "drop_oldest"
 
-    @property
-    def drops_oldest(self) -> bool:
-        """Whether a full queue drops a waiting operation and not the new one."""
-        return self.options.overflow_strategy == "drop_oldest"
-
-    def full(self, depth: int, now: float, waited: float = 0.0) -> WaitQueueFullError:
+    def full(self, depth: int, now: float, waited: float = 0.0, *, options: WaitQueue | None = None) -> AdmissionError:
         """Return the error of an operation that finds the queue full, or that is dropped for another."""
-        limit = self.options.max_depth
-        error = WaitQueueFullError(f"the wait queue is full ({depth}/{limit}), try again later")
+        limit = (options or self.options).max_depth
+        error = self._full(f"{self._queue} is full ({depth}/{limit}), try again later")
         error.wait_time = waited
         return self._refused(error, QUEUE_FULL, depth, limit, depth, now)
 
-    def timed_out(self, error: WaitQueueTimeoutError, depth: int, waited: float, now: float) -> WaitQueueTimeoutError:
+    def timed_out(self, error: ErrorT, depth: int, waited: float, now: float) -> ErrorT:
         """Complete the error of an operation that waited for too long."""
         error.wait_time = waited
         return self._refused(error, TIMEOUT, depth, self.options.max_depth, depth, now)
 
-    def standing(self, depth: int, waited: float, now: float) -> WaitQueueTimeoutError:
+    def standing(self, depth: int, waited: float, now: float) -> AdmissionError:
         """Return the error of an operation that an adaptive queue drops."""
-        error = WaitQueueTimeoutError(
-            f"dropped after waiting {waited:.3f} s for a connection: the queue of {depth} operations does not drain"
+        error = self._late(
+            f"dropped after waiting {waited:.3f} s for {self._goal}: the queue of {depth} operations does not drain"
         )
         error.wait_time, error.phase = waited, "queue"
         return self._refused(error, STANDING_QUEUE, depth, self.options.max_depth, depth, now)
 
     def _refused(self, error: ErrorT, reason: str, depth: int, limit: int, waiting: int, now: float) -> ErrorT:
         error.address, error.depth, error.limit = self._address, depth, limit
-        error.retry_after = self.retry_after(waiting, now)
+        # Whoever has waited for so long should not expect it sooner the next time.
+        error.retry_after = max(self.advised(waiting, now), error.wait_time)
         self._rejected[reason] = self._rejected.get(reason, 0) + 1
         self._retry_after.add(error.retry_after)
         return error
@@ -177,29 +185,8 @@ class Admission:
             self.priorities[priority] = self.priorities.get(priority, 0) + 1
 
     def served(self, waited: float) -> None:
-        """Count an operation that got a connection after waiting for `waited` seconds."""
+        """Count an operation that was served after waiting for `waited` seconds."""
         self._waits.add(waited)
-
-    def worked(self, seconds: float) -> None:
-        """Record that an operation had a connection for `seconds`."""
-        mean = self._mean
-        self._mean = mean + (seconds - mean) * _WEIGHT if mean else seconds
-
-    def hinted(self, seconds: float, now: float) -> None:
-        """Record that the server asked for a pause of `seconds` (`baseBackoffMS`)."""
-        self._hint, self._hint_until = seconds, now + _HINT_LASTS
-
-    def retry_after(self, waiting: int, now: float) -> float:
-        """Return after how many seconds an operation behind `waiting` others may expect a connection.
-
-        The server's hint counts first. Else it is the mean duration of operations, once for each time that all
-        connections are used until the queue is empty; 1 s if no operation has ended yet.
-        """
-        if now < self._hint_until:
-            return self._hint
-        if not self._mean:
-            return DEFAULT_RETRY_AFTER
-        return self._mean * ceil((waiting + 1) / max(self.capacity, 1))
 
     def stats(self, depth: int, *, is_standing: bool) -> QueueStats:
         """Return the statistics."""
@@ -214,3 +201,63 @@ class Admission:
             priorities=dict(self.priorities),
             is_standing=is_standing,
         )
+
+
+class PoolAdmission(Admission):
+    """The admission of operations to one pool of `max_size` connections (0: no limit).
+
+    Attributes:
+        limit: The adaptive limit of operations that run at once, if the server has one.
+    """
+
+    __slots__ = ("_advice", "_ages", "_hint", "_hint_until", "_max_size", "_mean", "limit")
+
+    def __init__(
+        self, options: WaitQueue, address: Address, max_size: int, ages: Callable[[float], Iterable[float]]
+    ) -> None:
+        super().__init__(options, address)
+        self._max_size = max_size
+        # Returns for how many seconds the operations of the pool have been running at a loop time.
+        self._ages = ages
+        self.limit: AdaptiveLimit | None = None
+        # The mean duration of operations in seconds; 0.0 until one has ended.
+        self._mean: float = 0.0
+        # The server's own wish in seconds, and the loop time until which it counts.
+        self._hint = 0.0
+        self._hint_until = -inf
+        self._advice = Advice()
+
+    @property
+    def capacity(self) -> int:
+        """How many operations may run at once; 0: any number, so nothing is ever refused."""
+        if self.limit is None:
+            return self._max_size
+        return min(self._max_size, self.limit.value) if self._max_size else self.limit.value
+
+    def taken(self, depth: int, now: float) -> AdmissionError:
+        capacity = self.capacity
+        text = f"all connections of the pool are taken ({capacity}/{capacity}), try again later"
+        return self._refused(PoolFullError(text), POOL_FULL, capacity, capacity, depth, now)
+
+    def worked(self, seconds: float) -> None:
+        """Record that an operation had a connection for `seconds`."""
+        mean = self._mean
+        self._mean = mean + (seconds - mean) * _WEIGHT if mean else seconds
+
+    def hinted(self, seconds: float, now: float) -> None:
+        """Record that the server asked for a pause of `seconds` (`baseBackoffMS`)."""
+        self._hint, self._hint_until = seconds, now + _HINT_LASTS
+
+    def retry_after(self, waiting: int, now: float) -> float:
+        """Estimate after how many seconds an operation behind `waiting` others gets a connection.
+
+        The server's hint counts first. Else it is the duration of operations, in the mean or of those that are running,
+        once for each time that all connections are used until the queue is empty; at least 1 s if none has ended yet.
+        """
+        if now < self._hint_until:
+            return self._hint
+        return next_turn(self._ages(now), self._mean, waiting, self.capacity)
+
+    def advised(self, waiting: int, now: float) -> float:
+        estimate = self.retry_after(waiting, now)
+        return estimate if now < self._hint_until else self._advice.give(estimate, now)

@@ -1,6 +1,6 @@
-"""Pure: the orders in which a configured wait queue serves: by priority, and by its state (adaptive).
+"""Pure: the orders in which a configured wait queue serves: by age, by priority, and by its state (adaptive).
 
-Both keep the requests sorted by a rank that never changes while they wait, in a list: `WaitQueue.max_depth` bounds its
+All keep the requests sorted by a rank that never changes while they wait, in a list: `WaitQueue.max_depth` bounds its
 length, so moving its items costs a few microseconds at most.
 """
 
@@ -68,6 +68,10 @@ class _Sorted(Generic[T]):
         else:
             insort(requests, request, key=_rank)
 
+    def ahead_of(self, request: T) -> int:
+        """Return how many requests are served before `request`, if no other one comes."""
+        return bisect_left(self._requests, request.rank, key=_rank)
+
     def _remove(self, request: T) -> bool:
         """Remove `request`; return False if it is not here."""
         requests = self._requests
@@ -77,6 +81,33 @@ class _Sorted(Generic[T]):
         del requests[position]
         self.count -= 1
         return True
+
+
+class ByAge(_Sorted[T]):
+    """First in, first out."""
+
+    __slots__ = ()
+
+    def push(self, request: T) -> None:
+        """Add `request`."""
+        self._insert(request, request.entered)
+
+    def pop(self, now: float) -> T:
+        """Remove and return the request that is served next."""
+        self.count -= 1
+        return self._requests.pop(0)
+
+    def discard(self, request: T) -> None:
+        """Remove `request` if it is in the queue."""
+        self._remove(request)
+
+    def victim(self, newcomer: T) -> T | None:
+        """Return the request to drop in favor of `newcomer`: the oldest; None if that would be `newcomer` itself."""
+        return next((request for request in self._requests if not request.is_admitted), None)
+
+    def overdue(self, now: float, round_size: int) -> Iterable[T]:
+        """Return the requests that are not worth waiting for: none."""
+        return ()
 
 
 class ByPriority(_Sorted[T]):
@@ -131,7 +162,7 @@ class ByPriority(_Sorted[T]):
             del self._by_priority[request.priority]
 
 
-class Adaptive(_Sorted[T]):
+class Adaptive(ByAge[T]):
     """First in, first out while the queue drains; newest first, and the oldest dropped, while it stands.
 
     A queue stands when its oldest request has waited for at least `target` at every service for `interval` (the rule of
@@ -159,7 +190,7 @@ class Adaptive(_Sorted[T]):
 
     def push(self, request: T) -> None:
         """Add `request`."""
-        self._insert(request, request.entered)
+        super().push(request)
         self._admitted += request.is_admitted
 
     def pop(self, now: float) -> T:
@@ -170,6 +201,10 @@ class Adaptive(_Sorted[T]):
         self._admitted -= request.is_admitted
         self._end_if_empty()
         return request
+
+    def ahead_of(self, request: T) -> int:
+        position = super().ahead_of(request)
+        return self.count - 1 - position if self.is_standing else position
 
     def _next(self, now: float) -> int:
         if not self.is_standing:
@@ -187,10 +222,6 @@ class Adaptive(_Sorted[T]):
         if self._remove(request):
             self._admitted -= request.is_admitted
         self._end_if_empty()
-
-    def victim(self, newcomer: T) -> T | None:
-        """Return the request to drop in favor of `newcomer`: the oldest; None if that would be `newcomer` itself."""
-        return next((request for request in self._requests if not request.is_admitted), None)
 
     def overdue(self, now: float, round_size: int) -> Iterable[T]:
         """Return the requests that are not worth waiting for; call it after each service."""

@@ -23,6 +23,7 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from motorlite._overload.durations import DurationCounter
 from motorlite.overload.breaker import BreakerState
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class Breaker:
         "_proved",
         "_settings",
         "_under_way",
+        "advised",
         "opened",
         "refused",
         "state",
@@ -140,6 +142,8 @@ class Breaker:
         # How often the breaker opened, and how many attempts it refused.
         self.opened: int = 0
         self.refused: int = 0
+        # After how long the refused attempts may be made again.
+        self.advised: DurationCounter = DurationCounter()
 
     def counts(self, now: float) -> tuple[int, int]:
         """The attempts that count at present, and the failures among them."""
@@ -165,9 +169,14 @@ class Breaker:
             self._next_probe_at = now + self._settings.open_for
             return Visit(self._period, is_probe=True), change
         if not is_admitted and self.gates(is_retry=is_retry):
-            self.refused += 1
+            self.count_refusal(self.retry_after(now))
             return None, change
         return Visit(self._period, is_probe=False), change
+
+    def count_refusal(self, retry_after: float) -> None:
+        """Count a refused attempt that may be made again after so many seconds."""
+        self.refused += 1
+        self.advised.add(retry_after)
 
     def leave(self, visit: Visit, outcome: Outcome, now: float) -> Change | None:
         """Learn the outcome of an attempt. Returns the change of state, if any."""

@@ -53,7 +53,8 @@ class Gate:
             return
         self._on_change(self, change)
         if change.state is BreakerState.OPEN and self.refuse_waiting is not None:
-            self.breaker.refused += self.refuse_waiting(change.retry_after)
+            for _ in range(self.refuse_waiting(change.retry_after)):
+                self.breaker.count_refusal(change.retry_after)
 
     def stops(self, *, is_retry: bool, is_admitted: bool) -> bool:
         """Whether such operations are refused while they wait for a connection, when the breaker opens."""

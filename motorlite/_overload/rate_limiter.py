@@ -1,44 +1,107 @@
-"""Pure: token buckets that limit how many operations start per second, and the queues before them.
+"""Pure: token buckets that limit how many operations start per second, and the lines before them.
 
 Theory of operation. A bucket is kept as one time (the generic cell rate algorithm): when it will be full again. Each
 token taken moves that time by the interval between two tokens. So nothing has to be refilled, and the wait for the next
 token is one subtraction.
 
-Waiting operations form a queue for each bucket. Only the first one watches the time. When it takes its token, or gives
-up, it hands its place to the next one (`Place.offer`). So a cancelled operation costs the others nothing, and they move
-up. The wait of a newcomer is known in advance; it can only become shorter when others give up. An operation whose wait
-would be too long is therefore refused when it arrives.
+Waiting operations form a line for each bucket, with the rules of a wait queue (`admission`). Only one of them, the
+watcher, wakes up when a token is due. It gives the token to the one whose turn it is (`serve`). When it leaves, with a
+token or without, another one takes over. So a cancelled operation costs the others nothing, and they move up. The wait
+of a newcomer is known in advance, as far as no later one overtakes it. An operation whose wait would be too long is
+therefore refused when it arrives.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
+from motorlite._overload.admission import TIMEOUT, Admission
+from motorlite._overload.waiting_line import WaitingLine, order_of
+from motorlite.errors import AdmissionError, RateLimitError
 from motorlite.overload.rate_limit import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from motorlite._overload.admission_order import ByAge, ByPriority
     from motorlite.overload.rate_limit import RateLimit
 
 
 # A token may be taken this much before its time, in seconds: sums are inexact, and timers may fire a little early.
 _EARLY: Final = 1e-6
 
+NO_TOKEN: Final = "rate_limit"
 
-class Place(Protocol):
-    """A waiting operation."""
+
+class Turn(Protocol):
+    """Wakes a waiting operation, once."""
 
     def offer(self, value: object) -> bool:
-        """Wake the operation: it is the first one now. Returns False if it has given up."""
+        """Wake the operation. Returns False if it has given up."""
         ...
+
+
+class Waiting:
+    """An operation that waits for a token."""
+
+    __slots__ = ("entered", "error", "has_token", "priority", "rank", "since", "size", "turn")
+
+    # What was admitted before does not wait.
+    is_admitted: bool = False
+
+    def __init__(self, now: float, turn: Turn, priority: int, size: int) -> None:
+        self.entered: float = now
+        self.since: float = now
+        self.turn: Turn = turn
+        self.priority: int = priority
+        self.size: int = size
+        self.rank: tuple[float, int] = (0.0, 0)
+        # What came of it.
+        self.has_token: bool = False
+        self.error: AdmissionError | None = None
+
+    def refuse(self, error: AdmissionError) -> None:
+        """End the wait with `error`."""
+        self.error = error
+        self.turn.offer(True)
+
+
+class RateAdmission(Admission):
+    """The admission of operations to the line before one bucket."""
+
+    __slots__ = ("_bucket", "_scope")
+
+    # They are all refusals of the rate limit.
+    _full: ClassVar[type[AdmissionError]] = RateLimitError
+    _too_large: ClassVar[type[AdmissionError]] = RateLimitError
+    _late: ClassVar[type[AdmissionError]] = RateLimitError
+
+    def __init__(self, bucket: RateBucket) -> None:
+        limit = bucket.limit
+        scope = "the client" if bucket.name == EVERYTHING else bucket.name
+        self._scope = f"{scope} may start {limit.rate:g} operations per second (burst {limit.capacity})"
+        self._bucket = bucket
+        super().__init__(limit.wait_queue, None, goal=f"a token of {scope}", queue=f"{self._scope}, and its wait queue")
+
+    def retry_after(self, waiting: int, now: float) -> float:
+        return self._bucket.wait(now)
+
+    def taken(self, depth: int, now: float) -> AdmissionError:
+        capacity = self._bucket.limit.capacity
+        return self._refused(RateLimitError(self._scope), NO_TOKEN, capacity, capacity, depth, now)
+
+    def too_late(self, waiting: int, now: float, waited: float) -> AdmissionError:
+        """Return the error of an operation whose turn would come, or came, too late."""
+        error = RateLimitError(self._scope)
+        error.wait_time = waited
+        reason = TIMEOUT if waited else NO_TOKEN
+        return self._refused(error, reason, waiting, self._bucket.limit.capacity, waiting, now)
 
 
 class RateBucket:
     """The tokens of one limit, and the operations that wait for one."""
 
-    __slots__ = ("_full_at", "_interval", "_spread", "limit", "name", "queue", "rejected")
+    __slots__ = ("_full_at", "_interval", "_order", "_spread", "_watcher", "admission", "limit", "line", "name")
 
     def __init__(self, name: str, limit: RateLimit) -> None:
         # The namespace, or "*".
@@ -49,26 +112,27 @@ class RateBucket:
         self._spread = (limit.capacity - 1) * self._interval
         # Loop time at which the bucket will be full, if nothing is taken until then.
         self._full_at = -float("inf")
-        # Waiting operations, in order. Not a dict, whose first item is slow to find after many removals.
-        self.queue: OrderedDict[Place, None] = OrderedDict()
-        # The number of operations refused so far.
-        self.rejected: int = 0
+        self.admission: RateAdmission = RateAdmission(self)
+        self._order: ByAge[Waiting] | ByPriority[Waiting] = order_of(limit.wait_queue)
+        self.line: WaitingLine[Waiting] = WaitingLine(self.admission, self._order)
+        # The operation that wakes up when the next token is due.
+        self._watcher: Waiting | None = None
 
     def tokens(self, now: float) -> float:
         """The number of tokens; negative after operations that took a token without asking."""
         return round(self.limit.capacity - max(0.0, self._full_at - now) / self._interval, 6)
 
-    def wait(self, now: float) -> float:
-        """The seconds until the next token that no waiting operation will take."""
+    def wait(self, now: float, ahead: int | None = None) -> float:
+        """The seconds until a token for an operation behind `ahead` others; None: behind all that wait."""
         left = self.due_at() - now
-        return (left if left > _EARLY else 0.0) + len(self.queue) * self._interval
+        return (left if left > _EARLY else 0.0) + (self.line.count if ahead is None else ahead) * self._interval
 
     def due_at(self) -> float:
-        """The loop time of the next token, for the first operation in the queue."""
+        """The loop time of the next token."""
         return self._full_at - self._spread
 
     def is_due(self, now: float) -> bool:
-        """Whether the first operation in the queue may take its token."""
+        """Whether there is a token."""
         return self.due_at() - now <= _EARLY
 
     def take(self, now: float) -> None:
@@ -80,26 +144,52 @@ class RateBucket:
         most = now + 2 * self.limit.capacity * self._interval
         self._full_at = max(self._full_at, min(max(self._full_at, now) + self._interval, most))
 
-    def give_back(self) -> None:
-        """Return a token that was taken for an operation that did not start."""
+    def give_back(self, now: float) -> None:
+        """Return a token that was taken for an operation that did not start: it may be somebody's turn now."""
         self._full_at -= self._interval
+        self.serve(now)
 
-    # --- the queue ---
+    # --- the line ---
 
-    def join(self, place: Place) -> bool:
-        """Wait behind the others. Returns whether the operation is the first one."""
-        self.queue[place] = None
-        return len(self.queue) == 1
+    def join(self, waiting: Waiting, until: float, now: float) -> AdmissionError | None:
+        """Let an operation wait until the loop time `until`. Returns the error of one that may not."""
+        error = self.line.refusal(waiting, self.line.count, now, is_full=True)
+        if error is not None:
+            return error
+        self.line.push(waiting)
+        self.admission.let_in(waiting.priority, waiting.size)
+        if now + self.wait(now, self._order.ahead_of(waiting)) > until:
+            self.line.discard(waiting)
+            return self.admission.too_late(self.line.count, now, 0.0)
+        return None
 
-    def quit(self, place: Place) -> None:
-        """Leave the queue, with a token or without; if `place` was the first one, the next one takes over."""
-        was_first = next(iter(self.queue)) is place
-        del self.queue[place]
-        if was_first:
-            for following in self.queue:
-                # One that has given up leaves the queue itself, and then wakes the next one.
-                following.offer(True)
-                return
+    def wakes_at(self, waiting: Waiting, until: float) -> float:
+        """The loop time at which a waiting operation wakes up by itself: the watcher, when the next token is due."""
+        if self._watcher is None:
+            self._watcher = waiting
+        return min(until, self.due_at()) if self._watcher is waiting else until
+
+    def serve(self, now: float) -> None:
+        """Give the tokens that are due to the operations whose turn it is."""
+        while self.line.count and self.is_due(now):
+            served = self.line.pop(now)
+            self.take(now)
+            served.has_token = True
+            self.admission.served(now - served.since)
+            served.turn.offer(True)
+        if self.line.count:
+            self.line.drop_overdue(now, max(1, int(self.limit.rate * float(self.admission.options.adaptive_interval))))
+
+    def quit(self, waiting: Waiting) -> None:
+        """Leave the line, with a token or without; if `waiting` was the watcher, another one takes over."""
+        self.line.discard(waiting)
+        if self._watcher is waiting:
+            self._watcher = None
+            following = next(iter(self.line), None)
+            if following is not None:
+                # One that has given up leaves the line itself, and then wakes the next one.
+                self._watcher = following
+                following.turn.offer(True)
 
 
 class RateLimiter:

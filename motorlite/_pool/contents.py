@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from motorlite._connection.purpose import Purpose
-from motorlite._overload.backoff import DEFAULT_RETRY_AFTER
+from motorlite._overload.retry_after import Advice, next_turn
 from motorlite._pool.pace import Pace
 from motorlite._pool.queue import WaitQueue
 from motorlite._pool.services import Services
@@ -48,6 +48,7 @@ class PoolContents:
         "_last_id",
         "_options",
         "address",
+        "advice",
         "bounded",
         "cleared_because",
         "connecting",
@@ -92,12 +93,14 @@ class PoolContents:
         self.connecting: dict[Establishment, None] = {}
         # How long operations take here, and how long callers wait.
         self.pace: Pace = Pace()
+        # What callers were told that waited for too long. A configured wait queue has its own.
+        self.advice: Advice = Advice()
         # The configured wait queue, or None.
         self.bounded: BoundedQueue | None = None
         if options.wait_queue is not None:
             from motorlite._pool.bounded_queue import BoundedQueue
 
-            self.bounded = BoundedQueue(options.wait_queue, address, options.max_size, self.pace)
+            self.bounded = BoundedQueue(options.wait_queue, address, options.max_size, self.pace, self.ages)
         self.queue: WaitQueue | BoundedQueue = WaitQueue(self.pace) if self.bounded is None else self.bounded
         # Effects for the shell to perform next.
         self.effects: list[Effect] = []
@@ -154,11 +157,15 @@ class PoolContents:
         """Whether the concurrency limit, if there is one, permits another operation."""
         return self.limit is None or self.running < self.limit.value
 
+    def ages(self, now: float) -> list[float]:
+        """Return for how many seconds the operations have been running, those without a caller included."""
+        return [now - connection.in_use_since for connection in (*self.in_use, *self.pending)]
+
     def retry_after(self, now: float) -> float:
-        """Return after how many seconds an operation may be tried again: a mean duration, unless it knows better."""
+        """Estimate after how many seconds an operation that comes now gets a connection."""
         if self.bounded is not None:
             return self.bounded.admission.retry_after(self.queue.count, now)
-        return self.pace.mean(now) or DEFAULT_RETRY_AFTER
+        return next_turn(self.ages(now), self.pace.mean(now), self.queue.count, self._options.max_size)
 
     def count(self, purpose: Purpose) -> int:
         """Return the number of connections in use for `purpose`."""

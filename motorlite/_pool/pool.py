@@ -194,10 +194,11 @@ class Pool:
         breaker, now = None if self.gate is None else self.gate.breaker, self._runtime.now()
         if breaker is None or breaker.state is not BreakerState.OPEN or not isinstance(answer, Connection):
             return answer
-        breaker.refused += 1
+        retry_after = breaker.retry_after(now)
+        breaker.count_refusal(retry_after)
         self.state.put_back(answer, now)
         self._perform()
-        return breaker_opened(self.address, now - request.since, breaker.retry_after(now))
+        return breaker_opened(self.address, now - request.since, retry_after)
 
     def _timed_out(self, request: Request, started: float) -> WaitQueueTimeoutError:
         now = self._runtime.now()

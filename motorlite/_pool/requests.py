@@ -11,6 +11,9 @@ from motorlite._pool.pace import haste
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from motorlite.errors import PyMongoError
+    from motorlite.overload import WaitQueue
+
 
 class Waiter(Protocol):
     """Waits for a request to be served; implemented by each runtime."""
@@ -23,7 +26,7 @@ class Waiter(Protocol):
 class Ticket:
     """What a configured wait queue and a circuit breaker want to know of an operation."""
 
-    __slots__ = ("assigned_priority", "entered", "is_admitted", "is_gated", "priority", "size_hint")
+    __slots__ = ("assigned_priority", "entered", "is_admitted", "is_gated", "options", "priority", "size_hint")
 
     def __init__(
         self,
@@ -34,6 +37,7 @@ class Ticket:
         *,
         is_admitted: bool = False,
         is_gated: bool = False,
+        options: WaitQueue | None = None,
     ) -> None:
         # Loop time at which the operation first asked a pool for a connection. Retries keep it.
         self.entered: float = entered
@@ -46,6 +50,8 @@ class Ticket:
         self.is_admitted: bool = is_admitted
         # The server's breaker stops it when it opens.
         self.is_gated: bool = is_gated
+        # Those of the call, in place of the client's. The order of the queue is the client's.
+        self.options: WaitQueue | None = options
 
 
 class Request:
@@ -61,6 +67,7 @@ class Request:
         "is_gated",
         "leaves_at",
         "operation_until",
+        "options",
         "priority",
         "rank",
         "since",
@@ -90,6 +97,7 @@ class Request:
         self.entered: float = since
         self.priority: int = 50
         self.is_admitted: bool = False
+        self.options: WaitQueue | None = None
         self.size: int = 0
         self.rank: tuple[float, int] = (0.0, 0)
         # Loop times at which the queue's timeout and the time limit of the caller end the wait.
@@ -101,6 +109,11 @@ class Request:
         if self.establishment is not None:
             self.establishment.request = None
             self.establishment = None
+
+    def refuse(self, error: PyMongoError) -> None:
+        """End the wait with `error`."""
+        self.release()
+        self.waiter.offer(error)
 
     def has_expired(self, now: float) -> bool:
         """Whether it must not be served any more. One whose own connection is being opened has passed the queue."""

@@ -90,7 +90,7 @@ class PoolState(PoolContents):
         error = timed_out(self.address, phase, waited, self.numbers(), self.cause(waited, now))
         error.depth = self.queue.count
         if self.bounded is None:
-            error.retry_after = self.retry_after(now)
+            error.retry_after = max(self.advice.give(self.retry_after(now), now), waited)
         else:
             self.bounded.admission.timed_out(error, self.queue.count, waited, now)
         return error
@@ -223,7 +223,7 @@ class PoolState(PoolContents):
                 break
             self._hand_out(connection, now)
         if self.bounded is not None:
-            self.bounded.drop_overdue(now)
+            self.bounded.refuse_overdue(now)
         self._establish_for_waiting()
 
     def _hand_out(self, connection: Connection, now: float) -> None:

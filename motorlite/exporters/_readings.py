@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from motorlite.stats import Durations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from motorlite._base.values import Address
     from motorlite.stats import BreakerStats, ClientStats, QueueStats, ServerStats
@@ -81,6 +81,13 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric("concurrency_limit", "gauge", ("server",), "How many operations may run at once."),
         Metric("rate_limit_tokens", "gauge", ("namespace",), "Operations that may start at once."),
         Metric("rate_limit_waiting", "gauge", ("namespace",), "Operations that wait for the rate limit."),
+        Metric(
+            "rate_limit_wait_duration",
+            "histogram",
+            ("namespace",),
+            "Time that operations waited for a token.",
+            "seconds",
+        ),
         Metric("rate_limit_rejected", "counter", ("namespace",), "Operations that the rate limit refused."),
         Metric("degraded", "counter", (), "Operations that were answered by their fallback."),
         Metric("retries", "counter", ("reason",), "Retries."),
@@ -133,7 +140,10 @@ def readings(stats: ClientStats) -> Iterator[Reading]:
         yield Reading("rate_limit_tokens", (namespace,), limit.tokens)
         yield Reading("rate_limit_waiting", (namespace,), limit.waiting)
         yield Reading("rate_limit_rejected", (namespace,), limit.rejected)
+        yield Reading("rate_limit_wait_duration", (namespace,), limit.queue.waits)
     if stats.rate_limits:
+        # Not that of one server: the limit comes before one is selected.
+        yield Reading("retry_after", ("",), _sum(limit.queue.retry_after for limit in stats.rate_limits.values()))
         rejected = sum(limit.rejected for limit in stats.rate_limits.values())
         yield Reading("backpressure", ("", "reject", "rate_limit"), rejected)
 
@@ -144,6 +154,16 @@ def label_of(address: Address) -> str:
     if port is None:
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _sum(histograms: Iterable[Durations]) -> Durations:
+    """Return the durations of all histograms, which have the same bounds unless they are empty."""
+    count, total, buckets = 0, 0.0, dict[float, int]()
+    for each in histograms:
+        count, total = count + each.count, total + each.total
+        for bound, number in each.buckets.items():
+            buckets[bound] = buckets.get(bound, 0) + number
+    return Durations(count, total, buckets)
 
 
 def _server(name: str, server: ServerStats) -> Iterator[Reading]:
@@ -160,10 +180,15 @@ def _server(name: str, server: ServerStats) -> Iterator[Reading]:
     yield Reading("operations", here, server.operations)
     yield Reading("attempts", here, server.attempts)
     yield Reading("queue_depth", (name, "server"), server.waiting)
+    advised = []
     if server.queue is not None:
+        advised.append(server.queue.retry_after)
         yield from _queue(name, server.queue)
     if server.breaker is not None:
+        advised.append(server.breaker.advised)
         yield from _breaker(name, server.breaker)
+    if advised:
+        yield Reading("retry_after", here, _sum(advised))
     if server.concurrency_limit is not None:
         yield Reading("concurrency_limit", here, server.concurrency_limit)
     if server.retry_tokens is not None:
@@ -175,7 +200,6 @@ def _queue(name: str, queue: QueueStats) -> Iterator[Reading]:
     yield Reading("queue_timeout", (name,), queue.timeouts)
     yield Reading("queue_standing", (name,), float(queue.is_standing))
     yield Reading("queue_wait_duration", (name,), queue.waits)
-    yield Reading("retry_after", (name,), queue.retry_after)
     for reason, count in queue.rejected.items():
         if reason in _QUEUE_REASONS:
             yield Reading("queue_rejected", (name, reason), count)

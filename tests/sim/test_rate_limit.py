@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite import call_options
 from motorlite._operations.cursors.kill_cursors import KillCursors
 from motorlite._operations.reads.explain import Explain
 from motorlite._operations.reads.find import Find
 from motorlite.errors import InvalidOperation, PyMongoError, RateLimitError
-from motorlite.overload import RateLimit
+from motorlite.overload import RateLimit, WaitQueue
 from motorlite.read_preferences import ReadPreference
 from tests.support.cancellation import cancel_at
-from tests.support.clients import make_client
+from tests.support.clients import make_client, scripted_client
 from tests.support.core import (
     HOST_UNREACHABLE,
     OVERLOADED,
@@ -187,7 +188,7 @@ async def test_a_bulk_write_of_several_commands_is_not_cut_in_two() -> None:
 
 # --- wait ---
 
-WAITING = RateLimit(rate=10, burst=1, strategy="wait", timeout=1.0)
+WAITING = RateLimit(rate=10, burst=1, strategy="queue", timeout=1.0)
 
 
 async def waiting(client: Driver, count: int, make: Callable[[], Operation[Any]] = run_command) -> list[Any]:
@@ -226,6 +227,79 @@ async def test_who_would_wait_too_long_is_refused_at_once() -> None:
         assert [error for _, error in ended[:1]] == [0.0]
         assert all(error.wait_time == 0 and error.depth == 10 for error in refused)
         assert [error.retry_after for error in refused] == [pytest.approx(1.1)] * 4
+
+
+async def test_no_more_wait_than_the_queue_lets() -> None:
+    """Without a depth, 1000 of 1500 would wait: as many as there are tokens within the timeout."""
+    async with driver(replica_set(), rate_limit=RateLimit(rate=200, burst=1, strategy="queue")) as client:
+        await rested(client)
+        ended = await waiting(client, 1500)
+        refused = [error for _, error in ended if isinstance(error, RateLimitError)]
+        assert len(ended) - len(refused) == 1 + 100
+        assert all((error.depth, error.limit) == (100, 100) for error in refused)
+        stats = client.core.stats().rate_limits["*"]
+        assert (stats.waiting, stats.rejected, stats.queue.rejected) == (0, 1399, {"queue_full": 1399})
+        assert stats.queue.waits.count == 100
+
+
+async def test_priorities_in_the_queue_of_a_rate_limit() -> None:
+    limit = RateLimit(rate=10, burst=1, strategy="queue", queue=WaitQueue("queue", ordering="priority"))
+    deployment = replica_set()
+    async with scripted_client(deployment, rate_limit=limit) as client:
+        await client.db.command("ping")
+        ended: list[int] = []
+
+        async def one(priority: int) -> None:
+            with call_options(priority=priority):
+                await client.db.command("ping")
+            ended.append(priority)
+
+        async with anyio.create_task_group() as group:
+            for priority in (10, 50, 90, 100, 0):
+                group.start_soon(one, priority)
+                await anyio.sleep(0.001)
+        assert ended == [100, 90, 50, 10, 0]
+
+
+async def test_the_oldest_is_dropped_from_the_queue_of_a_rate_limit() -> None:
+    queue = WaitQueue("queue", max_depth=2, overflow_strategy="drop_oldest")
+    async with driver(replica_set(), rate_limit=RateLimit(rate=10, burst=1, strategy="queue", queue=queue)) as client:
+        await rested(client)
+        ended = await waiting(client, 5)
+        assert [number for number, error in ended if isinstance(error, RateLimitError)] == [1, 2]
+        assert [(number, when) for number, when in ended if not isinstance(when, RateLimitError)] == [
+            (0, 0.0),
+            (3, 0.1),
+            (4, 0.2),
+        ]
+
+
+async def test_one_that_is_overtaken_is_refused_when_its_time_is_up() -> None:
+    queue = WaitQueue("queue", ordering="priority", timeout=0.35)
+    limit = RateLimit(rate=10, burst=1, strategy="queue", queue=queue)
+    async with scripted_client(replica_set(), rate_limit=limit) as client:
+        await client.db.command("ping")
+        began, refused = anyio.current_time(), list[float]()
+
+        async def low() -> None:
+            with pytest.raises(RateLimitError) as raised, call_options(priority=0):
+                await client.db.command("ping")
+            refused.append(anyio.current_time() - began)
+            assert raised.value.wait_time == pytest.approx(refused[0])
+
+        async def high() -> None:
+            with call_options(priority=100):
+                await client.db.command("ping")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(low)
+            await anyio.sleep(0.001)
+            for _ in range(4):
+                group.start_soon(high)
+                await anyio.sleep(0.05)
+        assert refused
+        assert refused[0] <= 0.351
+        assert client.stats().rate_limits["*"].queue.timeouts == 1
 
 
 async def test_the_deadline_counts_too() -> None:
@@ -307,7 +381,7 @@ async def behind(client: Driver) -> None:
 
 
 async def test_narrow_limits_do_not_hold_up_others() -> None:
-    limits = {"*": RateLimit(rate=100, burst=1, strategy="wait"), "slow.coll": WAITING}
+    limits = {"*": RateLimit(rate=100, burst=1, strategy="queue"), "slow.coll": WAITING}
     async with driver(replica_set(), rate_limit=limits) as client:
         await rested(client)
         async with anyio.create_task_group() as group:
@@ -349,7 +423,7 @@ async def test_time_runs_out_if_cursors_take_the_tokens() -> None:
 
 
 async def test_closing_the_client_ends_the_wait() -> None:
-    async with driver(replica_set(), rate_limit=RateLimit(rate=0.1, burst=1, strategy="wait", timeout=60)) as client:
+    async with driver(replica_set(), rate_limit=RateLimit(rate=0.1, burst=1, strategy="queue", timeout=60)) as client:
         await rested(client)
         await client.run(run_command())
         errors: list[PyMongoError] = []
@@ -377,7 +451,8 @@ async def test_refused_operations_keep_nothing_alive() -> None:
 
 
 async def test_a_thousand_wait_in_order() -> None:
-    limit = RateLimit(rate=1000, burst=1, strategy="wait", timeout=60)
+    queue = WaitQueue("queue", max_depth=1000, timeout=60)
+    limit = RateLimit(rate=1000, burst=1, strategy="queue", queue=queue)
     async with driver(replica_set(), rate_limit=limit) as client:
         await rested(client)
         ended = await waiting(client, 1000)

@@ -296,7 +296,7 @@ REFUSALS: Final[dict[str, tuple[type[PyMongoError], dict[str, Any]]]] = {
     "rate limit": (RateLimitError, {"rate_limit": RateLimit(rate=0.001, burst=20)}),
     "rate limit that waits": (
         RateLimitError,
-        {"rate_limit": RateLimit(rate=0.001, burst=20, strategy="wait")},
+        {"rate_limit": RateLimit(rate=0.001, burst=20, strategy="queue")},
     ),
     "breaker": (CircuitBreakerOpenError, {"circuit_breaker": CircuitBreaker(min_operations=5, open_for=3600)}),
     "full pool": (PoolFullError, {"wait_queue": WaitQueue("reject"), "maxPoolSize": 1}),

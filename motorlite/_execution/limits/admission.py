@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Protocol
 from motorlite._base.values import format_address
 from motorlite._execution.limits.outcome import outcome_of
 from motorlite._overload.circuit_breaker import Outcome
+from motorlite._overload.rate_limiter import Waiting
 from motorlite.errors import CircuitBreakerOpenError, InvalidOperation, RateLimitError
 from motorlite.overload.breaker import BreakerState
-from motorlite.overload.rate_limit import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._base.deadline import Deadline
     from motorlite._execution.attempt import Attempt
     from motorlite._execution.run import Run
     from motorlite._overload.circuit_breaker import Visit
     from motorlite._overload.gate import Gates
     from motorlite._overload.rate_limiter import RateBucket, RateLimiter
     from motorlite._topology.server import Server
+    from motorlite.errors import AdmissionError
 
 
 class Turn(Protocol):
@@ -87,68 +87,66 @@ class Admission:
         taken: list[RateBucket] = []
         try:
             for bucket in buckets:
-                await self._take_token(bucket, run.call.deadline, attempt)
+                await self._take_token(bucket, run, attempt)
                 taken.append(bucket)
         except BaseException:
             for bucket in taken:
-                bucket.give_back()
+                bucket.give_back(self._now())
             raise
 
-    async def _take_token(self, bucket: RateBucket, deadline: Deadline, attempt: Attempt) -> None:
-        now, limit = self._now(), bucket.limit
-        wait = bucket.wait(now)
-        if not wait:
+    async def _take_token(self, bucket: RateBucket, run: Run, attempt: Attempt) -> None:
+        now, admission, options = self._now(), bucket.admission, run.call.options
+        if not bucket.wait(now):
             bucket.take(now)
             return
-        until = min(now + limit.timeout, deadline.earliest()) if limit.strategy == "wait" else now
-        if now + wait > until:
-            raise self._no_token(bucket, now, deadline)
-        attempt.waits(now)
-        place = self._new_turn()
-        is_first = bucket.join(place)
+        deadline = run.call.deadline
+        until = min(now + float(admission.options.timeout), deadline.earliest())
+        priority = admission.priority_of(options.priority, options.assigned_priority)
+        turn = self._new_turn()
+        waiting = Waiting(now, turn, priority, admission.size_of(run.operation.size_hint))
+        error = bucket.join(waiting, until, now)
+        if error is None:
+            attempt.waits(now)
+            error = await self._wait_for_token(bucket, waiting, turn, until)
+        if error is not None:
+            if self._now() >= deadline.expires_at:
+                error.phase = "rate limit"
+            try:
+                raise error
+            finally:
+                del error, waiting  # its traceback references this frame
+
+    async def _wait_for_token(
+        self, bucket: RateBucket, waiting: Waiting, turn: Turn, until: float
+    ) -> AdmissionError | None:
+        """Wait for the operation's token until the loop time `until`. Returns its error if it does not get one."""
         try:
-            is_due = await self._wait_for_turn(bucket, place, until, is_first=is_first)
-            if is_due:
-                bucket.take(self._now())
+            while True:
+                await self._wait(turn, bucket.wakes_at(waiting, until))
+                now = self._now()
+                # The next wait needs a turn of its own, which `serve` may already use.
+                waiting.turn = turn = self._new_turn()
+                bucket.serve(now)
+                if waiting.has_token or waiting.error is not None:
+                    return waiting.error
+                # Later than was expected if getMores took tokens meanwhile, or others overtook it.
+                if now >= until or (bucket.due_at() > until):
+                    return bucket.admission.too_late(bucket.line.count - 1, now, now - waiting.since)
+        except BaseException:
+            if waiting.has_token:
+                bucket.give_back(self._now())
+            raise
         finally:
-            bucket.quit(place)
-        if not is_due:
-            raise self._no_token(bucket, now, deadline)
+            bucket.quit(waiting)
 
-    async def _wait_for_turn(self, bucket: RateBucket, place: Turn, until: float, *, is_first: bool) -> bool:
-        """Wait for the operation's token. Returns False if there is none before the loop time `until`."""
-        if not is_first and not await self._wait(place, until):
-            return False
-        # Later than was expected if getMores took tokens meanwhile.
-        while not bucket.is_due(self._now()):
-            due_at = bucket.due_at()
-            if due_at > until:
-                return False
-            await self._wait(self._new_turn(), due_at)
-        return True
-
-    async def _wait(self, turn: Turn, until: float) -> bool:
+    async def _wait(self, turn: Turn, until: float) -> None:
         self._waiting.add(turn)
         try:
-            is_offered = await turn.wait(until)
+            await turn.wait(until)
         finally:
             self._waiting.discard(turn)
         if self._is_stopped:
             raise InvalidOperation("the client was closed while the operation waited for its rate limit")
-        return is_offered
-
-    def _no_token(self, bucket: RateBucket, started: float, deadline: Deadline) -> RateLimitError:
-        bucket.rejected += 1
-        now, limit = self._now(), bucket.limit
-        scope = "the client" if bucket.name == EVERYTHING else bucket.name
-        error = RateLimitError(f"{scope} may start {limit.rate:g} operations per second (burst {limit.capacity})")
-        error.limit = limit.capacity
-        error.depth = len(bucket.queue) if limit.strategy == "wait" else limit.capacity
-        error.wait_time = now - started
-        error.retry_after = bucket.wait(now)
-        if now >= deadline.expires_at:
-            error.phase = "rate limit"
-        return error
 
     # --- at the selected server ---
 

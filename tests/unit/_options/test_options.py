@@ -133,6 +133,20 @@ BOTH_WAYS: list[tuple[str, str, Any, str, Any]] = [
     ),
     ("rateLimit", "500", 500, "rate_limit", {"*": RateLimit(rate=500)}),
     ("rateLimit", "rate:2.5,burst:7", "2.5,burst:7", "rate_limit", {"*": RateLimit(rate=2.5, burst=7)}),
+    (
+        "rateLimit",
+        "rate:5,strategy:queue,maxDepth:7,timeout:2s",
+        RateLimit(rate=5, strategy="queue", queue=WaitQueue("queue", 7, 2)),
+        "rate_limit",
+        {"*": RateLimit(rate=5, strategy="queue", queue=WaitQueue("queue", 7, 2))},
+    ),
+    (
+        "rateLimit",
+        "5,strategy:queue,timeout:2s",
+        "5,strategy:queue,timeout:2s",
+        "rate_limit",
+        {"*": RateLimit(rate=5, strategy="queue", timeout=2)},
+    ),
     ("concurrencyLimit", "true", True, "concurrency_limit", ConcurrencyLimit()),
     (
         "concurrencyLimit",
@@ -378,6 +392,8 @@ def test_hosts_given_twice() -> None:
         ({"rate_limit": 0}, ValueError, "rate_limit is wrong: rate must be a number per second above 0"),
         ({"rate_limit": {"shop": "5,burst:0"}}, ValueError, "rate_limit is wrong: burst must be an integer"),
         ({"rate_limit": {"shop": None}}, TypeError, "rate_limit must be"),
+        ({"rate_limit": "5,maxDepth:7"}, ValueError, "rate_limit is wrong: queue=.* has no effect without strategy='q"),
+        ({"rate_limit": "5,queue:7"}, ValueError, "rate_limit has the unknown setting 'queue'"),
         ({"rate_limit": {5: RateLimit(rate=1)}}, TypeError, "rate_limit must be"),
         (
             {"rate_limit": {"": RateLimit(rate=1)}},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._overload.admission import Admission
+from motorlite._overload.admission import PoolAdmission
 from motorlite.errors import (
     AdmissionError,
     PoolFullError,
@@ -19,8 +19,13 @@ from motorlite.overload import WaitQueue
 ADDRESS = ("db.example", 27017)
 
 
-def admission(strategy: Any = "queue", *, max_size: int = 10, **options: Any) -> Admission:
-    return Admission(WaitQueue(strategy, **options), ADDRESS, max_size)
+def admission(
+    strategy: Any = "queue", *, max_size: int = 10, since: list[float] | None = None, **options: Any
+) -> PoolAdmission:
+    """`since`: the loop times since which operations have been running."""
+    return PoolAdmission(
+        WaitQueue(strategy, **options), ADDRESS, max_size, lambda now: [now - began for began in since or ()]
+    )
 
 
 def facts(error: AdmissionError | None) -> tuple[Any, ...]:
@@ -165,11 +170,13 @@ def test_what_is_counted() -> None:
     assert stats.rejected == {"memory_limit": 1, "queue_full": 1, "timeout": 1, "standing_queue": 1}
     assert (stats.waits.count, stats.waits.total) == (2, 70.003)
     assert [stats.waits.buckets[bound] for bound in (0.001, 0.0025, 0.005, 60.0)] == [0, 0, 1, 1]
-    assert (stats.retry_after.count, stats.retry_after.buckets[0.25]) == (4, 4)
+    # One of them had waited for 5.2 s.
+    assert (stats.retry_after.count, stats.retry_after.buckets[0.25], stats.retry_after.buckets[10.0]) == (4, 3, 4)
 
 
 def test_a_timeout_says_how_long_it_waited() -> None:
     error = admission(max_depth=7).timed_out(WaitQueueTimeoutError("late"), 4, 5.2, 0.0)
-    assert facts(error) == (WaitQueueTimeoutError, 4, 7, 1.0)
+    # It should not expect a connection sooner than it has just waited for one.
+    assert facts(error) == (WaitQueueTimeoutError, 4, 7, 5.2)
     assert error.wait_time == 5.2
     assert error.timeout

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._overload.rate_limiter import RateBucket, RateLimiter
-from motorlite.overload import RateLimit
+from motorlite._overload.rate_limiter import RateBucket, RateLimiter, Waiting
+from motorlite.errors import RateLimitError
+from motorlite.overload import RateLimit, WaitQueue
 from tests.support.pool_state import FakeWaiter
 
 
@@ -47,7 +48,7 @@ def test_a_pause_fills_it_to_the_burst_and_no_further() -> None:
 def test_a_token_given_back_can_be_taken() -> None:
     subject = bucket(burst=1)
     assert take(subject, 0)
-    subject.give_back()
+    subject.give_back(0)
     assert take(subject, 0)
     assert not take(subject, 0)
 
@@ -55,8 +56,8 @@ def test_a_token_given_back_can_be_taken() -> None:
 def test_a_token_given_back_does_not_exceed_the_burst() -> None:
     subject = bucket(burst=2)
     take(subject, 0)
-    subject.give_back()
-    subject.give_back()
+    subject.give_back(0)
+    subject.give_back(0)
     assert subject.tokens(0) == 2
     assert [take(subject, 0) for _ in range(3)] == [True, True, False]
 
@@ -82,38 +83,162 @@ def test_a_charge_never_forgives_a_debt() -> None:
     assert subject.wait(0) == before
 
 
+def line_of(subject: RateBucket, number: int, **fields: Any) -> list[Waiting]:
+    """Let so many operations wait for 100 s."""
+    found = [Waiting(0.0, FakeWaiter(), fields.get("priority", 50), fields.get("size", 0)) for _ in range(number)]
+    for waiting in found:
+        assert subject.join(waiting, 100.0, 0.0) is None
+    return found
+
+
+WAIT: dict[str, Any] = {"burst": 1, "strategy": "queue"}
+
+
 def test_a_queue_makes_the_wait_longer() -> None:
-    subject = bucket(burst=1)
+    subject = bucket(**WAIT)
     take(subject, 0)
-    places = [FakeWaiter() for _ in range(3)]
-    assert [subject.join(place) for place in places] == [True, False, False]
+    line_of(subject, 3)
     assert subject.due_at() == pytest.approx(0.1)
     assert subject.wait(0) == pytest.approx(0.4)
 
 
-def test_the_first_one_hands_its_place_on() -> None:
-    subject = bucket(burst=1)
-    one, two, three = places = [FakeWaiter() for _ in range(3)]
-    for place in places:
-        subject.join(place)
+def test_only_the_watcher_wakes_up_for_a_token() -> None:
+    subject = bucket(**WAIT)
+    take(subject, 0)
+    one, two = line_of(subject, 2)
+    assert subject.wakes_at(one, 50.0) == pytest.approx(0.1)
+    assert subject.wakes_at(two, 50.0) == 50.0
+    assert subject.wakes_at(one, 0.05) == 0.05
+
+
+def test_a_token_goes_to_the_one_whose_turn_it_is() -> None:
+    subject = bucket(**WAIT)
+    take(subject, 0)
+    one, two = line_of(subject, 2)
+    subject.serve(0.05)
+    assert not one.has_token
+    subject.serve(0.1)
+    assert one.has_token
+    assert one.turn.answer  # type: ignore[attr-defined]  # a FakeWaiter
+    assert not two.has_token
+    subject.serve(0.2)
+    assert two.has_token
+    stats = subject.line.stats()
+    assert (stats.depth, stats.waits.count, stats.waits.total) == (0, 2, pytest.approx(0.3))
+
+
+def test_a_token_given_back_goes_to_the_next() -> None:
+    subject = bucket(**WAIT)
+    take(subject, 0)
+    one, two = line_of(subject, 2)
+    subject.serve(0.1)
+    assert (one.has_token, two.has_token) == (True, False)
+    subject.give_back(0.1)
+    assert two.has_token
+
+
+def test_a_watcher_that_leaves_is_replaced() -> None:
+    subject = bucket(**WAIT)
+    take(subject, 0)
+    one, two, three = line_of(subject, 3)
+    for waiting in (one, two, three):
+        subject.wakes_at(waiting, 50.0)
     subject.quit(two)
-    assert not three.answer
+    assert not three.turn.answer  # type: ignore[attr-defined]  # a FakeWaiter
     subject.quit(one)
-    assert three.answer
+    assert three.turn.answer  # type: ignore[attr-defined]  # a FakeWaiter
+    assert subject.wakes_at(three, 50.0) == pytest.approx(0.1)
     subject.quit(three)
-    assert not subject.queue
+    assert not subject.line
 
 
-def test_one_that_gave_up_hands_its_place_on_when_it_leaves() -> None:
-    subject = bucket(burst=1)
-    one, two, three = places = [FakeWaiter() for _ in range(3)]
-    for place in places:
-        subject.join(place)
-    two.waits = False
+def test_one_whose_turn_would_come_too_late_is_refused_at_once() -> None:
+    subject = bucket(**WAIT)
+    take(subject, 0)
+    line_of(subject, 3)
+    error = subject.join(Waiting(0.0, FakeWaiter(), 50, 0), 0.35, 0.0)
+    assert isinstance(error, RateLimitError)
+    assert (error.depth, error.limit, error.retry_after, error.wait_time) == (3, 1, pytest.approx(0.4), 0.0)
+    assert len(subject.line) == 3
+    assert subject.line.stats().rejected == {"rate_limit": 1}
+
+
+def test_no_more_than_its_depth_wait() -> None:
+    subject = bucket(**WAIT, queue=WaitQueue("queue", max_depth=2))
+    take(subject, 0)
+    line_of(subject, 2)
+    error = subject.join(Waiting(0.0, FakeWaiter(), 50, 0), 100.0, 0.0)
+    assert isinstance(error, RateLimitError)
+    assert (error.depth, error.limit, error.retry_after) == (2, 2, pytest.approx(0.3))
+    assert str(error) == (
+        "the client may start 10 operations per second (burst 1), and its wait queue is full (2/2), try again later"
+    )
+    assert subject.line.stats().rejected == {"queue_full": 1}
+
+
+def test_by_default_a_hundred_wait() -> None:
+    subject = bucket(rate=1000, **WAIT)
+    take(subject, 0)
+    line_of(subject, 100)
+    assert subject.join(Waiting(0.0, FakeWaiter(), 50, 0), 100.0, 0.0) is not None
+
+
+def test_their_memory_is_limited() -> None:
+    subject = bucket(**WAIT, queue=WaitQueue("queue", memory_limit=1000))
+    take(subject, 0)
+    one, _ = line_of(subject, 2, size=450)
+    error = subject.join(Waiting(0.0, FakeWaiter(), 50, 450), 100.0, 0.0)
+    assert isinstance(error, RateLimitError)
+    assert str(error) == (
+        "the operations that wait for a token of the client use 900 of 1000 bytes, and this one needs 450, "
+        "try again later"
+    )
     subject.quit(one)
-    assert not three.answer
-    subject.quit(two)
-    assert three.answer
+    assert subject.line.stats().memory == 450
+    line_of(subject, 1, size=450)
+
+
+def test_the_oldest_can_be_dropped_instead() -> None:
+    subject = bucket(**WAIT, queue=WaitQueue("queue", max_depth=2, overflow_strategy="drop_oldest"))
+    take(subject, 0)
+    one, two = line_of(subject, 2)
+    newest = Waiting(0.5, FakeWaiter(), 50, 0)
+    assert subject.join(newest, 100.0, 0.5) is None
+    assert isinstance(one.error, RateLimitError)
+    assert one.error.wait_time == 0.5
+    assert list(subject.line) == [two, newest]
+
+
+def test_higher_priorities_overtake() -> None:
+    subject = bucket(**WAIT, queue=WaitQueue("queue", ordering="priority"))
+    take(subject, 0)
+    (low,) = line_of(subject, 1, priority=10)
+    (high,) = line_of(subject, 1, priority=90)
+    # It is the first one, so its turn comes in time; one with a lower priority would come too late.
+    assert subject.join(Waiting(0.0, FakeWaiter(), 100, 0), 0.15, 0.0) is None
+    assert subject.join(Waiting(0.0, FakeWaiter(), 0, 0), 0.15, 0.0) is not None
+    subject.serve(0.1)
+    subject.serve(0.2)
+    assert (high.has_token, low.has_token) == (True, False)
+    subject.serve(0.3)
+    assert low.has_token
+
+
+def test_an_adaptive_order_drops_what_is_not_worth_waiting_for() -> None:
+    queue = WaitQueue("queue", ordering="adaptive", adaptive_target=0.005, adaptive_interval=0.1, timeout=60)
+    subject = bucket(rate=20, **WAIT, queue=queue)
+    take(subject, 0)
+    waiting = line_of(subject, 50)
+    now = 0.0
+    for _ in range(10):
+        now += 0.05
+        subject.serve(now)
+    assert len(subject.line) == 0
+    served = [number for number, each in enumerate(waiting) if each.has_token]
+    # In order, until the queue stood for the interval; then the newest one, and those two that get a token within the
+    # interval and are never dropped.
+    assert served == [0, 1, 47, 48, 49]
+    assert subject.line.stats().rejected == {"standing_queue": 45}
 
 
 def test_the_limits_of_an_operation_from_narrow_to_wide() -> None:

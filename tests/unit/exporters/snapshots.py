@@ -22,7 +22,15 @@ QUEUE = QueueStats(
     priorities={50: 11, 100: 12},
     is_standing=True,
 )
-BREAKER = BreakerStats(state="half-open", operations=0, failures=0, opened=2, refused=13, retry_after=0.5)
+BREAKER = BreakerStats(
+    state="half-open", operations=0, failures=0, opened=2, refused=13, retry_after=0.5, advised=RETRY_AFTER
+)
+# Of the queue and of the breaker of one server.
+TWICE_ADVISED = Durations(
+    2 * RETRY_AFTER.count,
+    2 * RETRY_AFTER.total,
+    {bound: 2 * number for bound, number in RETRY_AFTER.buckets.items()},
+)
 
 
 def server(**changes: Any) -> ServerStats:
@@ -73,5 +81,5 @@ FULL = client(
     sessions=16,
     failures=17,
     degraded=18,
-    rate_limits={"*": RateLimitStats(1.5, 2, 3), "db.coll": RateLimitStats(0.0, 0, 4)},
+    rate_limits={"*": RateLimitStats(1.5, 2, 3, QUEUE), "db.coll": RateLimitStats(0.0, 0, 4)},
 )

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from motorlite.exporters._readings import MEASURED, METRICS, Reading, label_of, readings
-from tests.unit.exporters.snapshots import FULL, RETRY_AFTER, WAITS, client
+from tests.unit.exporters.snapshots import FULL, RETRY_AFTER, TWICE_ADVISED, WAITS, client
 
 FOUND = list(readings(FULL))
 HOST = "db.example:27017"
@@ -50,7 +50,7 @@ def test_no_series_is_there_twice() -> None:
                 ("", "reject", "rate_limit"): 7,
             },
         ),
-        ("retry_after", {(HOST,): RETRY_AFTER}),
+        ("retry_after", {(HOST,): TWICE_ADVISED, ("",): RETRY_AFTER}),
         ("server_up", {(HOST, "RSPrimary"): 1.0, ("/tmp/mongodb.sock", "Unknown"): 0.0}),
         ("round_trip_time", {(HOST,): 0.002}),
         ("breaker_state", {(HOST, "closed"): 0.0, (HOST, "half-open"): 1.0, (HOST, "open"): 0.0}),
