@@ -9,6 +9,8 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.arguments import check_mapping, outside, wrong
+from motorlite._options.table import BY_NAME
+from motorlite.errors import ConfigurationError
 from motorlite.read_preferences import as_read_preference
 from motorlite.retry.strategy import as_retry_strategy
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from motorlite._execution.call import CallOptions
     from motorlite.errors import AdmissionError
     from motorlite.overload.fallback import CallBlock, Fallback
+    from motorlite.overload.wait_queue import WaitQueue
     from motorlite.retry import RetryStrategy
 
 # What the enclosing blocks set, by the names of the attributes of CallOptions.
@@ -37,6 +40,7 @@ def call_options(
     context: Mapping[str, Any] | None = None,
     retry_strategy: RetryStrategy | None = None,
     fallback: Fallback | None = None,
+    wait_queue: WaitQueue | str | None = None,
 ) -> Iterator[CallBlock]:
     """Set options for all calls in a ``with`` block. None changes nothing; an inner block adds to the outer one.
 
@@ -55,13 +59,19 @@ def call_options(
             what the method returns (for a cursor: the list of its documents). The driver does not limit the time
             that the function takes, and its exceptions leave the method. Calls that the function makes have no
             fallback, unless it sets one. Other operations raise the error.
+        wait_queue: What becomes of these calls when all connections are taken, in place of the client's option
+            `wait_queue`, which the client must have: the strategy, and which depth, memory, timeout and overflow count
+            for them. Depth and memory are compared with all that wait for a connection. The order remains that of the
+            client's queue, so it cannot be set here.
 
     Returns:
         A `motorlite.overload.CallBlock`: how many calls were answered by the fallback that this block sets.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: `priority` is out of range, or the budget of `retry_strategy` is an unknown word.
+        ValueError: `priority` is out of range, the budget of `retry_strategy` is an unknown word, or `wait_queue` sets
+            an order.
+        ConfigurationError: The calls in the block raise it, if `wait_queue` is set and their client has no such option.
     """
     from motorlite.overload.fallback import CallBlock
 
@@ -83,6 +93,8 @@ def call_options(
     if fallback is not None:
         checked = _checked(fallback)
         made["fallback"] = block = CallBlock(checked, _without_fallback(checked) if callable(checked) else None)
+    if wait_queue is not None:
+        made["wait_queue"] = _checked_queue(wait_queue)
     token = _block.set(made)
     try:
         yield block
@@ -102,6 +114,20 @@ def _checked(fallback: Fallback) -> Fallback:
         raise TypeError(wrong("fallback", fallback, "a read preference or a function")) from None
 
 
+def _checked_queue(queue: Any) -> WaitQueue:
+    from motorlite.overload.wait_queue import WaitQueue
+
+    if isinstance(queue, str):
+        queue = BY_NAME["wait_queue"].parse(queue)
+    if not isinstance(queue, WaitQueue):
+        raise TypeError(wrong("wait_queue", queue, "a WaitQueue"))
+    if queue.ordering != "fifo":
+        raise ValueError(
+            f"wait_queue cannot set ordering={queue.ordering!r} for a block: the client's queue has one order"
+        )
+    return queue
+
+
 def _without_fallback(function: Callable[[AdmissionError], Any]) -> Callable[[AdmissionError], Awaitable[Any]]:
     """Return a function that calls `function` outside of the fallback: its own calls may be refused as well."""
 
@@ -117,10 +143,18 @@ def _without_fallback(function: Callable[[AdmissionError], Any]) -> Callable[[Ad
 
 
 def effective(inherited: CallOptions) -> CallOptions:
-    """Return the options of a call that starts now."""
+    """Return the options of a call that starts now.
+
+    Raises:
+        ConfigurationError: The block sets a wait queue for a client that has none.
+    """
     block = _block.get()
     if block is None:
         return inherited
+    if inherited.wait_queue is None and "wait_queue" in block:
+        raise ConfigurationError(
+            "call_options(wait_queue=...) has no effect: the client was made without the option wait_queue"
+        )
     if inherited.unread:
         _check_effect(inherited.unread, block)
     return inherited.with_options(**block)
@@ -128,7 +162,10 @@ def effective(inherited: CallOptions) -> CallOptions:
 
 def _check_effect(unread: set[str], block: Mapping[str, Any]) -> None:
     """Warn of what the block sets and the client does not read, once for each client."""
+    queue: WaitQueue | None = block.get("wait_queue")
     for name in sorted(unread):
+        if name == "fallback" and queue is not None and queue.strategy == "degrade":
+            continue
         if block.get(name) is not None:
             unread.discard(name)
             text = f"call_options({name}=...) has no effect on this client without {_NEEDED[name]}"

@@ -71,7 +71,11 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
             options.write_concern,
             options.read_concern,
             float("inf") if timeout == 0 else timeout,
-            CallOptions(retry_strategy=options.retry_strategy, unread=unread_call_options(options)),
+            CallOptions(
+                retry_strategy=options.retry_strategy,
+                wait_queue=options.wait_queue,
+                unread=unread_call_options(options),
+            ),
         )
         super().__init__(core, settings)
         self._options = options

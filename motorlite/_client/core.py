@@ -314,7 +314,6 @@ class Core:
             on_lost_cursor=background.kill_opened,
             on_abandoned=background.kill_abandoned,
             admission=None if self._limits is None else self._limits.admission(runtime),
-            degrades=options.wait_queue is not None and options.wait_queue.strategy == "degrade",
         )
 
     def _metadata(

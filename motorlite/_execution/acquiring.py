@@ -108,5 +108,6 @@ def _ticket(run: Run, server: Server, now: float) -> Ticket | None:
         options.priority,
         options.assigned_priority,
         is_admitted=operation.is_admitted,
+        options=options.wait_queue,
         is_gated=gate is not None and gate.stops(is_retry=run.is_retry, is_admitted=operation.is_admitted),
     )

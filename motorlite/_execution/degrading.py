@@ -22,6 +22,9 @@ def fallback_of(operation: Operation[Any], call: Call) -> CallBlock | None:
 
     Nothing but the server answers in a transaction: its writes may depend on what it reads.
     """
+    queue = call.options.wait_queue
+    if queue is None or queue.strategy != "degrade":
+        return None
     if not operation.is_degradable or (call.session is not None and call.session.in_transaction):
         return None
     return call.options.fallback

@@ -65,13 +65,10 @@ class Executor:
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
         on_abandoned: Callable[[Address, str], None],
         admission: Admission | None = None,
-        degrades: bool = False,
     ) -> None:
         self._deployment = deployment
         # Rate limits, breakers and concurrency limits; None if none is configured.
         self._admission = admission
-        # Whether the fallback of a call answers what the client refuses to send.
-        self._degrades = degrades
         self._sessions = sessions
         self._sender = Sender(
             sessions,
@@ -144,7 +141,7 @@ class Executor:
                     self._reject(run, reply, error)
                     raise
             except AdmissionError as error:
-                block = degrading.fallback_of(operation, call) if self._degrades else None
+                block = degrading.fallback_of(operation, call)
                 if block is None:
                     raise
                 instead = degrading.redirected(run, block)
@@ -187,7 +184,7 @@ class Executor:
                 pin, run.pin = run.pin, None
                 opened = Opened(batch, run.source, implicit, pin)
             except AdmissionError as error:
-                block = degrading.fallback_of(operation, call) if self._degrades else None
+                block = degrading.fallback_of(operation, call)
                 if block is None:
                     raise
                 instead = degrading.redirected(run, block)

@@ -10,7 +10,7 @@ import pytest
 
 import motorlite
 from motorlite import ReadPreference
-from motorlite.overload import WaitQueue
+from motorlite.overload import RateLimit, WaitQueue
 from motorlite.testing.scripted import Reply
 from tests.support.clients import scripted_client
 from tests.support.core import FOUND, replica_set
@@ -78,9 +78,24 @@ async def test_a_fallback_without_degrade(name: str, call: str) -> None:
         assert "wait_queue=WaitQueue('degrade')" in message
 
 
+async def test_a_fallback_in_a_block_that_degrades() -> None:
+    degrade = WaitQueue("degrade")
+    assert await warned(QUEUES["fifo"], CALLS["find_one"], fallback=ReadPreference.SECONDARY, wait_queue=degrade) == []
+    assert (
+        await warned(QUEUES["fifo"], CALLS["find_one"], fallback=ReadPreference.SECONDARY, wait_queue="degrade") == []
+    )
+
+
 async def test_each_is_named_once_for_each_client() -> None:
     assert len(await warned(None, CALLS["find_one"], priority=70, fallback=ReadPreference.SECONDARY)) == 2
     assert len(await warned(None, CALLS["find_one"], priority=70, fallback=ReadPreference.SECONDARY)) == 2
+
+
+async def test_priorities_for_the_queue_of_a_rate_limit() -> None:
+    limit = RateLimit(rate=500, strategy="queue", queue=WaitQueue("queue", ordering="priority"))
+    async with scripted_client(replica_set(), rate_limit=limit) as client:
+        with motorlite.call_options(priority=70):
+            await client.db.coll.find_one()
 
 
 async def test_what_has_an_effect_on_every_client_is_no_reason() -> None:

@@ -13,6 +13,7 @@ import motorlite
 from motorlite import ReadPreference
 from motorlite.errors import (
     AdmissionError,
+    ConfigurationError,
     OperationFailure,
     PoolFullError,
     WaitQueueFullError,
@@ -724,3 +725,89 @@ async def test_cancelled_at_any_moment(options: WaitQueue, at: int) -> None:
         server = subject.client.stats().servers[A]
         assert (server.in_use, server.waiting, server.idle, subject.queue.memory) == (0, 0, 1, 0)
         assert await subject.coll.find_one() == {"_id": 1}
+
+
+# --- for one block of calls ---
+
+
+async def test_a_route_may_wait_where_others_are_refused() -> None:
+    async with client_with(WaitQueue("reject")) as subject, subject.full():
+        with motorlite.call_options(wait_queue=WaitQueue("queue")):
+            assert await subject.coll.find_one() == {"_id": 1}
+        assert subject.queue.waits.count >= 1
+
+
+async def test_a_route_may_be_refused_where_others_wait() -> None:
+    async with client_with(WaitQueue("queue")) as subject, subject.full(calls=2):
+        with motorlite.call_options(wait_queue=WaitQueue("reject")):
+            assert type(await refused(subject.coll.find_one)) is PoolFullError
+        assert subject.queue.depth == 1
+
+
+async def test_a_route_has_its_own_depth() -> None:
+    async with client_with(WaitQueue("queue", max_depth=10)) as subject, subject.full(calls=3):
+        # Two wait. It counts all that wait.
+        with motorlite.call_options(wait_queue=WaitQueue("queue", max_depth=2)):
+            error = await refused(subject.coll.find_one)
+        assert type(error) is WaitQueueFullError
+        assert (error.depth, error.limit) == (2, 2)
+        assert await subject.coll.find_one() == {"_id": 1}
+
+
+async def test_a_route_has_its_own_timeout() -> None:
+    async with client_with(WaitQueue("queue", timeout=10)) as subject, subject.full(2.0):
+        began = anyio.current_time()
+        with motorlite.call_options(wait_queue=WaitQueue("queue", timeout=0.2)):
+            assert type(await refused(subject.coll.find_one)) is WaitQueueTimeoutError
+        assert anyio.current_time() - began == pytest.approx(0.2)
+        assert await subject.coll.find_one() == {"_id": 1}
+
+
+async def test_a_route_has_its_own_memory() -> None:
+    async with client_with(WaitQueue("queue", memory_limit=None)) as subject, subject.full():
+        with motorlite.call_options(wait_queue=WaitQueue("queue", memory_limit="1KB")):
+            error = await refused(lambda: subject.coll.insert_one({"text": "x" * 2000}))
+            assert type(error) is WaitQueueMemoryError
+            assert await subject.coll.find_one() == {"_id": 1}
+        assert subject.queue.memory == 0
+
+
+async def test_a_route_may_drop_the_oldest() -> None:
+    async with client_with(WaitQueue("queue", max_depth=5)) as subject, subject.full(0.5):
+        async with anyio.create_task_group() as group:
+            errors: list[AdmissionError] = []
+
+            async def dropped() -> None:
+                errors.append(await refused(subject.coll.find_one))
+
+            group.start_soon(dropped)
+            await settle()
+            queue = WaitQueue("queue", max_depth=1, overflow_strategy="drop_oldest")
+            with motorlite.call_options(wait_queue=queue):
+                assert await subject.coll.find_one() == {"_id": 1}
+        assert [type(error) for error in errors] == [WaitQueueFullError]
+
+
+async def test_a_route_may_be_degraded() -> None:
+    async with client_with(WaitQueue("queue")) as subject, subject.full():
+        with motorlite.call_options(wait_queue=WaitQueue("degrade"), fallback=lambda _: {"_id": "cache"}) as block:
+            assert await subject.coll.find_one() == {"_id": "cache"}
+        assert block.degraded == 1
+
+
+async def test_a_route_may_turn_fallbacks_off() -> None:
+    async with client_with(WaitQueue("degrade")) as subject, subject.full():
+        with motorlite.call_options(wait_queue=WaitQueue("reject"), fallback=lambda _: {"_id": "cache"}):
+            await refused(subject.coll.find_one)
+
+
+async def test_a_wait_queue_of_a_block_needs_that_of_the_client() -> None:
+    async with client_with(None) as subject:
+        with motorlite.call_options(wait_queue=WaitQueue("reject")):
+            for call in (
+                subject.coll.find_one,
+                lambda: subject.coll.find().to_list(),
+                lambda: subject.coll.insert_one({}),
+            ):
+                with pytest.raises(ConfigurationError, match="without the option wait_queue"):
+                    await call()

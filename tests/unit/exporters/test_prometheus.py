@@ -57,7 +57,7 @@ def test_values_in_the_text_format() -> None:
             'motorlite_backpressure_total{client="shop",reason="concurrency_limit",server="db.example:27017",'
             'strategy="queue"} 35.0'
         ),
-        'motorlite_retry_after_seconds_bucket{client="shop",le="+Inf",server="db.example:27017"} 2.0',
+        'motorlite_retry_after_seconds_bucket{client="shop",le="+Inf",server="db.example:27017"} 4.0',
         'motorlite_retry_tokens{client="shop"} 998.5',
         "# TYPE motorlite_attempts_total counter",
     ):
