@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = REPOSITORY / "docs" / "seeds.md"
 # The number of requirements of each document; a new requirement gets the next number.
-SEEDS: Final = {"B": 54, "R": 52, "S": 115, "Q": 104, "T": 43}
+SEEDS: Final = {"B": 54, "R": 52, "S": 116, "Q": 107, "T": 43}
 # Rows that may be open, as numbers and ranges: "3 7-12". A row that is no longer open must leave the list, so that it
 # only shrinks.
 ALLOWED_OPEN: Final = {

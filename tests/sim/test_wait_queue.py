@@ -236,6 +236,22 @@ async def test_retry_after_is_measured() -> None:
             assert (await refused(subject.coll.find_one)).retry_after == pytest.approx(0.2, rel=0.05)
 
 
+@pytest.mark.parametrize("overflow", ["a full pool", "a full queue", "no memory", "a timeout"])
+async def test_a_refusal_is_in_the_histogram_of_retry_after(overflow: str) -> None:
+    """Each with the seconds that its error names."""
+    queue = {
+        "a full pool": WaitQueue("reject"),
+        "a full queue": WaitQueue("queue", 1),
+        "no memory": WaitQueue("queue", memory_limit=1),
+        "a timeout": WaitQueue("queue", timeout=0.2),
+    }[overflow]
+    async with client_with(queue) as subject, subject.full(2, 2 if overflow == "a full queue" else 1):
+        advised = [(await refused(subject.coll.find_one)).retry_after for _ in range(3)]
+        assert subject.queue.retry_after.count == 3
+        assert subject.queue.retry_after.total == pytest.approx(sum(seconds or 0 for seconds in advised))
+        assert all(advised)
+
+
 async def test_a_retry_keeps_its_place() -> None:
     async with client_with(WaitQueue("queue")) as subject:
         ended: list[str] = []
