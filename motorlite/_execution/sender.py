@@ -89,7 +89,8 @@ class Sender:
         if len(message) >= LARGE:
             # The socket's limit and the command's events start when the message is sent.
             message, now = await connection.prepare(message, deadline), self._now()
-        until = now + self._socket_timeout if deadline.expires_at == inf else deadline.expires_at
+        # timeoutMS=0 leaves socketTimeoutMS in force, as in PyMongo.
+        until = now + self._socket_timeout if not deadline.is_set or deadline.expires_at == inf else deadline.expires_at
         if run.part is not None:
             attempt.is_pinned = run.part.begin(server, connection)
         events = self._reports.command(run, command, connection, request_id, now) if is_shown else None

@@ -151,7 +151,6 @@ class SpecificationRetry(RetryStrategy):
         return RetryAction.no_retry()
 
 
-@dataclass(frozen=True, slots=True)
 class FailFast(RetryStrategy):
     """No retries: every operation is sent once, and its error is raised at once.
 
@@ -159,7 +158,12 @@ class FailFast(RetryStrategy):
     that asks for the connection to be authenticated again, which no strategy is asked about.
     """
 
-    scope = "decides"
+    __slots__ = ()
+
+    scope: Literal["adds", "decides"] = "decides"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
     def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
         """Return ``RetryAction.no_retry()``."""

@@ -349,7 +349,7 @@ async def test_other_limits_stay_in_force_without_one(how: str) -> None:
     deployment["a:1"].on("update", Hang())
     options = {"socketTimeoutMS": 300, "waitQueueTimeoutMS": 200, "maxPoolSize": 1, "killAbandoned": True}
     async with scripted_client(deployment, **options) as client:
-        given = {"timeoutMS": 0} if how == "timeoutMS" else {}
+        given: dict[str, Any] = {"timeoutMS": 0} if how == "timeoutMS" else {}
         blocks = {"pymongo": pymongo.timeout, "motorlite": motorlite.timeout}
         with blocks[how](0) if not given else nullcontext():
 

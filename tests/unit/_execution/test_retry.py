@@ -205,8 +205,8 @@ def test_further_ordinary_retries_back_off_and_take_a_token_each(make: Any) -> N
         # What failed before brings nothing back: the series would pay for itself.
         assert case.tokens == 8 - number
     error = host_unreachable()
-    decision = case.after(error, LIMITED)
-    assert (decision.rule, decision.refusal) == (RetryRule.SPECIFICATION, RetryRefusal.TOKENS)
+    refused = case.after(error, LIMITED)
+    assert (refused.rule, refused.refusal) == (RetryRule.SPECIFICATION, RetryRefusal.TOKENS)
     assert (error.attempts, error.timeout, case.tokens, case.jitters) == (10, False, 0, len(LADDER) + 1)
 
 
