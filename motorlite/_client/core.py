@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 from weakref import ref
@@ -254,6 +255,8 @@ class Core:
         establisher = Establisher(runtime, connector, settings, authenticator, pauses_collector=pauses)
         limits, gates = pool_options(options), None if self._limits is None else self._limits.gates
 
+        bucket = self._bucket
+
         def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
             return Pool(
                 address,
@@ -265,6 +268,7 @@ class Core:
                 on_late_reply=background.learn_late,
                 publish=publishers.pool,
                 gate=None if gates is None else gates.make(address),
+                on_gone=() if bucket is None else (partial(bucket.forget, address),),
             )
 
         mode = options.server_monitoring_mode

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Gate:
     """What attempts on one server pass."""
 
-    __slots__ = ("_on_change", "address", "breaker", "limit", "refuse_waiting")
+    __slots__ = ("_on_change", "_on_gone", "address", "breaker", "limit", "refuse_waiting")
 
     def __init__(
         self,
@@ -28,12 +28,14 @@ class Gate:
         breaker: Breaker | None,
         limit: AdaptiveLimit | None,
         on_change: Callable[[Gate, Change], None],
+        on_gone: Callable[[Gate], None],
     ) -> None:
         self.address: Address = address
         self.breaker: Breaker | None = breaker
         # The pool also reads it.
         self.limit: AdaptiveLimit | None = limit
         self._on_change = on_change
+        self._on_gone = on_gone
         # Called when the breaker opens: refuses the operations that wait for a connection and that it stops, given the
         # seconds until they may be tried again. Returns their number. The pool sets it.
         self.refuse_waiting: Callable[[float], int] | None = None
@@ -56,6 +58,19 @@ class Gate:
             for _ in range(self.refuse_waiting(change.retry_after)):
                 self.breaker.count_refusal(change.retry_after)
 
+    def refuse_now(self, now: float) -> float | None:
+        """If the breaker is open, count a refusal, and return after how many seconds to try again; else None."""
+        breaker = self.breaker
+        if breaker is None or breaker.state is not BreakerState.OPEN:
+            return None
+        retry_after = breaker.retry_after(now)
+        breaker.count_refusal(retry_after)
+        return retry_after
+
+    def gone(self) -> None:
+        """Learn that the server has left the deployment. Its last operations may still leave the gate."""
+        self._on_gone(self)
+
     def stops(self, *, is_retry: bool, is_admitted: bool) -> bool:
         """Whether such operations are refused while they wait for a connection, when the breaker opens."""
         return self.breaker is not None and not is_admitted and self.breaker.gates(is_retry=is_retry)
@@ -76,7 +91,7 @@ class Gates:
         self._limit = limit
         # Called with each change of a breaker's state.
         self._on_change = on_change
-        # The gates by address. A server that has left the deployment may still end operations.
+        # The gates by address. A server that has left the deployment may still end operations, on its own gate.
         self._current: dict[Address, Gate] = {}
         # The breakers that are not closed, so that selection has nothing to do while all are.
         self.broken: dict[Address, Breaker] = {}
@@ -91,8 +106,14 @@ class Gates:
             None if self._breaker is None else Breaker(self._breaker),
             None if self._limit is None else AdaptiveLimit(self._limit),
             self._changed,
+            self._forget,
         )
         return gate
+
+    def _forget(self, gate: Gate) -> None:
+        if self._current.get(gate.address) is gate:
+            del self._current[gate.address]
+            self.broken.pop(gate.address, None)
 
     def avoided(self, now: float) -> tuple[Address, ...]:
         """The servers that operations with a choice should avoid."""

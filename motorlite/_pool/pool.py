@@ -22,7 +22,6 @@ from motorlite._pool.refusals import breaker_opened
 from motorlite._pool.requests import Request, Ticket
 from motorlite._pool.state import PoolState
 from motorlite.errors import AutoReconnect, PoolClearedError, PoolClosedError, PyMongoError, WaitQueueTimeoutError
-from motorlite.overload.breaker import BreakerState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,6 +54,7 @@ class Pool:
         on_late_reply: Callable[[Address, Mapping[str, Any]], bool],
         publish: Callable[[events.PoolEvent], None] | None,
         gate: Gate | None = None,
+        on_gone: tuple[Callable[[], None], ...] = (),
     ) -> None:
         self.address = address
         self.state: PoolState = PoolState(address, options)
@@ -65,6 +65,8 @@ class Pool:
             gate.refuse_waiting = self._refuse_gated
             if self.state.bounded is not None:
                 self.state.bounded.admission.limit = gate.limit
+        # Called when the server leaves the deployment.
+        self._on_gone = on_gone if gate is None else (*on_gone, gate.gone)
         self._options = options
         self._runtime = runtime
         self._host = host
@@ -191,11 +193,10 @@ class Pool:
 
     def _recheck(self, request: Request, answer: Any) -> Any:
         """Return `answer`, or an error instead of a connection that was handed over just before the breaker opened."""
-        breaker, now = None if self.gate is None else self.gate.breaker, self._runtime.now()
-        if breaker is None or breaker.state is not BreakerState.OPEN or not isinstance(answer, Connection):
+        now = self._runtime.now()
+        retry_after = self.gate.refuse_now(now) if self.gate is not None and isinstance(answer, Connection) else None
+        if retry_after is None:
             return answer
-        retry_after = breaker.retry_after(now)
-        breaker.count_refusal(retry_after)
         self.state.put_back(answer, now)
         self._perform()
         return breaker_opened(self.address, now - request.since, retry_after)
@@ -306,6 +307,9 @@ class Pool:
         if self._maintenance is not None:
             self._maintenance.cancel()
         self._perform()
+        if is_server_gone:
+            for forget in self._on_gone:
+                forget()
         if self._publish:
             self._publish(events.PoolClosedEvent(self.address))
 

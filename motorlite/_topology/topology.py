@@ -315,6 +315,8 @@ class Topology:
             return
         self.description = new
         self._forget_selections()
+        if self._left:
+            self._left = [left for left in self._left if left.operation_count]
         subject = news.address if news is not None else None
         change = TopologyChange.between(old, new, subject)
         is_first = not self._servers

@@ -76,7 +76,9 @@ class Measurements(events.OperationListener, events.ConnectionPoolListener):
         self._errors: dict[tuple[str, str], int] = {}
         self._operation = Bounded()
         self._error = Bounded()
-        # By server; forgotten when its pool closes.
+        # The servers with a pool. What follows is by server, and forgotten when its pool closes. Connections that are
+        # in use then are closed later.
+        self._pools: set[Address] = set()
         self._waits: dict[Address, Histogram] = {}
         self._timeouts: dict[Address, int] = {}
         self._connects: dict[Address, Histogram] = {}
@@ -106,22 +108,28 @@ class Measurements(events.OperationListener, events.ConnectionPoolListener):
 
     # --- pools ---
 
+    def pool_created(self, event: events.PoolCreatedEvent) -> None:
+        self._pools.add(event.address)
+
     def connection_checked_out(self, event: events.ConnectionCheckedOutEvent) -> None:
-        if event.duration:  # else the connection was idle, and nobody waited
+        if event.duration and event.address in self._pools:  # else the connection was idle, and nobody waited
             self._of(self._waits, event.address).add(event.duration)
 
     def connection_check_out_failed(self, event: events.ConnectionCheckOutFailedEvent) -> None:
-        if event.reason == events.ConnectionCheckOutFailedReason.TIMEOUT:
+        if event.reason == events.ConnectionCheckOutFailedReason.TIMEOUT and event.address in self._pools:
             self._timeouts[event.address] = self._timeouts.get(event.address, 0) + 1
 
     def connection_ready(self, event: events.ConnectionReadyEvent) -> None:
-        self._of(self._connects, event.address).add(event.duration)
+        if event.address in self._pools:
+            self._of(self._connects, event.address).add(event.duration)
 
     def connection_closed(self, event: events.ConnectionClosedEvent) -> None:
-        reasons = self._closed.setdefault(event.address, {})
-        reasons[event.reason] = reasons.get(event.reason, 0) + 1
+        if event.address in self._pools:
+            reasons = self._closed.setdefault(event.address, {})
+            reasons[event.reason] = reasons.get(event.reason, 0) + 1
 
     def pool_closed(self, event: events.PoolClosedEvent) -> None:
+        self._pools.discard(event.address)
         for measured in (self._waits, self._timeouts, self._connects, self._closed):
             measured.pop(event.address, None)
 

@@ -115,6 +115,18 @@ class RetryBudget:
         """Return the token of a retry that was cancelled before it was sent."""
         self._deposit(_COST, address)
 
+    def forget(self, address: Address) -> None:
+        """Forget the tokens of a server that has left the deployment. If it returns, it has all of them.
+
+        Clients call it themselves.
+
+        Args:
+            address: The server.
+        """
+        with self._lock:
+            if self._servers.pop(address, None) is not None:
+                self.is_full = self._tenths == self._capacity and not self._servers
+
     def _deposit(self, tenths: int, address: Address | None) -> None:
         if self.is_full:
             return

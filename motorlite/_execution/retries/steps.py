@@ -14,6 +14,7 @@ from motorlite.topology_description import TopologyType
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from motorlite._base.values import Address
     from motorlite._execution.attempt import Attempt
     from motorlite._execution.deployment import Deployment
     from motorlite._execution.failure import Failure
@@ -99,9 +100,15 @@ class RetrySteps:
         if run.part is not None:
             run.part.decided(retry.newest, decision)
         address = retry.newest.address
+        bucket = self._settings.bucket
+        if bucket is not None and address is not None and not self._has(address):
+            bucket.forget(address)  # the operation ended after its server had left
         if decision.deprioritize and address is not None and address not in run.deprioritized:
             run.deprioritized = (*run.deprioritized, address)
         return decision
+
+    def _has(self, address: Address) -> bool:
+        return address in self.deployment.description.server_descriptions()
 
     async def _back_off(self, run: Run, attempt: Attempt, decision: Again) -> None:
         retry, until = run.retry, self._now() + decision.delay

@@ -76,8 +76,14 @@ def test_a_million_names_are_few_series() -> None:
     assert sum(one.count for one in found.values()) == 20_000
 
 
-def test_pools() -> None:
+def with_pool() -> Measurements:
     measurements = Measurements()
+    measurements.pool_created(events.PoolCreatedEvent(ADDRESS, {}))
+    return measurements
+
+
+def test_pools() -> None:
+    measurements = with_pool()
     measurements.connection_checked_out(events.ConnectionCheckedOutEvent(ADDRESS, 1, 0.0))
     measurements.connection_checked_out(events.ConnectionCheckedOutEvent(ADDRESS, 1, 0.5))
     for reason in ("timeout", "connectionError", "timeout"):
@@ -100,16 +106,21 @@ def test_a_server_that_leaves_is_forgotten() -> None:
     measurements = Measurements()
     for number in range(1000):
         address = ("host", number)
+        measurements.pool_created(events.PoolCreatedEvent(address, {}))
         measurements.connection_checked_out(events.ConnectionCheckedOutEvent(address, 1, 0.5))
         measurements.connection_ready(events.ConnectionReadyEvent(address, 1, 0.5))
         measurements.connection_closed(events.ConnectionClosedEvent(address, 1, "error"))
         measurements.pool_closed(events.PoolClosedEvent(address))
+        # A connection that was in use is closed, and an operation that waited gives up, after the pool was closed.
+        measurements.connection_closed(events.ConnectionClosedEvent(address, 2, "poolClosed"))
+        late = events.ConnectionCheckOutFailedEvent(address, "timeout", 0.5, NetworkTimeout("late"))
+        measurements.connection_check_out_failed(late)
     assert list(measured(measurements, has_queue=False)) == []
 
 
 @pytest.mark.parametrize("name", ["queue_wait_duration", "connections_closed"])
 def test_labels_are_those_of_the_metric(name: str) -> None:
-    measurements = Measurements()
+    measurements = with_pool()
     measurements.connection_checked_out(events.ConnectionCheckedOutEvent(ADDRESS, 1, 0.5))
     measurements.connection_closed(events.ConnectionClosedEvent(ADDRESS, 1, "error"))
     assert {len(labels) for labels in values(measurements, name)} == {len(MEASURED[name].labels)}

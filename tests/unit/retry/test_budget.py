@@ -226,3 +226,17 @@ def test_eight_threads_cannot_take_more_than_there_is() -> None:
         sys.setswitchinterval(before)
     assert sum(taken) == 1000
     assert budget.tokens == 0
+
+
+def test_the_tokens_of_a_server_that_left_are_forgotten() -> None:
+    budget = RetryBudget(10, per_server=2)
+    address = ("a", 1)
+    budget.take(address)
+    budget.retry_not_made()
+    assert not budget.is_full
+    budget.forget(address)
+    assert budget.tokens_for(address) == 2
+    assert budget.is_full
+    budget.forget(address)
+    assert budget.take(address)
+    assert not budget.is_full
