@@ -122,7 +122,7 @@ async def _motorlite_guarded(uri: str) -> AsyncIterator[Driver]:
     motorlite, overload, retry = map(importlib.import_module, ("motorlite", "motorlite.overload", "motorlite.retry"))
     client = motorlite.AsyncMongoClient(
         uri,
-        wait_queue=overload.WaitQueue(),
+        wait_queue=overload.WaitQueue("reject"),
         circuit_breaker=overload.CircuitBreaker(gates_first_attempts=True),
         retry_budget=retry.RetryBudget(per_server=200),
     )

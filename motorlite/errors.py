@@ -9,7 +9,7 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      │    │    ├── WaitQueueTimeoutError    no connection became available in time
      │    │    ├── WaitQueueFullError       too many operations wait for a connection
      │    │    ├── WaitQueueMemoryError     the operations that wait need too much memory
-     │    │    ├── ConcurrencyLimitError    too many operations are running
+     │    │    ├── PoolFullError            all connections are in use
      │    │    ├── RateLimitError           too many operations per second
      │    │    └── CircuitBreakerOpenError  the server failed too often
      │    └── AutoReconnect                 the driver is rediscovering the topology
@@ -53,6 +53,7 @@ reason for not retrying again (`retry_refusal`).
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -64,7 +65,7 @@ from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED
 from motorlite._errors.admission import (
     AdmissionError,
     CircuitBreakerOpenError,
-    ConcurrencyLimitError,
+    PoolFullError,
     RateLimitError,
     WaitQueueFullError,
     WaitQueueMemoryError,
@@ -84,7 +85,6 @@ __all__ = [
     "CircuitBreakerOpenError",
     "ClientBulkWriteException",
     "CollectionInvalid",
-    "ConcurrencyLimitError",
     "ConfigurationError",
     "ConnectionFailure",
     "CursorNotFound",
@@ -103,6 +103,7 @@ __all__ = [
     "OperationFailure",
     "PoolClearedError",
     "PoolClosedError",
+    "PoolFullError",
     "ProtocolError",
     "ProxyError",
     "ProxyTimeout",
@@ -120,6 +121,17 @@ __all__ = [
     "WriteExecutionTimeout",
 ]
 
+if TYPE_CHECKING:
+    ConcurrencyLimitError = PoolFullError
+else:
+
+    def __getattr__(name: str) -> type[PyMongoError]:
+        """Return an error by its former name."""
+        if name != "ConcurrencyLimitError":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn("ConcurrencyLimitError is deprecated, use PoolFullError", DeprecationWarning, stacklevel=2)
+        return PoolFullError
+
 
 # This is their public module: tracebacks and pickles name it.
 for _kind in (
@@ -127,7 +139,7 @@ for _kind in (
     ConnectionFailure,
     AdmissionError,
     CircuitBreakerOpenError,
-    ConcurrencyLimitError,
+    PoolFullError,
     RateLimitError,
     WaitQueueFullError,
     WaitQueueMemoryError,
@@ -308,10 +320,10 @@ class ExecutionTimeout(OperationFailure):
         return True
 
 
-def no_time_left(limit: float) -> ExecutionTimeout:
+def no_time_left(limit: float | None, server_limit: float | None = None) -> ExecutionTimeout:
     """Return the error of an operation whose time limit (in seconds) passed before its command was sent."""
     error = ExecutionTimeout("the time limit of the operation was used up before the command was sent", 50)
-    error.phase, error.client_limit = "before sending", limit
+    error.phase, error.client_limit, error.server_limit = "before sending", limit, server_limit
     return error
 
 

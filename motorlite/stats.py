@@ -62,7 +62,7 @@ class QueueStats(_Stats):
         strategy: ``"reject"``, ``"queue"`` or ``"degrade"``.
         depth: Operations that wait for a connection, or a token, now.
         memory: Estimated bytes of these operations; 0 without a memory limit.
-        rejected: Refused operations by reason: ``"concurrency_limit"``, ``"queue_full"``, ``"memory_limit"``,
+        rejected: Refused operations by reason: ``"pool_full"``, ``"queue_full"``, ``"memory_limit"``,
             ``"timeout"``, ``"standing_queue"`` (dropped by the adaptive order) and ``"rate_limit"`` (there was no
             token, or none in time).
         timeouts: Operations that waited until the queue's timeout or their own time limit.

@@ -6,6 +6,7 @@ A row is ``| S12 | the requirement | the proof |``. A proof begins with one of:
 
 - a test in backticks, ``tests/<file>.py::<function>`` or ``tests/<file>.py::<Class>::<method>``, or a test of a unified
   suite, ``spec-tests/suites/<file>.json::<description>``; more tests and remarks may follow,
+- ``decided:``, a sentence that says what holds instead and why, and a test of that in backticks,
 - ``n/a:`` and a sentence that says why the requirement does not apply to MongoDB,
 - ``open:`` and what it waits for. The row must then be in `ALLOWED_OPEN`.
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = REPOSITORY / "docs" / "seeds.md"
 # The number of requirements of each document; a new requirement gets the next number.
-SEEDS: Final = {"B": 54, "R": 52, "S": 115, "Q": 102, "T": 42}
+SEEDS: Final = {"B": 54, "R": 52, "S": 116, "Q": 107, "T": 43}
 # Rows that may be open, as numbers and ranges: "3 7-12". A row that is no longer open must leave the list, so that it
 # only shrinks.
 ALLOWED_OPEN: Final = {
@@ -49,6 +50,8 @@ _TEST_FILE: Final = re.compile(r"tests/(?:[\w/]+/)?test_\w+\.py")
 _SUITE_FILE: Final = re.compile(r"spec-tests/suites/[\w/-]+\.json")
 # A reason is a sentence, not a word.
 _SENTENCE: Final = re.compile(r"(?:\S+ ){4,}\S+[.]$")
+# A sentence, and the first of its tests.
+_DECISION: Final = re.compile(r"decided: (?:\S+ ){4,}\S+[.] `[^`]+::[^`]+`")
 _OPEN: Final = re.compile(r"open: \S")
 
 
@@ -68,11 +71,13 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """``proved``, ``n/a``, ``open``, or ``wrong`` if the proof begins with none of them."""
+        """``proved``, ``decided``, ``n/a``, ``open``, or ``wrong`` if the proof begins with none of them."""
         if self.proof.startswith("`") and _QUOTED.match(self.proof):
             return "proved"
         if self.proof.startswith("n/a: "):
             return "n/a"
+        if self.proof.startswith("decided: "):
+            return "decided"
         return "open" if _OPEN.match(self.proof) else "wrong"
 
 
@@ -107,9 +112,11 @@ def statuses(rows: Iterable[Row], allowed: Mapping[str, str] = ALLOWED_OPEN) -> 
     permitted = {f"{seed}{number}" for seed, ranges in allowed.items() for number in numbers_in(ranges)}
     for row in rows:
         if row.kind == "wrong":
-            yield f"{row.name}: begins with no test, n/a: or open: {row.proof}"
+            yield f"{row.name}: begins with no test, decided:, n/a: or open: {row.proof}"
         elif row.kind == "n/a" and not _SENTENCE.search(row.proof.removeprefix("n/a: ")):
             yield f"{row.name}: the reason is no sentence: {row.proof}"
+        elif row.kind == "decided" and not _DECISION.match(row.proof):
+            yield f"{row.name}: the decision is no sentence with a test: {row.proof}"
         elif row.kind == "open" and row.name not in permitted:
             yield f"{row.name}: is open: {row.proof.removeprefix('open: ')}"
     still_open = {row.name for row in rows if row.kind == "open"}
@@ -167,7 +174,7 @@ def main() -> int:
     page = PAGE.read_text(encoding="utf-8")
     counts = Counter((row.seed, row.kind) for row in rows_of(page)[0])
     for seed, total in SEEDS.items():
-        kinds = ", ".join(f"{counts[seed, kind]} {kind}" for kind in ("proved", "n/a", "open"))
+        kinds = ", ".join(f"{counts[seed, kind]} {kind}" for kind in ("proved", "decided", "n/a", "open"))
         print(f"{seed}: {total:3} requirements: {kinds}")
     found = problems(page)
     print(*found, sep="\n", end="\n" if found else "")

@@ -62,7 +62,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     # Nothing may import it: it imports PyMongo.
     "compat": (*OPEN, "gridfs"),
     "event_loggers": OPEN[: OPEN.index("_options")],
-    "testing": (*OPEN, "_net", "_wire"),
+    "testing": (*OPEN, "_net", "_wire", "_client"),
     "exporters": OPEN,
     # A command; it knows the driver from a table.
     "port": (),

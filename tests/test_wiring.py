@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 # Options that only `_options` reads, and why.
 UNREAD: Final = {
-    "adaptive_retries": "part of overload_policy",
     "max_adaptive_retries": "part of overload_policy",
     "enable_overload_retargeting": "part of overload_policy",
     "explicit": "part of pool_options",

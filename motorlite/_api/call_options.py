@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._base.arguments import check_mapping, wrong
+from motorlite._base.arguments import check_mapping, outside, wrong
+from motorlite._options.table import BY_NAME
 from motorlite.errors import ConfigurationError
 from motorlite.read_preferences import as_read_preference
 from motorlite.retry.strategy import as_retry_strategy
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
 # What the enclosing blocks set, by the names of the attributes of CallOptions.
 _block: ContextVar[Mapping[str, Any] | None] = ContextVar("motorlite.call_options", default=None)
 
+# What the client must have, or it does not read what the blocks set.
+_NEEDED: Final = {
+    "priority": "wait_queue=WaitQueue('queue', ordering='priority')",
+    "fallback": "wait_queue=WaitQueue('degrade')",
+}
+
 
 @contextmanager
 def call_options(
@@ -32,9 +40,12 @@ def call_options(
     context: Mapping[str, Any] | None = None,
     retry_strategy: RetryStrategy | None = None,
     fallback: Fallback | None = None,
-    wait_queue: WaitQueue | None = None,
+    wait_queue: WaitQueue | str | None = None,
 ) -> Iterator[CallBlock]:
     """Set options for all calls in a ``with`` block. None changes nothing; an inner block adds to the outer one.
+
+    A client that does not read `priority` or `fallback`, because its `wait_queue` has another order or strategy, warns
+    at the first such call.
 
     Args:
         priority: 0 to 100; with a queue that orders by priority, calls with higher numbers get a connection first. A
@@ -106,6 +117,8 @@ def _checked(fallback: Fallback) -> Fallback:
 def _checked_queue(queue: Any) -> WaitQueue:
     from motorlite.overload.wait_queue import WaitQueue
 
+    if isinstance(queue, str):
+        queue = BY_NAME["wait_queue"].parse(queue)
     if not isinstance(queue, WaitQueue):
         raise TypeError(wrong("wait_queue", queue, "a WaitQueue"))
     if queue.ordering != "fifo":
@@ -142,4 +155,18 @@ def effective(inherited: CallOptions) -> CallOptions:
         raise ConfigurationError(
             "call_options(wait_queue=...) has no effect: the client was made without the option wait_queue"
         )
+    if inherited.unread:
+        _check_effect(inherited.unread, block)
     return inherited.with_options(**block)
+
+
+def _check_effect(unread: set[str], block: Mapping[str, Any]) -> None:
+    """Warn of what the block sets and the client does not read, once for each client."""
+    queue: WaitQueue | None = block.get("wait_queue")
+    for name in sorted(unread):
+        if name == "fallback" and queue is not None and queue.strategy == "degrade":
+            continue
+        if block.get(name) is not None:
+            unread.discard(name)
+            text = f"call_options({name}=...) has no effect on this client without {_NEEDED[name]}"
+            warnings.warn(text, stacklevel=outside())

@@ -61,6 +61,9 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
     """The default port."""
 
     def __init__(self, core: Core, options: ClientOptions) -> None:
+        # With the machinery below the API, which the first client imports.
+        from motorlite._client.settings import unread_call_options
+
         timeout = options.timeout
         settings = Settings(
             options.codec_options,
@@ -68,7 +71,11 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
             options.write_concern,
             options.read_concern,
             float("inf") if timeout == 0 else timeout,
-            CallOptions(retry_strategy=options.retry_strategy, wait_queue=options.wait_queue),
+            CallOptions(
+                retry_strategy=options.retry_strategy,
+                wait_queue=options.wait_queue,
+                unread=unread_call_options(options),
+            ),
         )
         super().__init__(core, settings)
         self._options = options

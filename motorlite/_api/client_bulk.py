@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._api.arguments.identifiers import id_first, identify
-from motorlite._api.limits import for_close
+from motorlite._api.limits import ServerTime, for_close
 from motorlite._api.session import is_in_transaction
 from motorlite._api.settings import Configured
 from motorlite._api.turns import Turns, refused
@@ -54,6 +54,8 @@ class ClientBulkWrites(Configured[DocumentT]):
         let: Mapping[str, Any] | None = None,
         write_concern: WriteConcern | None = None,
         timeoutMS: float | None = None,
+        *,
+        max_time_ms: float | None = None,
     ) -> ClientBulkWriteResult:
         """Write to several collections, in as many commands as the server's limits require (MongoDB 8.0 and later).
 
@@ -67,6 +69,7 @@ class ClientBulkWrites(Configured[DocumentT]):
             let: Variables for aggregation expressions.
             write_concern: The acknowledgement to wait for; the client's by default. Not in a transaction.
             timeoutMS: Time limit of all commands together; 0 for no limit.
+            max_time_ms: Time limit of all commands together on the server, milliseconds; ignored if a timeout is set.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -104,6 +107,7 @@ class ClientBulkWrites(Configured[DocumentT]):
             what = "verbose results" if verbose_results else "ordered writes"
             raise InvalidOperation(f"Cannot request unacknowledged write concern and {what}")
         call = self._begin(session, timeoutMS, write_concern.acknowledged) or await refused()
+        limit = ServerTime(self._core, call.deadline, max_time_ms)
         turns = Turns(self._core, call.deadline)
         statements = await turns.compute(_statements(models))
         options = {
@@ -116,7 +120,7 @@ class ClientBulkWrites(Configured[DocumentT]):
             "let": let,
         }
         result = ClientBulkResult(statements, is_ordered=ordered, is_verbose=verbose_results)
-        await ClientBulkWrite(self._core, statements, result, turns, options).execute(call)
+        await ClientBulkWrite(self._core, statements, result, turns, options, limit).execute(call)
         return result.success() if write_concern.acknowledged else ClientBulkWriteResult({}, False, False)
 
 
@@ -149,6 +153,7 @@ class ClientBulkWrite:
         "_has_begun",
         "_has_written",
         "_is_acknowledged",
+        "_limit",
         "_options",
         "_result",
         "_statements",
@@ -162,6 +167,7 @@ class ClientBulkWrite:
         result: ClientBulkResult,
         turns: Turns,
         options: Mapping[str, Any],
+        limit: ServerTime,
     ) -> None:
         self._core = core
         self._statements = statements
@@ -169,6 +175,7 @@ class ClientBulkWrite:
         self._turns = turns
         # The arguments of every batch.
         self._options = options
+        self._limit = limit
         self._is_acknowledged: bool = options["write_concern"].acknowledged
         # A command was sent, or at least tried.
         self._has_begun = False
@@ -218,7 +225,7 @@ class ClientBulkWrite:
         if failed is not None:
             if failed.timeout:
                 failed.client_limit = None if call.deadline.timeout == inf else call.deadline.timeout
-                failed.server_limit = failed.client_limit or self._core.default_max_time or None
+                failed.server_limit = failed.client_limit or self._limit.seconds(self._core.default_max_time)
             try:
                 raise failed
             finally:
@@ -228,7 +235,7 @@ class ClientBulkWrite:
         """Send the batch from operation `start` on, and read its results. Return the number of operations."""
         from motorlite._operations.client_bulk.batch import ClientBulkBatch
 
-        batch = ClientBulkBatch(self._statements, start, **self._options)
+        batch = ClientBulkBatch(self._statements, start, max_time_ms=self._limit.remaining(), **self._options)
         batch.is_continuation, self._has_begun = self._has_begun, True
         await self._turns.compute(batch.prepare())
         executor = self._core.executor

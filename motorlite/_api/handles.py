@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from motorlite._api.arguments.names import collection_name, database_name
 from motorlite._api.client import ClientBase
+from motorlite._api.collection.bulk import CollectionBulkWrites
 from motorlite._api.collection.find_and_modify import CollectionFindAndModify
 from motorlite._api.collection.indexes import CollectionIndexes
 from motorlite._api.collection.reads import CollectionReads
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 class AsyncCollection(
     CollectionReads[DocumentT],
     CollectionWrites[DocumentT],
+    CollectionBulkWrites[DocumentT],
     CollectionFindAndModify[DocumentT],
     CollectionIndexes[DocumentT],
     CollectionSearchIndexes[DocumentT],

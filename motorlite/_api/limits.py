@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from math import inf, isnan
+from math import ceil, inf, isnan
 from typing import TYPE_CHECKING
 
 from motorlite._api.pymongo_blocks import innermost
-from motorlite._base.arguments import wrong
+from motorlite._base.arguments import converted, server_milliseconds, wrong
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._client.loop_time import loop_time
-from motorlite.errors import InvalidOperation
+from motorlite.errors import InvalidOperation, no_time_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -252,3 +252,50 @@ def for_close(core: Core, seconds: float, timeout_ms: float | None = None) -> De
     if seconds == inf:
         return NO_DEADLINE if scope == inf else Deadline(inf, scope)
     return Deadline(core.now() + seconds, scope, seconds)
+
+
+class ServerTime:
+    """The `max_time_ms` of a call with several commands, which share it.
+
+    It begins with the first command. Each carries what remains then, as the parts of a request that mongos sends to
+    the shards do. A timeout takes its place, also one of 0.
+
+    Raises:
+        TypeError, ValueError: `max_time_ms` is not a number of milliseconds.
+    """
+
+    __slots__ = ("_ends_at", "_is_replaced", "_milliseconds", "_now")
+
+    def __init__(self, core: Core, limit: Deadline, max_time_ms: float | None) -> None:
+        self._milliseconds: int | None = None
+        if max_time_ms is not None:
+            self._milliseconds = converted("max_time_ms", max_time_ms, server_milliseconds)
+        # A timeout is set.
+        self._is_replaced = limit.is_set
+        self._now = core.now
+        # None before the first command.
+        self._ends_at: float | None = None
+
+    def remaining(self) -> int | None:
+        """Return the maxTimeMS of the next command. None: the call has none of its own.
+
+        Raises:
+            ExecutionTimeout: Nothing remains.
+        """
+        limit = self._milliseconds
+        if not limit or self._is_replaced:
+            return limit
+        if self._ends_at is None:
+            self._ends_at = self._now() + limit / 1000
+            return limit
+        left = (self._ends_at - self._now()) * 1000
+        if left <= 0:
+            raise no_time_left(None, limit / 1000)
+        # Rounded up: 0 would be no limit.
+        return min(ceil(left), limit)
+
+    def seconds(self, default: float) -> float | None:
+        """Return the limit of the whole call, or else `default`; None for no limit, or a timeout."""
+        if self._is_replaced:
+            return None
+        return (default if self._milliseconds is None else self._milliseconds / 1000) or None

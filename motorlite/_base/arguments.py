@@ -31,6 +31,7 @@ Checks: TypeAlias = Mapping[str, Check]
 """The options of a method by name."""
 
 # Characters of a wrong value that an error repeats.
+_PACKAGE: Final = __name__.partition(".")[0]
 _SHOWN = 200
 # BSON integers are smaller.
 _TOO_LONG = 2**63
@@ -88,6 +89,14 @@ def _parameters(method: str) -> Sequence[str]:
         if code.co_name == method:
             return code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     return ()
+
+
+def outside() -> int:
+    """Return the `stacklevel` with which the caller of this function warns at the line that called the driver."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def similar(name: str, known: Iterable[str]) -> str | None:

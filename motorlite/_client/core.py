@@ -10,12 +10,13 @@ from weakref import ref
 
 from bson.objectid import ObjectId
 
+from motorlite._base.arguments import outside
 from motorlite._base.deadline import GRACE, Deadline
 from motorlite._base.values import format_address
 from motorlite._client import optional
 from motorlite._client.background import Background
 from motorlite._client.prefetch import Prefetching
-from motorlite._client.settings import initial_description, late_queue_timeout, pool_options
+from motorlite._client.settings import initial_description, late_queue_timeout, pool_options, unused_priorities
 from motorlite._client.world import REAL, World
 from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._connection.handshake import server_api_fields
@@ -421,6 +422,9 @@ class Core:
             return
         if not self._runtime.is_current():
             self._refuse()
+        unused = unused_priorities(self.options, self.stats)
+        if unused is not None:
+            warnings.warn(unused, stacklevel=outside())
         self._is_closed = True
         try:
             if await self._background.finish(grace):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from motorlite._pool.options import PoolOptions
 from motorlite._topology.topology_description import TopologyDescription
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from motorlite._options.options import ClientOptions
+    from motorlite.stats import ClientStats
+
+# So many operations without any priority are no coincidence.
+_ENOUGH: Final = 100
 
 
 def initial_description(options: ClientOptions) -> TopologyDescription:
@@ -46,4 +53,33 @@ def late_queue_timeout(options: ClientOptions) -> str | None:
     return (
         f"the timeout of wait_queue ({queue.timeout} s) is not below timeoutMS ({options.timeout} s): operations run "
         "out of time while they wait, instead of being refused early enough to do something else"
+    )
+
+
+def unread_call_options(options: ClientOptions) -> set[str]:
+    """Return the settings of `motorlite.call_options` that a client with these options does not read."""
+    queue = options.wait_queue
+    queues = [queue, *(limit.queue for limit in (options.rate_limit or {}).values())]
+    unread = set()
+    if not any(each is not None and each.ordering == "priority" for each in queues):
+        unread.add("priority")
+    if queue is None or queue.strategy != "degrade":
+        unread.add("fallback")
+    return unread
+
+
+def unused_priorities(options: ClientOptions, stats: Callable[[], ClientStats]) -> str | None:
+    """Return a warning if a queue that orders by priority had many operations of one priority only; else None."""
+    queue = options.wait_queue
+    if queue is None or queue.ordering != "priority":
+        return None
+    let_in: Counter[int] = Counter()
+    for server in stats().servers.values():
+        if server.queue is not None:
+            let_in.update(server.queue.priorities)
+    if len(let_in) != 1 or let_in.total() < _ENOUGH:
+        return None
+    return (
+        f"ordering='priority' of wait_queue has had no effect: all {let_in.total():,} operations that waited had the "
+        "same priority. Set priorities with motorlite.call_options(priority=...), or leave the ordering out"
     )

@@ -38,8 +38,8 @@ class WaitQueueMemoryError(AdmissionError):
     """The operations that wait for a connection need more memory than the queue may use (in bytes)."""
 
 
-class ConcurrencyLimitError(AdmissionError):
-    """As many operations as the server may have are in progress, and the configuration does not let others wait."""
+class PoolFullError(AdmissionError):
+    """All connections that the pool may have are in use, and the configuration does not let operations wait."""
 
 
 class RateLimitError(AdmissionError):

@@ -29,9 +29,11 @@ class CallOptions:
         assigned_priority: The priority of the outermost block that sets one; None: no block does.
         fallback: The block whose fallback answers operations that the client refuses to send, or None.
         wait_queue: The rules of the wait for a connection; None: the client has none.
+        unread: The settings of blocks that the client does not read, as far as it has not said so yet. The only part
+            that changes; all calls of a client share it.
     """
 
-    __slots__ = ("assigned_priority", "context", "fallback", "priority", "retry_strategy", "wait_queue")
+    __slots__ = ("assigned_priority", "context", "fallback", "priority", "retry_strategy", "unread", "wait_queue")
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class CallOptions:
         assigned_priority: int | None = None,
         fallback: CallBlock | None = None,
         wait_queue: WaitQueue | None = None,
+        unread: set[str] | None = None,
     ) -> None:
         self.priority: int = priority
         self.context: Mapping[str, Any] = context
@@ -48,6 +51,7 @@ class CallOptions:
         self.assigned_priority: int | None = assigned_priority
         self.fallback: CallBlock | None = fallback
         self.wait_queue: WaitQueue | None = wait_queue
+        self.unread: set[str] = set() if unread is None else unread
 
     def with_options(self, **options: Any) -> CallOptions:
         """Return a copy with some attributes replaced."""

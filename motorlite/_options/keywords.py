@@ -36,17 +36,23 @@ class ClientKeywords(TypedDict, total=False):
     # Overload
     maxAdaptiveRetries: int
     max_adaptive_retries: int
-    adaptiveRetries: bool
-    adaptive_retries: bool
+    retryBudget: RetryBudget | float | bool | str | None
+    retry_budget: RetryBudget | float | bool | str | None
+    adaptiveRetries: RetryBudget | float | bool | str | None
+    adaptive_retries: RetryBudget | float | bool | str | None
     enableOverloadRetargeting: bool
     enable_overload_retargeting: bool
     overload_policy: OverloadRetry | None
-    retry_strategy: RetryStrategy | None
-    retry_budget: RetryBudget | None
-    circuit_breaker: CircuitBreaker | None
-    rate_limit: RateLimit | Mapping[str, RateLimit] | None
-    concurrency_limit: ConcurrencyLimit | None
-    wait_queue: WaitQueue | None
+    retryStrategy: RetryStrategy | str | None
+    retry_strategy: RetryStrategy | str | None
+    circuitBreaker: CircuitBreaker | bool | str | None
+    circuit_breaker: CircuitBreaker | bool | str | None
+    rateLimit: RateLimit | float | str | Mapping[str, RateLimit | float | str] | None
+    rate_limit: RateLimit | float | str | Mapping[str, RateLimit | float | str] | None
+    concurrencyLimit: ConcurrencyLimit | bool | str | None
+    concurrency_limit: ConcurrencyLimit | bool | str | None
+    waitQueue: WaitQueue | str | None
+    wait_queue: WaitQueue | str | None
     # Time limits
     timeoutMS: float | None
     connectTimeoutMS: float | None

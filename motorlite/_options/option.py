@@ -33,8 +33,9 @@ class Option:
         field: Its field of `ClientOptions`; empty if a field is made of several options.
         unit: The unit of numbers. A field is in seconds if its option is in milliseconds.
         if_none: The meaning of None as a keyword argument. A field in seconds has None for no limit.
-        aliases: Further names, in lower case.
+        aliases: Further names.
         former: Deprecated names in connection strings, in lower case.
+        renamed: Deprecated names there and of keyword arguments.
         is_in_uri: Whether connection strings may have it.
         is_secret: Whether messages omit the value.
     """
@@ -48,6 +49,7 @@ class Option:
     if_none: Literal["refused", "default", "no limit"] = "refused"
     aliases: tuple[str, ...] = ()
     former: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
     is_in_uri: bool = True
     is_secret: bool = False
 

@@ -14,8 +14,8 @@ from motorlite._base.hosts import DEFAULT_PORT
 from motorlite._events.registry import registered
 from motorlite._options.credentials import Credentials, build_credentials
 from motorlite._options.pools import PoolOptions
-from motorlite._options.rules import check_combination
-from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, did_you_mean, value_of
+from motorlite._options.rules import check_combination, deprecations, overload_policy
+from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, RENAMED, did_you_mean, value_of
 from motorlite._options.uri import hosts_alone, parse_txt_record, read_uri
 from motorlite.errors import ConfigurationError, InvalidOptionType, InvalidOptionValue
 from motorlite.read_concern import ReadConcern
@@ -155,8 +155,10 @@ class ClientOptions:
         wait_queue: What becomes of operations that find all connections taken; None: they wait in an unbounded queue.
         scram_max_iterations: The maximum number of password hash iterations that a server may require; at least 4096.
         connect: Whether to connect before the first operation; None: not set.
-        overload_policy: The preset, with `max_adaptive_retries`, `adaptive_retries` and
+        overload_policy: The preset, with `max_adaptive_retries`, ``retry_budget=False`` and
             `enable_overload_retargeting` applied where set.
+        retry_budget: The budget that the client was given; None: one of its own, unless the policy has
+            ``is_budgeted=False``.
         rate_limit: The limits by namespace; ``"*"`` is the whole client.
         server_selector: The application's own filter of suitable servers, applied before the latency window. Its
             exceptions become the cause of a ConfigurationError.
@@ -194,7 +196,6 @@ class ClientOptions:
     retry_reads: bool
     retry_writes: bool
     max_adaptive_retries: int
-    adaptive_retries: bool
     enable_overload_retargeting: bool
     tls: TLSOptions | None
     credentials: Credentials | None
@@ -220,6 +221,12 @@ class ClientOptions:
     retry_budget: RetryBudget | None
     explicit: frozenset[str]
     refusals: tuple[str, ...] = ()
+
+    @property
+    def adaptive_retries(self) -> bool:
+        """Deprecated: whether retries have a budget; use ``overload_policy.is_budgeted``."""
+        warnings.warn("adaptive_retries is deprecated, use overload_policy.is_budgeted", DeprecationWarning, 2)
+        return self.overload_policy.is_budgeted
 
     # --- under PyMongo's names ---
 
@@ -284,6 +291,8 @@ def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword
     for note in notes:
         # Warn first: an ignored option may explain a later conflict. The warning points at the constructor's caller.
         warnings.warn(note.text, note.category, stacklevel=3)
+    for text in deprecations(keyword_arguments):
+        warnings.warn(text, DeprecationWarning, stacklevel=3)
     given = _keyword_options(keyword_arguments)
     if registered():
         given["event_listeners"] = (*registered(), *value_of("event_listeners", given))
@@ -367,7 +376,7 @@ def _keyword_options(keyword_arguments: Mapping[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for given_name, value in keyword_arguments.items():
         lower = given_name.lower()
-        option = BY_NAME.get(ALIASES.get(lower, lower))
+        option = BY_NAME.get(ALIASES.get(lower) or RENAMED.get(lower, lower))
         if option is None:
             raise ConfigurationError(f"unknown option {given_name!r}{did_you_mean(given_name)}")
         if option.name in options:
@@ -390,19 +399,14 @@ def _build(settings: _Settings) -> ClientOptions:
     is_srv = settings.srv_host is not None
     check_combination(options, host_count=len(settings.seeds), is_srv=is_srv)
     get = options.get
-    # The preset or the default policy, changed by the options that are set.
-    policy: OverloadRetry = value_of("overload_policy", options).with_options(
-        get("maxAdaptiveRetries"), get("adaptiveRetries"), get("enableOverloadRetargeting")
-    )
-    if options.get("retry_budget") is not None and not policy.is_budgeted:
-        raise ConfigurationError("retry_budget has no effect without adaptiveRetries; set only one of them")
+    policy = overload_policy(options)
     return ClientOptions(
         **{option.field: option.setting(options) for option in OPTIONS if option.field},
         seeds=settings.seeds,
         srv=_srv(settings),
         database=settings.database,
         max_adaptive_retries=policy.max_retries,
-        adaptive_retries=policy.is_budgeted,
+        retry_budget=None if isinstance(get("retry_budget"), bool) else get("retry_budget"),
         enable_overload_retargeting=policy.retargets,
         tls=_tls(options, is_srv=is_srv),
         credentials=build_credentials(get("username"), get("password"), settings.database, options),

@@ -1,14 +1,18 @@
-"""Pure: checks for options that conflict with each other or with the hosts."""
+"""Pure: checks for options that conflict with each other or with the hosts, and what deprecated ones become."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from motorlite._options.table import BY_NAME, value_of
+from motorlite._options.table import BY_NAME, RENAMED, value_of
 from motorlite.errors import ConfigurationError, InvalidOptionValue
+from motorlite.retry import OverloadRetry
+from motorlite.retry.budget import TOKEN_CAPACITY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
+
+    from motorlite.retry import RetryBudget
 
 # URI options specification, "Conflicting TLS options": an error whatever their values.
 _TLS_CONFLICTS = (
@@ -90,3 +94,36 @@ def _check_proxy(options: Mapping[str, Any]) -> None:
             raise ConfigurationError(f"{name} needs proxyHost")
     if (options.get("proxyUsername") is None) != (options.get("proxyPassword") is None):
         raise ConfigurationError("proxyUsername and proxyPassword must be set together")
+
+
+def deprecations(keyword_arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is to be written instead of deprecated keyword arguments."""
+    for name in keyword_arguments:
+        if name.lower() in RENAMED:
+            yield f"{name} is deprecated, use {BY_NAME[RENAMED[name.lower()]].name}"
+    policy = keyword_arguments.get("overload_policy")
+    if isinstance(policy, OverloadRetry) and policy.token_capacity != TOKEN_CAPACITY:
+        yield f"the token_capacity of overload_policy is deprecated, use retry_budget={policy.token_capacity:g}"
+
+
+def overload_policy(options: Mapping[str, Any]) -> OverloadRetry:
+    """Return the preset, or the default policy, changed by the options that are set.
+
+    Raises:
+        ConfigurationError: The preset says something about the budget that `retry_budget` contradicts.
+    """
+    policy: OverloadRetry = value_of("overload_policy", options)
+    budget: RetryBudget | bool | None = options.get("retry_budget")
+    is_budgeted = budget if isinstance(budget, bool) else None
+    if budget is not None and is_budgeted is None:
+        if policy.token_capacity != TOKEN_CAPACITY:
+            raise ConfigurationError(
+                f"retry_budget contradicts the token_capacity ({policy.token_capacity:g}) of overload_policy; set only "
+                "retry_budget"
+            )
+        if not policy.is_budgeted:
+            raise ConfigurationError(
+                "retry_budget has no effect with an overload_policy that has is_budgeted=False; set only one of them, "
+                "or overload_policy=policy.with_options(is_budgeted=True)"
+            )
+    return policy.with_options(options.get("maxAdaptiveRetries"), is_budgeted, options.get("enableOverloadRetargeting"))

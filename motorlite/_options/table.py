@@ -442,10 +442,13 @@ OPTIONS: Final = tuple(option for section in SECTIONS.values() for option in sec
 BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 """The options by their names in lower case."""
 
-ALIASES: Final = {alias: name for name, option in BY_NAME.items() for alias in option.aliases}
+ALIASES: Final = {alias.lower(): name for name, option in BY_NAME.items() for alias in option.aliases}
 """Further names and the documented ones, in lower case."""
 
-DEPRECATED: Final = {former: name for name, option in BY_NAME.items() for former in option.former}
+RENAMED: Final = {renamed.lower(): name for name, option in BY_NAME.items() for renamed in option.renamed}
+"""Former names in connection strings and of keyword arguments, in lower case, and their replacements."""
+
+DEPRECATED: Final = {former: name for name, option in BY_NAME.items() for former in option.former} | RENAMED
 """Former names in connection strings, in lower case, and their replacements."""
 
 

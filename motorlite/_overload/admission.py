@@ -18,7 +18,7 @@ from motorlite._overload.durations import DurationCounter
 from motorlite._overload.retry_after import Advice, next_turn
 from motorlite.errors import (
     AdmissionError,
-    ConcurrencyLimitError,
+    PoolFullError,
     WaitQueueFullError,
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
@@ -39,7 +39,7 @@ _WEIGHT: Final = 1 / 32
 # Seconds after which the server's hint says nothing about the current load.
 _HINT_LASTS: Final = 10.0
 
-CONCURRENCY_LIMIT: Final = "concurrency_limit"
+POOL_FULL: Final = "pool_full"
 QUEUE_FULL: Final = "queue_full"
 MEMORY_LIMIT: Final = "memory_limit"
 TIMEOUT: Final = "timeout"
@@ -237,7 +237,7 @@ class PoolAdmission(Admission):
     def taken(self, depth: int, now: float) -> AdmissionError:
         capacity = self.capacity
         text = f"all connections of the pool are taken ({capacity}/{capacity}), try again later"
-        return self._refused(ConcurrencyLimitError(text), CONCURRENCY_LIMIT, capacity, capacity, depth, now)
+        return self._refused(PoolFullError(text), POOL_FULL, capacity, capacity, depth, now)
 
     def worked(self, seconds: float) -> None:
         """Record that an operation had a connection for `seconds`."""

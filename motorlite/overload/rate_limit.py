@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,7 +19,7 @@ EVERYTHING: Final = "*"
 
 _FASTEST: Final = 1_000_000
 _LONGEST: Final = 60.0
-_STRATEGIES: Final = ("reject", "wait")
+_STRATEGIES: Final = ("reject", "queue")
 # Seconds.
 _TIMEOUT: Final = 5.0
 
@@ -38,8 +39,8 @@ class RateLimit:
         rate: Operations per second; above 0, at most 1,000,000.
         burst: How many operations may start at once after a pause; 1 to 1,000,000. None: as many as in one second, at
             least 1.
-        strategy: ``"reject"``: without a token, an operation fails at once with `RateLimitError`. ``"wait"``: it waits
-            for its turn, first come, first served unless `queue` says otherwise.
+        strategy: ``"reject"``: without a token, an operation fails at once with `RateLimitError`. ``"queue"``: it waits
+            for its turn, first come, first served unless `queue` says otherwise. (``"wait"`` is its deprecated name.)
         timeout: The longest wait in seconds; at most 60. An operation that could not start in that time, or before its
             deadline, fails at once. `queue` has its own.
         queue: How many operations may wait for a token, for how long, in which order, with how much memory, and what
@@ -54,7 +55,7 @@ class RateLimit:
 
     rate: float
     burst: int | None = None
-    strategy: Literal["reject", "wait"] = "reject"
+    strategy: Literal["reject", "queue", "wait"] = "reject"
     timeout: float = _TIMEOUT
     queue: WaitQueue | None = None
 
@@ -64,9 +65,12 @@ class RateLimit:
             check_whole("burst", self.burst, 1, _FASTEST)
         strategy: Any = self.strategy
         if not isinstance(strategy, str):
-            raise TypeError(wrong("strategy", strategy, "'reject' or 'wait'"))
-        if strategy not in _STRATEGIES:
-            raise ValueError(wrong("strategy", strategy, "'reject' or 'wait'"))
+            raise TypeError(wrong("strategy", strategy, "'reject' or 'queue'"))
+        if strategy == "wait":
+            warnings.warn("strategy='wait' is deprecated, use strategy='queue'", DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "strategy", "queue")
+        elif strategy not in _STRATEGIES:
+            raise ValueError(wrong("strategy", strategy, "'reject' or 'queue'"))
         check_above("timeout", self.timeout, _LONGEST, unit="a number of seconds")
         if self.queue is not None:
             self._check_queue(self.queue)
@@ -74,8 +78,8 @@ class RateLimit:
     def _check_queue(self, queue: Any) -> None:
         if not isinstance(queue, WaitQueue):
             raise TypeError(wrong("queue", queue, "a WaitQueue"))
-        if self.strategy != "wait":
-            raise ValueError(f"queue={queue!r} has no effect without strategy='wait'")
+        if self.strategy != "queue":
+            raise ValueError(f"queue={queue!r} has no effect without strategy='queue'")
         if queue.strategy != "queue":
             raise ValueError(wrong("queue", queue, "a WaitQueue with strategy='queue'"))
         if self.timeout != _TIMEOUT:
@@ -86,7 +90,7 @@ class RateLimit:
         """The rules for operations that wait for a token."""
         if self.queue is not None:
             return self.queue
-        return WaitQueue("queue", timeout=self.timeout) if self.strategy == "wait" else WaitQueue()
+        return WaitQueue("queue", timeout=self.timeout) if self.strategy == "queue" else WaitQueue("reject")
 
     @property
     def capacity(self) -> int:

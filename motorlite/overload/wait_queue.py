@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, fields
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from motorlite._base.arguments import check_boolean, wrong
 from motorlite._base.quantities import check_whole, duration, size
@@ -32,6 +33,15 @@ _NEEDS_ORDERING: Final = {
 }
 
 
+class _Unnamed(str):
+    """The strategy of a queue that names none."""
+
+    __slots__ = ()
+
+
+_UNNAMED: Final[Any] = _Unnamed("reject")
+
+
 @dataclass(frozen=True, slots=True)
 class WaitQueue:
     """What becomes of operations that find all connections of a pool taken (the client option `wait_queue`).
@@ -46,8 +56,9 @@ class WaitQueue:
 
     Attributes:
         strategy: What happens when the pool is full. ``"reject"``: refuse the operation at once with a
-            ConcurrencyLimitError. ``"queue"``: let it wait. ``"degrade"``: refuse it at once, and answer with the
+            PoolFullError. ``"queue"``: let it wait. ``"degrade"``: refuse it at once, and answer with the
             call's fallback instead of raising (`motorlite.call_options(fallback=...)`); a call without one raises.
+            Name it: ``WaitQueue()``, which means ``"reject"``, is deprecated.
         max_depth: How many operations may wait that no connection is free for, 1 to 10,000.
         timeout: How long an operation may wait, at most 60 s; the operation's own time limit applies too.
         ordering: Who gets the next free connection. ``"fifo"``: the operation that waits longest, as without this
@@ -70,7 +81,7 @@ class WaitQueue:
         ValueError: A value is out of range, or has no effect with this strategy or ordering.
     """
 
-    strategy: Literal["reject", "queue", "degrade"] = "reject"
+    strategy: Literal["reject", "queue", "degrade"] = _UNNAMED
     max_depth: int = 100
     timeout: float | str = 5.0
     ordering: Literal["fifo", "priority", "adaptive"] = "fifo"
@@ -83,6 +94,10 @@ class WaitQueue:
     adaptive_interval: float | str = 0.1
 
     def __post_init__(self) -> None:
+        if type(self.strategy) is _Unnamed:
+            text = "WaitQueue() without a strategy is deprecated: it lets nothing wait; write WaitQueue('reject')"
+            warnings.warn(text, DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "strategy", "reject")
         for name, words in _WORDS.items():
             value = getattr(self, name)
             allowed = "one of " + ", ".join(map(repr, words))

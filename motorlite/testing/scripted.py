@@ -1,9 +1,13 @@
 """Net: a MongoDB deployment scripted in Python: no sockets, no processes, runs in virtual time.
 
-A test scripts each server's answers per command and inspects the received commands::
+A test scripts each server's answers per command, makes a client, and inspects the received commands::
 
-    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
-    deployment["a:1"].on("find", overloaded(), overloaded(), {"cursor": {"id": 0, "ns": "d.c", "firstBatch": []}})
+    async with ScriptedDeployment(["a:1", "b:1"], replica_set="rs") as deployment:
+        found = {"cursor": {"id": 0, "ns": "d.c", "firstBatch": [{"_id": 1}]}}
+        deployment["a:1"].on("find", overloaded(), overloaded(), found)
+        async with deployment.client() as client:
+            assert await client.d.c.find_one() == {"_id": 1}
+        assert len(deployment["a:1"].commands("find")) == 3
 
 The answers to a command are consumed one by one; the last one repeats. Commands without a script get ``{"ok": 1}``, and
 an empty cursor where one is expected. With ``streaming=True``, servers answer an awaited hello when
@@ -20,13 +24,14 @@ is scripted separately::
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import bson
 from bson.objectid import ObjectId
 
+from motorlite._base.arguments import wrong
 from motorlite._net.memory import MemoryStream
 from motorlite._options.values import COMPRESSORS
 from motorlite._wire import op_msg
@@ -34,62 +39,36 @@ from motorlite._wire.compression import compress, decompress, make_compressors
 from motorlite._wire.frames import FrameReader
 from motorlite._wire.header import MAX_MESSAGE_SIZE
 from motorlite.errors import AutoReconnect, NetworkTimeout
+from motorlite.testing.answers import Answer, Close, Hang, Raw, Reply, default_reply, failure, overloaded, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
 
+    from motorlite import AsyncMongoClient
     from motorlite._base.values import Address, Document
     from motorlite._net.runtime import Connector, Framer, Host, Runtime
     from motorlite._net.tls import TLSContext
+    from motorlite._options.keywords import ClientKeywords
     from motorlite._options.options import ProxyOptions
     from motorlite._wire.compression import Compressor
     from motorlite.errors import PyMongoError
 
+__all__ = [
+    "Answer",
+    "Close",
+    "Hang",
+    "Raw",
+    "Received",
+    "Reply",
+    "ScriptedDeployment",
+    "ScriptedServer",
+    "failure",
+    "overloaded",
+]
 
 # All installed compressors.
 _COMPRESSORS = {compressor.id: compressor for compressor in make_compressors(COMPRESSORS)[0]}
-
-
-@dataclass(frozen=True)
-class Reply:
-    """Answer with `document` after `delay` seconds; ``ok: 1`` is added if it is missing."""
-
-    document: Mapping[str, Any]
-    delay: float = 0.0
-
-
-@dataclass(frozen=True)
-class Close:
-    """Close the connection instead of answering."""
-
-
-@dataclass(frozen=True)
-class Hang:
-    """Never answer."""
-
-
-@dataclass(frozen=True)
-class Raw:
-    """Send these bytes, then close the connection if `close` is true; for answers that no server would send."""
-
-    data: bytes
-    close: bool = False
-
-
-Answer: TypeAlias = "Reply | Close | Hang | Raw | Mapping[str, Any] | Callable[[Document], Answer]"
-
-
-def failure(code: int, *labels: str, message: str = "scripted failure", **fields: Any) -> dict[str, Any]:
-    """An error reply."""
-    document: dict[str, Any] = {"ok": 0, "code": code, "errmsg": message, **fields}
-    if labels:
-        document["errorLabels"] = list(labels)
-    return document
-
-
-def overloaded(**fields: Any) -> dict[str, Any]:
-    """The error reply of an overloaded server."""
-    return failure(462, "SystemOverloadedError", "RetryableError", message="rate limit exceeded", **fields)
 
 
 @dataclass
@@ -224,9 +203,9 @@ class ScriptedServer:
             answer: Answer = scripted or Reply(self._hello_reply(document), self.hello_delay)
         else:
             self.received.append(received)
-            answer = self._answer(name) or _default_reply(name)
+            answer = self._answer(name) or default_reply(name)
         if message.more_to_come:  # unacknowledged: executed, but not answered
-            _called(answer, document)
+            resolved(answer, document)
             return
         if exhaust and name == "getMore":
             self._stream(stream, message.request_id, document, answer, left)
@@ -239,7 +218,7 @@ class ScriptedServer:
         The last answer does not repeat: if it has an open cursor, it announces a successor, which never comes.
         """
         while True:
-            answer = _called(answer, document)
+            answer = resolved(answer, document)
             if not isinstance(answer, dict):
                 self._perform(stream, request_id, document, answer)
                 return
@@ -250,7 +229,7 @@ class ScriptedServer:
             if not goes_on or left < 1:
                 return
             request_id, left = reply_id, left - 1
-            answer = self._answer("getMore") or _default_reply("getMore")
+            answer = self._answer("getMore") or default_reply("getMore")
 
     def _topology_version(self) -> dict[str, Any]:
         return {"processId": self.process_id, "counter": self.counter} if self._deployment.streaming else {}
@@ -298,7 +277,7 @@ class ScriptedServer:
         answer: Answer,
         compressor: Compressor | None = None,
     ) -> None:
-        answer = _called(answer, document)
+        answer = resolved(answer, document)
         if isinstance(answer, Hang):
             return
         if isinstance(answer, Close):
@@ -361,6 +340,36 @@ class ScriptedDeployment:
             return f"mongodb://{hosts}/?loadBalanced=true"
         return f"mongodb://{hosts}/" + (f"?replicaSet={self.replica_set}" if self.replica_set else "")
 
+    def client(
+        self, uri: str | None = None, *, jitter: float | None = None, **options: Unpack[ClientKeywords]
+    ) -> AsyncMongoClient[dict[str, Any]]:
+        """Make a client of this deployment. Close it before the deployment; ``async with`` closes both.
+
+        Args:
+            uri: Its connection string; the deployment's by default. Hosts that the deployment does not have refuse
+                connections.
+            jitter: The factor of all its backoffs, from 0 to 1; random by default. With 0, retries do not wait.
+            options: Those of `AsyncMongoClient`: see `ClientKeywords`.
+
+        Raises:
+            ValueError: `jitter` is out of range.
+            InvalidURI, ConfigurationError: An option is unknown or wrong.
+        """
+        from motorlite import AsyncMongoClient
+        from motorlite._client.core import Core
+        from motorlite._client.world import World
+        from motorlite._options.options import client_options
+
+        world = World(connector=self.connector)
+        if jitter is not None:
+            if not 0 <= jitter <= 1:
+                raise ValueError(wrong("jitter", jitter, "a number from 0 to 1"))
+            world = replace(world, jitter=lambda: jitter)
+        chosen = client_options(uri or self.uri, **options)
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient.__new__(AsyncMongoClient)
+        super(AsyncMongoClient, client).__init__(Core(chosen, world), chosen)
+        return client
+
     def now(self) -> float:
         """The loop time."""
         assert self._runtime is not None
@@ -368,8 +377,9 @@ class ScriptedDeployment:
 
     def connector(self, runtime: Runtime, _tls: TLSContext | None, _proxy: ProxyOptions | None = None) -> Connector:
         """A connector with the signature of `World.connector`."""
-        self._runtime = runtime
-        self._host = runtime.host("scripted deployment", lambda: None)
+        if self._host is None or self._runtime is None or not self._runtime.is_current():
+            self._runtime = runtime
+            self._host = runtime.host("scripted deployment", lambda: None)
 
         async def connect(address: Address, framer: Framer, until: float) -> MemoryStream:
             server = self.servers.get(address)
@@ -391,9 +401,18 @@ class ScriptedDeployment:
         return connect
 
     async def close(self) -> None:
-        """Cancel delayed answers; call it after the client has closed."""
-        if self._host is not None:
-            await self._host.close()
+        """Cancel delayed answers; call it after the clients have closed. ``async with`` does it."""
+        host, self._host = self._host, None
+        if host is not None:
+            await host.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     def step_down(self, new_primary: str | None) -> None:
         """Make another server, or none, the primary; monitors discover the change."""
@@ -466,21 +485,6 @@ def encode_reply(request_id: int, response_to: int, document: Mapping[str, Any],
     message = bytearray(op_msg.encode(request_id, body, (), flags))
     message[8:12] = response_to.to_bytes(4, "little")
     return bytes(message)
-
-
-def _called(answer: Answer, document: Document) -> Reply | Close | Hang | Raw | Mapping[str, Any]:
-    """Return the answer to a command, from the functions that make it."""
-    while callable(answer):
-        answer = answer(document)
-    return answer
-
-
-def _default_reply(name: str) -> dict[str, Any]:
-    if name in ("find", "aggregate", "listCollections", "listIndexes"):
-        return {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}, "ok": 1}
-    if name == "getMore":
-        return {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}, "ok": 1}
-    return {"ok": 1, "n": 1}
 
 
 def _address(text: str) -> Address:

@@ -185,8 +185,7 @@ async def test_rule_4_labels_decide_and_not_the_code(
 
 async def test_rule_4_an_empty_bucket_fails_at_once(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
     record = Recorder()
-    policy = OverloadRetry(token_capacity=1.5)
-    async with make_client(replica_set, jitter=0.0, overload_policy=policy, event_listeners=[record]) as client:
+    async with make_client(replica_set, jitter=0.0, retry_budget=1.5, event_listeners=[record]) as client:
         collection = client[database_name].c
         fail(replica_set, failpoints.overload(1.0, ["find"]))
         for attempts in (2, 1, 1):
@@ -208,8 +207,7 @@ async def test_a_bucket_is_the_clients_and_shared_by_its_operations(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
     record = Recorder()
-    policy = OverloadRetry(token_capacity=7)
-    async with make_client(replica_set, jitter=0.0, overload_policy=policy, event_listeners=[record]) as client:
+    async with make_client(replica_set, jitter=0.0, retry_budget=7, event_listeners=[record]) as client:
         fail(replica_set, failpoints.overload(1.0, ["find"]))
 
         async def find() -> None:
@@ -223,10 +221,8 @@ async def test_a_bucket_is_the_clients_and_shared_by_its_operations(
         assert client.stats().tokens == 0
 
 
-async def test_without_adaptive_retries_nothing_is_taken(
-    replica_set: LocalServer, database_name: str, fail: Fail
-) -> None:
-    async with make_client(replica_set, jitter=0.0, adaptiveRetries=False) as client:
+async def test_without_a_budget_nothing_is_taken(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
+    async with make_client(replica_set, jitter=0.0, retry_budget=False) as client:
         fail(replica_set, failpoints.overload(1.0, ["find"]))
         with pytest.raises(OperationFailure) as caught:
             await client[database_name].c.find_one()

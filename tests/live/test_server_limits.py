@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite import CursorType
+from motorlite import CursorType, DeleteMany
 from motorlite.errors import ExecutionTimeout, PyMongoError, WriteExecutionTimeout
 from tests.live.clients import numbered
 from tests.support.clients import make_client
@@ -93,6 +93,47 @@ async def test_writes_that_wait_for_a_lock(replica_set: LocalServer, database_na
         assert await collection.count_documents({}) == 1
 
 
+WRITES: dict[str, Callable[[Any], Awaitable[Any]]] = {
+    "update_one": lambda c: c.update_one({"$where": "sleep(100) && false"}, {"$set": {"x": 1}}, max_time_ms=200),
+    "update_many": lambda c: c.update_many(ENDLESS, {"$set": {"x": 1}}, max_time_ms=200),
+    "replace_one": lambda c: c.replace_one({"$where": "sleep(100) && false"}, {"x": 1}, max_time_ms=200),
+    "delete_one": lambda c: c.delete_one({"$where": "sleep(100) && false"}, max_time_ms=200),
+    "delete_many": lambda c: c.delete_many(ENDLESS, max_time_ms=200),
+    "bulk_write": lambda c: c.bulk_write([DeleteMany(ENDLESS)], max_time_ms=200),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_ends_at_its_own_limit(replica_set: LocalServer, database_name: str, name: str) -> None:
+    async with make_client(replica_set, defaultMaxTimeMS=60_000) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(200))
+        started = anyio.current_time()
+        with pytest.raises(ExecutionTimeout) as raised:
+            await WRITES[name](collection)
+        assert 0.199 <= anyio.current_time() - started < 1.2
+        assert (raised.value.client_limit, raised.value.server_limit) == (None, 0.2)
+        assert not in_progress(replica_set, database_name)
+
+
+async def test_an_insert_ends_at_its_own_limit(replica_set: LocalServer, database_name: str) -> None:
+    async with make_client(replica_set, defaultMaxTimeMS=60_000) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 0})
+        replica_set.command({"fsync": 1, "lock": True})
+        try:
+            for write in (
+                collection.insert_one({"_id": 1}, max_time_ms=200),
+                collection.insert_many(numbered(3), max_time_ms=200),
+            ):
+                with pytest.raises(ExecutionTimeout) as raised:
+                    await write
+                assert raised.value.server_limit == 0.2
+        finally:
+            replica_set.command({"fsyncUnlock": 1})
+        assert await collection.count_documents({}) == 1
+
+
 async def test_the_error_is_close_to_the_limit(replica_set: LocalServer, database_name: str) -> None:
     async with make_client(replica_set) as client:
         collection = client[database_name].c
@@ -103,6 +144,23 @@ async def test_the_error_is_close_to_the_limit(replica_set: LocalServer, databas
             with pytest.raises(ExecutionTimeout):
                 await collection.find({"$where": "sleep(1) || true"}, batch_size=1000).to_list()
             assert limit <= anyio.current_time() - started < limit + 1
+
+
+@pytest.mark.slow
+async def test_the_server_ends_it_only_where_it_looks_at_the_time(replica_set: LocalServer, database_name: str) -> None:
+    """It does so between two documents, so one that takes long is finished, whatever the limit is."""
+    whole = {"$map": {"input": {"$range": [0, 20]}, "in": SLOWLY}}
+    async with make_client(replica_set) as client:
+        collection = client[database_name].c
+        await collection.insert_one({"_id": 0})
+        started = anyio.current_time()
+        await collection.aggregate([{"$project": {"x": whole}}]).to_list()
+        needed = anyio.current_time() - started
+        started = anyio.current_time()
+        with pytest.raises(ExecutionTimeout):
+            await collection.aggregate([{"$project": {"x": whole}}], maxTimeMS=50).to_list()
+        # A machine that is busy the first time may be faster now.
+        assert anyio.current_time() - started > max(needed / 4, 0.1)
 
 
 async def test_every_command_accepts_the_default(replica_set: LocalServer, database_name: str) -> None:

@@ -91,7 +91,7 @@ class Subject:
 GATES: dict[str, dict[str, Any]] = {
     "breaker": {"circuit_breaker": BREAKER},
     "rate limit": {"rate_limit": RateLimit(rate=0.01, burst=10)},
-    "full pool": {"wait_queue": WaitQueue()},
+    "full pool": {"wait_queue": WaitQueue("reject")},
     "full queue": {"wait_queue": WaitQueue("queue", max_depth=1)},
     "full queue, drop_oldest": {"wait_queue": WaitQueue("queue", max_depth=1, overflow_strategy="drop_oldest")},
     "full queue by priority": {
@@ -99,7 +99,7 @@ GATES: dict[str, dict[str, Any]] = {
     },
     "no memory": {"wait_queue": WaitQueue("queue", memory_limit=250)},
     "concurrency limit": {
-        "wait_queue": WaitQueue(),
+        "wait_queue": WaitQueue("reject"),
         "concurrency_limit": ConcurrencyLimit(initial=1, minimum=1),
         "maxPoolSize": 5,
     },

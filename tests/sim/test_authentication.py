@@ -25,6 +25,7 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.monitoring import CommandEvent, CommandStartedEvent, CommandSucceededEvent, PoolClearedEvent, RetryEvent
+from motorlite.retry import FailFast
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support.auth_servers import (
     DONE,
@@ -78,6 +79,20 @@ SCRAM: dict[str, Any] = {"username": "user", "password": "pencil", "authMechanis
 
 
 # --- reauthentication ---
+
+
+async def test_fail_fast_is_no_reason_not_to_reauthenticate(deployment: ScriptedDeployment) -> None:
+    scram = Scram(deployment)
+    deployment["a:1"].on("find", FOUND)
+    options: dict[str, Any] = {**SCRAM, "world": {"runtime": threadless}}
+    async with scripted_client(deployment, retry_strategy=FailFast(), **options) as client:
+        await client.db.coll.find_one()
+        before = scram.conversations
+        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
+        deployment["a:1"].received.clear()
+        assert await client.db.coll.find_one() == {"_id": 1}
+        assert scram.conversations == before + 1
+        assert len(deployment["a:1"].commands("find")) == 2
 
 
 @EVERY_KIND

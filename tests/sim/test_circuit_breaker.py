@@ -673,7 +673,7 @@ async def test_an_always_failing_server_gets_little() -> None:
     deployment["a:1"].on("find", OVERLOADED)
     breaker = CircuitBreaker(open_for=5.0, gates_first_attempts=True)
     async with (
-        driver(deployment, circuit_breaker=breaker, adaptiveRetries=False) as client,
+        driver(deployment, circuit_breaker=breaker, retry_budget=False) as client,
         anyio.create_task_group() as group,
     ):
         for _ in range(1000):

@@ -121,7 +121,7 @@ async def test_operations_share_the_budget() -> None:
 async def test_without_a_budget_the_delays_alone_limit_the_series() -> None:
     deployment = replica_set()
     deployment["a:1"].on("find", HOST_UNREACHABLE)
-    async with driver(deployment, adaptiveRetries=False) as client:
+    async with driver(deployment, retry_budget=False) as client:
         error = await fails(client, find(), timeout=10.5)
         assert error.timeout
         # 0.661 s for the first seven attempts, then one in each second.
@@ -236,7 +236,7 @@ async def test_without_a_budget_the_delays_alone_limit_a_commit() -> None:
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     deployment["a:1"].on("commitTransaction", {"ok": 1, "writeConcernError": {"code": 64, "errmsg": "no"}})
     async with (
-        scripted_client(deployment, adaptiveRetries=False) as client,
+        scripted_client(deployment, retry_budget=False) as client,
         client.start_session() as session,
     ):
         with pytest.raises(PyMongoError):

@@ -226,7 +226,7 @@ async def test_max_adaptive_retries(retries: int) -> None:
 async def test_without_a_budget_retries_are_free() -> None:
     deployment = replica_set()
     deployment["a:1"].on("ping", OVERLOADED, OVERLOADED, failure(2))
-    async with driver(deployment, adaptiveRetries=False) as client:
+    async with driver(deployment, retry_budget=False) as client:
         assert client.core.executor.bucket is None
         await fails(client, run_command())
         deployment["a:1"].on("ping", OVERLOADED, DONE)
@@ -240,7 +240,6 @@ async def test_what_a_success_deposits_is_no_option() -> None:
     policy = OverloadRetry(
         max_retries=3,
         is_budgeted=True,
-        token_capacity=20,
         base_backoff=0.5,
         max_backoff=5,
         first_exponent=1,
@@ -250,10 +249,10 @@ async def test_what_a_success_deposits_is_no_option() -> None:
     )
     usual = OverloadRetry()
     same = {field.name for field in fields(policy) if getattr(policy, field.name) == getattr(usual, field.name)}
-    assert same == {"is_budgeted"}, "without it there is no bucket"
+    assert same == {"is_budgeted", "token_capacity"}, "without them there is no bucket, or another one"
     deployment = replica_set()
     deployment["a:1"].on("find", FOUND, OVERLOADED, FOUND, OVERLOADED, BAD_VALUE)
-    async with driver(deployment, overload_policy=policy) as client:
+    async with driver(deployment, overload_policy=policy, retry_budget=20) as client:
         client.drain_to(10)
         await client.run(find())
         assert client.tokens == 10.1
@@ -289,7 +288,7 @@ async def test_preset_of_the_later_revision_with_an_option_on_top() -> None:
     deployment = replica_set()
     deployment["a:1"].on("ping", OVERLOADED)
     preset = OverloadRetry.revision_2026_07()
-    async with driver(deployment, overload_policy=preset, maxAdaptiveRetries=1, adaptiveRetries=True) as client:
+    async with driver(deployment, overload_policy=preset, maxAdaptiveRetries=1, retry_budget=True) as client:
         client.drain_to(10)
         assert (await fails(client, run_command())).attempts == 2
         assert client.tokens == 9

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from examples import application_loop, service, service_fastapi
-from motorlite.errors import ConcurrencyLimitError
+from motorlite.errors import PoolFullError
 from motorlite.overload import WaitQueue
 from motorlite.testing.scripted import Reply
 from tests.support.clients import scripted_client
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from tests.support.clients import Client
 
-pytestmark = pytest.mark.anyio
+# The service sets priorities, whatever the queue of its client is.
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:call_options")]
 
 COUNTED = {"cursor": {"id": 0, "ns": "shop.parts", "firstBatch": [{"n": 7}]}}
 REQUEST = {"type": "http", "method": "GET", "path": "/"}
@@ -66,7 +67,7 @@ async def test_the_loop_waits_until_there_is_room(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_the_loop_ends(busy: Client) -> None:
-    with pytest.raises(ConcurrencyLimitError):
+    with pytest.raises(PoolFullError):
         await application_loop.patiently(busy.shop.parts.find_one, attempts=1)
 
 
@@ -94,7 +95,7 @@ async def test_the_service_answers_503_with_retry_after(busy: Client) -> None:
     status, headers, body = await get(application)
     assert (status, headers["retry-after"]) == (503, "1")
     assert body == {
-        "title": "ConcurrencyLimitError",
+        "title": "PoolFullError",
         "detail": "all connections of the pool are taken (1/1), try again later (server a:1)",
         "retry_after_seconds": 1,
     }
@@ -107,7 +108,7 @@ async def test_an_error_after_the_answer_began_is_not_answered_again(busy: Clien
         await service.answer(send, 200, {})
         await busy.shop.parts.find_one()
 
-    with pytest.raises(ConcurrencyLimitError):
+    with pytest.raises(PoolFullError):
         await get(service.RetryAfter(application))
 
 
@@ -153,7 +154,7 @@ async def test_the_service_in_fastapi(busy: Client) -> None:
     status, headers, body = await get(application, request)
     assert (status, headers["retry-after"]) == (503, "1")
     assert body == {
-        "title": "ConcurrencyLimitError",
+        "title": "PoolFullError",
         "detail": "all connections of the pool are taken (1/1), try again later (server a:1)",
         "retry_after_seconds": 1,
     }

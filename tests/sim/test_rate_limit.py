@@ -188,7 +188,7 @@ async def test_a_bulk_write_of_several_commands_is_not_cut_in_two() -> None:
 
 # --- wait ---
 
-WAITING = RateLimit(rate=10, burst=1, strategy="wait", timeout=1.0)
+WAITING = RateLimit(rate=10, burst=1, strategy="queue", timeout=1.0)
 
 
 async def waiting(client: Driver, count: int, make: Callable[[], Operation[Any]] = run_command) -> list[Any]:
@@ -231,7 +231,7 @@ async def test_who_would_wait_too_long_is_refused_at_once() -> None:
 
 async def test_no_more_wait_than_the_queue_lets() -> None:
     """Without a depth, 1000 of 1500 would wait: as many as there are tokens within the timeout."""
-    async with driver(replica_set(), rate_limit=RateLimit(rate=200, burst=1, strategy="wait")) as client:
+    async with driver(replica_set(), rate_limit=RateLimit(rate=200, burst=1, strategy="queue")) as client:
         await rested(client)
         ended = await waiting(client, 1500)
         refused = [error for _, error in ended if isinstance(error, RateLimitError)]
@@ -243,7 +243,7 @@ async def test_no_more_wait_than_the_queue_lets() -> None:
 
 
 async def test_priorities_in_the_queue_of_a_rate_limit() -> None:
-    limit = RateLimit(rate=10, burst=1, strategy="wait", queue=WaitQueue("queue", ordering="priority"))
+    limit = RateLimit(rate=10, burst=1, strategy="queue", queue=WaitQueue("queue", ordering="priority"))
     deployment = replica_set()
     async with scripted_client(deployment, rate_limit=limit) as client:
         await client.db.command("ping")
@@ -263,7 +263,7 @@ async def test_priorities_in_the_queue_of_a_rate_limit() -> None:
 
 async def test_the_oldest_is_dropped_from_the_queue_of_a_rate_limit() -> None:
     queue = WaitQueue("queue", max_depth=2, overflow_strategy="drop_oldest")
-    async with driver(replica_set(), rate_limit=RateLimit(rate=10, burst=1, strategy="wait", queue=queue)) as client:
+    async with driver(replica_set(), rate_limit=RateLimit(rate=10, burst=1, strategy="queue", queue=queue)) as client:
         await rested(client)
         ended = await waiting(client, 5)
         assert [number for number, error in ended if isinstance(error, RateLimitError)] == [1, 2]
@@ -276,7 +276,7 @@ async def test_the_oldest_is_dropped_from_the_queue_of_a_rate_limit() -> None:
 
 async def test_one_that_is_overtaken_is_refused_when_its_time_is_up() -> None:
     queue = WaitQueue("queue", ordering="priority", timeout=0.35)
-    limit = RateLimit(rate=10, burst=1, strategy="wait", queue=queue)
+    limit = RateLimit(rate=10, burst=1, strategy="queue", queue=queue)
     async with scripted_client(replica_set(), rate_limit=limit) as client:
         await client.db.command("ping")
         began, refused = anyio.current_time(), list[float]()
@@ -381,7 +381,7 @@ async def behind(client: Driver) -> None:
 
 
 async def test_narrow_limits_do_not_hold_up_others() -> None:
-    limits = {"*": RateLimit(rate=100, burst=1, strategy="wait"), "slow.coll": WAITING}
+    limits = {"*": RateLimit(rate=100, burst=1, strategy="queue"), "slow.coll": WAITING}
     async with driver(replica_set(), rate_limit=limits) as client:
         await rested(client)
         async with anyio.create_task_group() as group:
@@ -423,7 +423,7 @@ async def test_time_runs_out_if_cursors_take_the_tokens() -> None:
 
 
 async def test_closing_the_client_ends_the_wait() -> None:
-    async with driver(replica_set(), rate_limit=RateLimit(rate=0.1, burst=1, strategy="wait", timeout=60)) as client:
+    async with driver(replica_set(), rate_limit=RateLimit(rate=0.1, burst=1, strategy="queue", timeout=60)) as client:
         await rested(client)
         await client.run(run_command())
         errors: list[PyMongoError] = []
@@ -452,7 +452,7 @@ async def test_refused_operations_keep_nothing_alive() -> None:
 
 async def test_a_thousand_wait_in_order() -> None:
     queue = WaitQueue("queue", max_depth=1000, timeout=60)
-    limit = RateLimit(rate=1000, burst=1, strategy="wait", queue=queue)
+    limit = RateLimit(rate=1000, burst=1, strategy="queue", queue=queue)
     async with driver(replica_set(), rate_limit=limit) as client:
         await rested(client)
         ended = await waiting(client, 1000)

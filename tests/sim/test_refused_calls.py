@@ -16,8 +16,8 @@ from motorlite import InsertOne, change_stream, client_session, cursor, gridfs
 from motorlite.errors import (
     AdmissionError,
     CircuitBreakerOpenError,
-    ConcurrencyLimitError,
     InvalidOperation,
+    PoolFullError,
     PyMongoError,
     RateLimitError,
 )
@@ -296,10 +296,10 @@ REFUSALS: Final[dict[str, tuple[type[PyMongoError], dict[str, Any]]]] = {
     "rate limit": (RateLimitError, {"rate_limit": RateLimit(rate=0.001, burst=20)}),
     "rate limit that waits": (
         RateLimitError,
-        {"rate_limit": RateLimit(rate=0.001, burst=20, strategy="wait")},
+        {"rate_limit": RateLimit(rate=0.001, burst=20, strategy="queue")},
     ),
     "breaker": (CircuitBreakerOpenError, {"circuit_breaker": CircuitBreaker(min_operations=5, open_for=3600)}),
-    "full pool": (ConcurrencyLimitError, {"wait_queue": WaitQueue(), "maxPoolSize": 1}),
+    "full pool": (PoolFullError, {"wait_queue": WaitQueue("reject"), "maxPoolSize": 1}),
     "closed": (InvalidOperation, {}),
 }
 

@@ -68,7 +68,7 @@ def advice(error: AdmissionError) -> float:
 
 @pytest.mark.parametrize("is_limited", [False, True], ids=["pool", "concurrency limit"])
 async def test_it_grows_while_the_pool_is_blocked(is_limited: bool) -> None:
-    options: dict[str, Any] = {"wait_queue": WaitQueue()}
+    options: dict[str, Any] = {"wait_queue": WaitQueue("reject")}
     if is_limited:
         options |= {"concurrency_limit": ConcurrencyLimit(initial=1, minimum=1), "maxPoolSize": 10}
     async with fast_then_blocked(3.0, **options) as client:
@@ -79,7 +79,7 @@ async def test_it_grows_while_the_pool_is_blocked(is_limited: bool) -> None:
         assert advice(await refused(client)) >= 2.5
 
 
-@pytest.mark.parametrize("queue", [WaitQueue(), WaitQueue("queue", max_depth=1, timeout=0.001), None])
+@pytest.mark.parametrize("queue", [WaitQueue("reject"), WaitQueue("queue", max_depth=1, timeout=0.001), None])
 async def test_a_caller_that_obeys_is_seldom_refused(queue: WaitQueue | None) -> None:
     """It was refused 2,000 times by a pool that was blocked for 2.5 s."""
     options: dict[str, Any] = {} if queue is not None else {"waitQueueTimeoutMS": 1}
@@ -136,7 +136,7 @@ async def test_callers_ahead_count() -> None:
 
 async def test_behind_a_load_balancer() -> None:
     deployment = ScriptedDeployment(["a:1"], services=1)
-    async with fast_then_blocked(3.0, deployment, wait_queue=WaitQueue()) as client:
+    async with fast_then_blocked(3.0, deployment, wait_queue=WaitQueue("reject")) as client:
         await anyio.sleep(2.0)
         assert advice(await refused(client)) >= 2.0
 
@@ -194,7 +194,7 @@ async def test_the_histogram_of_retry_after_sees_what_waited_when_the_breaker_op
 
 async def test_the_histograms_of_a_rate_limit() -> None:
     """Those of `retry_after`, and of the waits for a token."""
-    limits = {"a": RateLimit(rate=10, burst=1), "b": RateLimit(rate=10, burst=1, strategy="wait", timeout=0.25)}
+    limits = {"a": RateLimit(rate=10, burst=1), "b": RateLimit(rate=10, burst=1, strategy="queue", timeout=0.25)}
     async with scripted_client(replica_set(), rate_limit=limits) as client:
         await client.a.command("ping")
         for _ in range(3):

@@ -250,7 +250,7 @@ async def test_the_time_in_the_queue_counts() -> None:
 async def test_the_wait_for_a_rate_limit_counts() -> None:
     strategy = Strategy(NO_RETRY)
     deployment = deployment_of(FOUND)
-    limit = RateLimit(rate=0.5, burst=1, strategy="wait")
+    limit = RateLimit(rate=0.5, burst=1, strategy="queue")
     async with scripted_client(deployment, retry_strategy=strategy, rate_limit=limit) as client:
         await client.db.coll.find_one()
         deployment["a:1"].on("find", HOST_UNREACHABLE)

@@ -13,13 +13,14 @@ import motorlite
 from motorlite import ReadPreference
 from motorlite.errors import (
     AdmissionError,
-    ConcurrencyLimitError,
     ConfigurationError,
     OperationFailure,
+    PoolFullError,
     WaitQueueFullError,
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
 )
+from motorlite.exporters._readings import readings
 from motorlite.monitoring import (
     DegradedEvent,
     OperationEvent,
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from motorlite.testing.scripted import ScriptedDeployment
     from tests.support.clients import Client
 
-pytestmark = pytest.mark.anyio
+# Some tests set what their queue does not read, which `test_options_without_effect` is about.
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:call_options")]
 
 LARGE = {"text": "x" * 50_000}
 OTHER = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": "from b"}]}}
@@ -104,12 +106,12 @@ async def refused(call: Callable[[], Awaitable[Any]]) -> AdmissionError:
 
 
 async def test_a_refused_operation_costs_nothing() -> None:
-    async with client_with(WaitQueue()) as subject, subject.full():
+    async with client_with(WaitQueue("reject")) as subject, subject.full():
         before = subject.client.stats()
         began = anyio.current_time()
         error = await refused(subject.coll.find_one)
         assert anyio.current_time() == began
-        assert type(error) is ConcurrencyLimitError
+        assert type(error) is PoolFullError
         assert (error.depth, error.limit, error.address) == (1, 1, A)
         assert (error.attempts, error.retry_reasons, error.retry_refusal) == (1, (), None)
         assert not error.error_labels
@@ -122,7 +124,7 @@ async def test_a_refused_operation_costs_nothing() -> None:
         assert len(subject.deployment["a:1"].commands("find")) == 1
         assert "check-out failed connectionError" in subject.recorder.words("failed")
         assert subject.recorder.words("retry|server changed|cleared") == []
-        assert subject.queue.rejected == {"concurrency_limit": 1}
+        assert subject.queue.rejected == {"pool_full": 1}
 
 
 async def test_a_full_queue_and_a_timeout() -> None:
@@ -180,7 +182,7 @@ async def test_memory_counts_the_documents() -> None:
 
 
 async def test_a_refused_retry_raises_the_error_of_the_server() -> None:
-    async with client_with(WaitQueue()) as subject:
+    async with client_with(WaitQueue("reject")) as subject:
         subject.deployment["a:1"].on("find", overloaded(baseBackoffMS=300), Reply(FOUND, 5))
         errors: list[OperationFailure] = []
 
@@ -199,7 +201,7 @@ async def test_a_refused_retry_raises_the_error_of_the_server() -> None:
             await anyio.sleep(2)
             (error,) = errors
             assert (error.code, error.attempts, error.retry_after) == (462, 2, 0.3)
-            assert isinstance(error.__cause__, ConcurrencyLimitError)
+            assert isinstance(error.__cause__, PoolFullError)
 
 
 async def test_an_overload_error_says_when_to_try_again() -> None:
@@ -225,13 +227,29 @@ async def test_an_overload_error_without_a_hint_has_the_mean_duration(queue: Wai
 
 
 async def test_retry_after_is_measured() -> None:
-    async with client_with(WaitQueue()) as subject:
+    async with client_with(WaitQueue("reject")) as subject:
         for _ in range(3):
             subject.deployment["a:1"].on("find", *[Reply(FOUND, 0.2)] * 200)
         for _ in range(200):
             await subject.coll.find_one()
         async with subject.full():
             assert (await refused(subject.coll.find_one)).retry_after == pytest.approx(0.2, rel=0.05)
+
+
+@pytest.mark.parametrize("overflow", ["a full pool", "a full queue", "no memory", "a timeout"])
+async def test_a_refusal_is_in_the_histogram_of_retry_after(overflow: str) -> None:
+    """Each with the seconds that its error names."""
+    queue = {
+        "a full pool": WaitQueue("reject"),
+        "a full queue": WaitQueue("queue", 1),
+        "no memory": WaitQueue("queue", memory_limit=1),
+        "a timeout": WaitQueue("queue", timeout=0.2),
+    }[overflow]
+    async with client_with(queue) as subject, subject.full(2, 2 if overflow == "a full queue" else 1):
+        advised = [(await refused(subject.coll.find_one)).retry_after for _ in range(3)]
+        assert subject.queue.retry_after.count == 3
+        assert subject.queue.retry_after.total == pytest.approx(sum(seconds or 0 for seconds in advised))
+        assert all(advised)
 
 
 async def test_a_retry_keeps_its_place() -> None:
@@ -281,6 +299,62 @@ async def test_priorities() -> None:
         assert subject.queue.priorities == {50: 2, 0: 1, 100: 1, 60: 1}
 
 
+@pytest.mark.parametrize("seconds", [1.0, 4.0])
+async def test_a_low_priority_is_served_under_a_constant_load_of_high_ones(seconds: float) -> None:
+    """Twice as many as the server can serve, and all of them of the highest priority."""
+    options = WaitQueue("queue", 20, seconds, "priority")
+    async with client_with(options) as subject:
+        subject.deployment["a:1"].on("find", Reply(FOUND, 0.01))
+        refusals, wait = 0, 0.0
+
+        async def high() -> None:
+            nonlocal refusals
+            with motorlite.call_options(priority=100):
+                try:
+                    await subject.coll.find_one()
+                except AdmissionError:
+                    refusals += 1
+
+        async def low() -> None:
+            """From the moment at which there is a place for it: a full queue refuses each newcomer alike."""
+            nonlocal wait
+            with motorlite.call_options(priority=0):
+                while not wait:
+                    began = anyio.current_time()
+                    try:
+                        await subject.coll.find_one()
+                        wait = anyio.current_time() - began
+                    except WaitQueueFullError:
+                        await anyio.sleep(0.001)
+
+        async with anyio.create_task_group() as group:
+            for number in range(2000):
+                group.start_soon(high)
+                if number == 200:
+                    group.start_soon(low)
+                await anyio.sleep(0.005)
+        assert refusals > 600
+        # Half a timeout, and the time of those that wait before it.
+        assert 0.2 < wait <= seconds / 2 + 20 * 0.01 + 0.02
+
+
+async def test_high_priorities_can_be_audited() -> None:
+    """How many operations each priority let in, in the statistics and as a metric: what counted, not what was asked."""
+    options = WaitQueue("queue", ordering="priority", max_priority=80)
+    async with client_with(options) as subject:
+        greedy = [("a", priority(100)), ("b", priority(90)), ("c", priority(80)), ("d", priority(10))]
+        await order_of(subject, greedy)
+        with motorlite.call_options(priority=20), motorlite.call_options(priority=100):
+            await order_of(subject, [("e", motorlite.call_options)])
+        assert subject.queue.priorities == {80: 3, 10: 1, 20: 1, 50: 1}
+        found = {
+            reading.labels: reading.value
+            for reading in readings(subject.client.stats())
+            if reading.name == "queue_admitted"
+        }
+        assert found == {("a:1", "80"): 3, ("a:1", "10"): 1, ("a:1", "20"): 1, ("a:1", "50"): 1}
+
+
 async def test_priorities_count_for_nothing_in_other_orders() -> None:
     async with client_with(WaitQueue("queue")) as subject:
         assert await order_of(subject, [("low", priority(0)), ("high", priority(100))]) == ["low", "high"]
@@ -325,11 +399,55 @@ async def test_a_read_preference_instead() -> None:
         assert block.degraded == subject.client.stats().degraded == 2
         event = next(event for event in subject.recorder.events if isinstance(event, DegradedEvent))
         assert (event.command_name, event.read_preference) == ("find", ReadPreference.SECONDARY)
-        assert isinstance(event.error, ConcurrencyLimitError)
+        assert isinstance(event.error, PoolFullError)
         assert event.error.address == A
         (sent, _) = subject.deployment["b:1"].commands("find")
         assert sent["$readPreference"]["mode"] == "secondary"
         assert count(subject.recorder, RetryEvent) == 0
+
+
+async def test_another_deployment_answers_with_a_lower_priority() -> None:
+    """The decision record's examples of `degrade`: another upstream, its cached answer, less priority there."""
+    cache: dict[int, dict[str, Any]] = {}
+    spare = WaitQueue("queue", ordering="priority")
+    async with client_with(DEGRADE) as subject, client_with(spare) as other, subject.full():
+        other.deployment["a:1"].on("find", OTHER)
+
+        async def elsewhere(error: AdmissionError) -> Any:
+            assert isinstance(error, PoolFullError)
+            if 7 not in cache:
+                with motorlite.call_options(priority=10):
+                    found = await other.coll.find_one(7)
+                assert found is not None
+                cache[7] = found
+            return cache[7]
+
+        with motorlite.call_options(fallback=elsewhere) as block:
+            for _ in range(2):
+                assert await subject.coll.find_one(7) == {"_id": "from b"}
+        assert block.degraded == 2
+        # Asked once, and then cached.
+        assert len(other.deployment["a:1"].commands("find")) == 1
+        # While the other pool is full as well, its own callers go first.
+        cache.clear()
+        ended: list[str] = []
+
+        async def degraded() -> None:
+            with motorlite.call_options(fallback=elsewhere):
+                await subject.coll.find_one(7)
+                ended.append("degraded")
+
+        async def its_own() -> None:
+            await other.coll.find_one(8)
+            ended.append("its own")
+
+        async with other.full(0.1), anyio.create_task_group() as group:
+            other.deployment["a:1"].on("find", OTHER)
+            group.start_soon(degraded)
+            await settle()
+            group.start_soon(its_own)
+        assert ended == ["its own", "degraded"]
+        assert other.queue.priorities == {50: 2, 10: 1}
 
 
 @pytest.mark.parametrize("fallback", [ReadPreference.SECONDARY, ReadPreference.PRIMARY_PREFERRED])
@@ -362,7 +480,7 @@ async def test_the_read_preference_is_used_once() -> None:
         with motorlite.call_options(fallback=ReadPreference.PRIMARY_PREFERRED) as block:
             for call in (subject.coll.find_one, lambda: subject.coll.find().to_list()):
                 error = await refused(call)
-                assert type(error) is ConcurrencyLimitError
+                assert type(error) is PoolFullError
         # No fallback answered.
         assert block.degraded == subject.client.stats().degraded == 0
         assert count(subject.recorder, DegradedEvent) == 0
@@ -374,11 +492,11 @@ CACHED: list[dict[str, Any]] = [{"_id": "cached"}]
 def answers(value: Any) -> list[Fallback]:
     async def later(error: AdmissionError) -> Any:
         await anyio.sleep(0.01)
-        assert isinstance(error, ConcurrencyLimitError)
+        assert isinstance(error, PoolFullError)
         return value
 
     def at_once(error: AdmissionError) -> Any:
-        assert isinstance(error, ConcurrencyLimitError)
+        assert isinstance(error, PoolFullError)
         return value
 
     return [at_once, later]
@@ -430,7 +548,7 @@ async def test_without_a_fallback_the_error_is_raised() -> None:
         await refused(lambda: subject.coll.find().to_list())
 
 
-@pytest.mark.parametrize("options", [WaitQueue(), WaitQueue("queue", 1, memory_limit=1)])
+@pytest.mark.parametrize("options", [WaitQueue("reject"), WaitQueue("queue", 1, memory_limit=1)])
 async def test_other_strategies_use_no_fallback(options: WaitQueue) -> None:
     async with client_with(options) as subject, subject.full():
         for fallback in answers(CACHED[0]):
@@ -447,7 +565,7 @@ async def test_what_the_function_raises_leaves_the_method() -> None:
         with motorlite.call_options(fallback=fail):
             with pytest.raises(LookupError) as caught:
                 await subject.coll.find_one()
-            assert isinstance(caught.value.__cause__, ConcurrencyLimitError)
+            assert isinstance(caught.value.__cause__, PoolFullError)
             with pytest.raises(LookupError):
                 await subject.coll.find().to_list()
         assert subject.client.stats().degraded == 0
@@ -466,7 +584,7 @@ async def test_calls_inside_the_function_have_no_fallback(read: Callable[[Any], 
 
         with motorlite.call_options(fallback=read_elsewhere) as block:
             error = await refused(lambda: read(subject.coll))
-        assert isinstance(error, ConcurrencyLimitError)
+        assert isinstance(error, PoolFullError)
         assert len(errors) == 1
         assert not block.is_degraded
 
@@ -539,7 +657,7 @@ def test_what_is_no_fallback(fallback: Any) -> None:
         (5001, WaitQueue("queue"), False),
         (None, WaitQueue("queue"), False),
         (0, WaitQueue("queue"), False),
-        (100, WaitQueue(), False),
+        (100, WaitQueue("reject"), False),
         (100, None, False),
     ],
 )
@@ -554,7 +672,7 @@ def test_a_queue_timeout_that_has_no_effect_warns_once(timeout_ms: Any, queue: A
 
 
 def test_only_a_wait_queue_is_one() -> None:
-    with pytest.raises(TypeError, match=r"wait_queue must be a motorlite\.overload\.WaitQueue"):
+    with pytest.raises(TypeError, match=r"wait_queue must be 'reject', 'queue' or 'degrade'"):
         motorlite.AsyncMongoClient(wait_queue={"max_depth": 5})  # type: ignore[arg-type]  # what is tested
 
 
@@ -565,7 +683,7 @@ async def test_without_the_option_there_are_no_figures_of_a_queue() -> None:
 
 
 async def test_pool_events_carry_the_error() -> None:
-    async with client_with(WaitQueue()) as subject, subject.full():
+    async with client_with(WaitQueue("reject")) as subject, subject.full():
         await refused(subject.coll.find_one)
         (event,) = (
             event for event in subject.recorder.events if isinstance(event, PoolEvent) and hasattr(event, "error")
@@ -578,7 +696,7 @@ async def test_pool_events_carry_the_error() -> None:
 
 @pytest.mark.parametrize(
     ("options", "calls"),
-    [(WaitQueue(), 1), (WaitQueue("queue", 1), 2), (WaitQueue("queue", 1, 0.1), 1), (WaitQueue("degrade"), 1)],
+    [(WaitQueue("reject"), 1), (WaitQueue("queue", 1), 2), (WaitQueue("queue", 1, 0.1), 1), (WaitQueue("degrade"), 1)],
 )
 async def test_refusals_form_no_cycles(options: WaitQueue, calls: int) -> None:
     """Only reference counts free what a refused operation leaves behind."""
@@ -629,7 +747,7 @@ async def test_cancelled_at_any_moment(options: WaitQueue, at: int) -> None:
 
 
 async def test_a_route_may_wait_where_others_are_refused() -> None:
-    async with client_with(WaitQueue()) as subject, subject.full():
+    async with client_with(WaitQueue("reject")) as subject, subject.full():
         with motorlite.call_options(wait_queue=WaitQueue("queue")):
             assert await subject.coll.find_one() == {"_id": 1}
         assert subject.queue.waits.count >= 1
@@ -637,8 +755,8 @@ async def test_a_route_may_wait_where_others_are_refused() -> None:
 
 async def test_a_route_may_be_refused_where_others_wait() -> None:
     async with client_with(WaitQueue("queue")) as subject, subject.full(calls=2):
-        with motorlite.call_options(wait_queue=WaitQueue()):
-            assert type(await refused(subject.coll.find_one)) is ConcurrencyLimitError
+        with motorlite.call_options(wait_queue=WaitQueue("reject")):
+            assert type(await refused(subject.coll.find_one)) is PoolFullError
         assert subject.queue.depth == 1
 
 
@@ -695,13 +813,13 @@ async def test_a_route_may_be_degraded() -> None:
 
 async def test_a_route_may_turn_fallbacks_off() -> None:
     async with client_with(WaitQueue("degrade")) as subject, subject.full():
-        with motorlite.call_options(wait_queue=WaitQueue(), fallback=lambda _: {"_id": "cache"}):
+        with motorlite.call_options(wait_queue=WaitQueue("reject"), fallback=lambda _: {"_id": "cache"}):
             await refused(subject.coll.find_one)
 
 
 async def test_a_wait_queue_of_a_block_needs_that_of_the_client() -> None:
     async with client_with(None) as subject:
-        with motorlite.call_options(wait_queue=WaitQueue()):
+        with motorlite.call_options(wait_queue=WaitQueue("reject")):
             for call in (
                 subject.coll.find_one,
                 lambda: subject.coll.find().to_list(),

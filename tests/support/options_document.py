@@ -48,7 +48,11 @@ def default_text(option: Option) -> str:
 def row(option: Option) -> str:
     """One line of a table."""
     name = f"`{option.name}`" + ("" if option.is_in_uri else r" \*")
-    names = [name, *(f"`{alias}`" for alias in option.aliases), *(f"`{old}` (deprecated)" for old in option.former)]
+    names = [
+        name,
+        *(f"`{alias}`" for alias in option.aliases),
+        *(f"`{old}` (deprecated)" for old in (*option.former, *option.renamed)),
+    ]
     return f"| {', '.join(names)} | {default_text(option)} | {option.values.allowed} | {option.meaning} |"
 
 

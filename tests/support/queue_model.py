@@ -19,7 +19,7 @@ from motorlite._pool.state import PoolState
 from motorlite.errors import (
     AdmissionError,
     AutoReconnect,
-    ConcurrencyLimitError,
+    PoolFullError,
     WaitQueueFullError,
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
@@ -131,7 +131,7 @@ class Model:
         if depth < 0:
             return None
         if options.strategy != "queue" and in_use + connecting >= most:
-            return ConcurrencyLimitError
+            return PoolFullError
         if options.memory_limit is not None and self.memory + request.size > int(options.memory_limit):
             return WaitQueueMemoryError
         return WaitQueueFullError if depth >= options.max_depth else None

@@ -356,7 +356,7 @@ ordinary retry of an operation is made at once and is free, and every further on
 
 The same holds without `timeoutMS` where an operation is permitted more than one ordinary retry: after an overload
 error, and for `with_transaction`, which commits again while the result of a commit is unknown. With
-`adaptiveRetries=false` there are no tokens, and the waits alone limit the retries. A further retry that succeeds gives
+`retryBudget=false` there are no tokens, and the waits alone limit the retries. A further retry that succeeds gives
 1.1 tokens back, and one that fails with an error that is not retried gives 1. While more retries may follow, a failed
 one gives nothing: otherwise a server that goes on failing would refill the budget.
 

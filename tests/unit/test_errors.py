@@ -285,3 +285,11 @@ def test_a_document_that_is_too_large_is_also_bsons_error() -> None:
     assert error.document is None
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
     assert not error.timeout
+
+
+def test_the_former_name_of_an_error() -> None:
+    with pytest.warns(DeprecationWarning, match="ConcurrencyLimitError is deprecated, use PoolFullError") as caught:
+        assert errors.ConcurrencyLimitError is errors.PoolFullError
+    assert caught[0].filename == __file__
+    with pytest.raises(AttributeError, match=r"module 'motorlite.errors' has no attribute 'ConcurrencyError'"):
+        errors.ConcurrencyError  # type: ignore[attr-defined]  # noqa: B018

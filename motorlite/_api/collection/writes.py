@@ -1,45 +1,43 @@
-"""Shell: a collection's write methods."""
+"""Shell: the methods of a collection that write with one command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from motorlite._api.arguments.identifiers import id_first
 from motorlite._api.collection.base import CollectionBase
-from motorlite._api.collection.bulk import BulkWrite
-from motorlite._api.collection.documents import identified, take_documents
+from motorlite._api.collection.documents import identified
 from motorlite._api.transactions.context import BOUND
-from motorlite._api.turns import Turns, refused
+from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import boolean, check_items, collation_document, converted, hint_value, mapping
-from motorlite._operations.writes.bulk_runs import insert_run, ordered_runs, unordered_runs
+from motorlite._base.arguments import (
+    boolean,
+    collation_document,
+    converted,
+    hint_value,
+    mapping,
+    server_milliseconds,
+)
 from motorlite._operations.writes.delete import Delete
 from motorlite._operations.writes.insert import Insert
-from motorlite._operations.writes.slices import ITEMS, release
 from motorlite._operations.writes.statements import delete_statement, replace_statement, update_statement
 from motorlite._operations.writes.update import Update
 from motorlite._operations.writes.usual import UsualWrites
-from motorlite.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
+from motorlite.results import DeleteResult, InsertOneResult, UpdateResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bson.raw_bson import RawBSONDocument
 
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import Filter
     from motorlite._base.arguments import Hint, Pipeline
-    from motorlite._execution.call import Call
-    from motorlite._operations.writes.bulk_runs import Run
-    from motorlite._operations.writes.slices import Slices
     from motorlite.collation import CollationLike
-    from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 
 class CollectionWrites(CollectionBase[DocumentT]):
-    """insert, update, replace, delete and bulk_write."""
+    """insert_one, update, replace and delete."""
 
     __slots__ = ()
 
@@ -50,6 +48,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         session: AsyncClientSession | None = None,
         comment: Any = None,
         timeoutMS: float | None = None,
+        *,
+        max_time_ms: float | None = None,
     ) -> InsertOneResult:
         """Insert a document.
 
@@ -59,6 +59,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             session: The session to use.
             comment: Shown in the server's log and profile.
             timeoutMS: Time limit of the whole operation; 0 for no limit.
+            max_time_ms: Time limit on the server, milliseconds; ignored if a timeout is set.
 
         Raises:
             TypeError: `document` is not a mutable mapping.
@@ -71,7 +72,13 @@ class CollectionWrites(CollectionBase[DocumentT]):
         Source: CRUD specification.
         """
         inserted_id, document = identified(document)
-        if bypass_document_validation is None and session is None and comment is None and not BOUND:
+        if (
+            bypass_document_validation is None
+            and session is None
+            and comment is None
+            and max_time_ms is None
+            and not BOUND
+        ):
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
                 call = self._begin(None, timeoutMS) or await refused()
@@ -86,6 +93,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
             comment=comment,
+            max_time_ms=_limit(max_time_ms),
         )
         await self._core.executor.execute(operation, call)
         return InsertOneResult(inserted_id, write_concern.acknowledged)
@@ -94,122 +102,6 @@ class CollectionWrites(CollectionBase[DocumentT]):
         options, concern = self._settings.codec_options, self._settings.write_concern
         self._usual_writes = UsualWrites(*self._names, codec_options=options, write_concern=concern)
         return self._usual_writes
-
-    async def insert_many(
-        self,
-        documents: Iterable[DocumentT | RawBSONDocument],
-        ordered: bool = True,
-        bypass_document_validation: bool | None = None,
-        session: AsyncClientSession | None = None,
-        comment: Any = None,
-        timeoutMS: float | None = None,
-    ) -> InsertManyResult:
-        """Insert documents, in as many commands as the server's limits require.
-
-        Args:
-            documents: The documents. Those without an `_id` get one (except a RawBSONDocument).
-            ordered: Stop at the first error; otherwise try all.
-            bypass_document_validation: Insert them even if the collection's validator would reject them.
-            session: The session to use.
-            comment: Shown in the server's log and profile.
-            timeoutMS: Time limit of all commands together; 0 for no limit.
-
-        Raises:
-            TypeError: `documents` is not an iterable of mutable mappings, or has none.
-            BulkWriteError: Some documents could not be inserted; `details` lists them.
-            PyMongoError: A command failed as a whole; `partial_result` describes the writes before it.
-            bson.errors.InvalidDocument, OverflowError, ...: bson's error for a value that it cannot encode, also with
-                a `partial_result`.
-
-        Retries: each command for overload errors (up to 5, with backoff), and network errors and failovers
-        once (retryable write).
-
-        Source: CRUD specification.
-        """
-        check_items("documents", documents, "a list of documents")
-        converted("ordered", ordered, boolean)
-        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged) or await refused()
-        turns = Turns(self._core, call.deadline)
-        # A copy: what the application adds to its list meanwhile, or removes, makes no difference.
-        found = [] if isinstance(documents, Iterator) else list(documents)
-        if isinstance(documents, Iterator):
-            await turns.compute(_collect(documents, found))
-        # Freeing the last references takes long, so the documents in `found` are released in slices.
-        del documents
-        run = insert_run(found)
-        inserted_ids = await turns.compute(take_documents(run, self._settings.codec_options))
-        options = {"bypass_document_validation": bypass_document_validation, "comment": comment}
-        details = await self._execute_runs("insert", [run], ordered, call, turns, options)
-        return InsertManyResult(inserted_ids, details is not None)
-
-    async def bulk_write(
-        self,
-        requests: Sequence[
-            InsertOne[DocumentT] | UpdateOne | UpdateMany | ReplaceOne[DocumentT] | DeleteOne | DeleteMany
-        ],
-        ordered: bool = True,
-        bypass_document_validation: bool | None = None,
-        session: AsyncClientSession | None = None,
-        comment: Any = None,
-        let: Mapping[str, Any] | None = None,
-        timeoutMS: float | None = None,
-    ) -> BulkWriteResult:
-        """Execute write requests, in as few commands as their order and the server's limits allow.
-
-        Args:
-            requests: InsertOne, UpdateOne, UpdateMany, ReplaceOne, DeleteOne and DeleteMany (PyMongo's are accepted).
-            ordered: Execute them in order and stop at the first error; otherwise try all, in any order.
-            bypass_document_validation: Write documents that the collection's validator would reject.
-            session: The session to use.
-            comment: Shown in the server's log and profile.
-            let: Variables for aggregation expressions in filters and updates (MongoDB 5.0 and later).
-            timeoutMS: Time limit of all commands together; 0 for no limit.
-
-        Raises:
-            TypeError, ValueError: A request is wrong.
-            InvalidOperation: There are no requests.
-            BulkWriteError: Some requests failed; `details` has counts, and errors by the index of the request.
-            PyMongoError: A command failed as a whole; `partial_result` says what was written before it.
-            bson.errors.InvalidDocument, OverflowError, ...: What bson raises for a value that it cannot encode, with a
-                `partial_result` as well.
-
-        Retries: each command for overload errors (up to 5, with backoff), and once after a network error or a
-        failover (retryable write) unless it has an UpdateMany or a DeleteMany, which may affect several
-        documents.
-
-        Source: CRUD specification.
-        """
-        check_items("requests", requests, "a list of requests, such as [InsertOne({...})]")
-        converted("ordered", ordered, boolean)
-        if let is not None:
-            converted("let", let, mapping)
-        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged) or await refused()
-        turns = Turns(self._core, call.deadline)
-        requests = list(requests)
-        runs = await turns.compute(ordered_runs(requests) if ordered else unordered_runs(requests))
-        if len(requests) > ITEMS:
-            await turns.compute(release(requests))
-        for run in runs:
-            if run.kind == "insert":
-                # Not more at once than a batch may have.
-                encodes = run is runs[0]
-                codec_options, where = self._settings.codec_options, "requests[{}].document"
-                await turns.compute(take_documents(run, codec_options, encodes=encodes, where=where))
-        options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
-        details = await self._execute_runs("bulkWrite", runs, ordered, call, turns, options)
-        return BulkWriteResult(details or {}, details is not None)
-
-    async def _execute_runs(
-        self,
-        name: str,
-        runs: Sequence[Run],
-        ordered: bool,
-        call: Call,
-        turns: Turns,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any] | None:
-        bulk = BulkWrite(self._core, self._settings, self._names, turns, name=name, is_ordered=ordered, options=options)
-        return await bulk.execute(runs, call)
 
     async def update_one(
         self,
@@ -225,6 +117,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         sort: Mapping[str, Any] | None = None,
         comment: Any = None,
         timeoutMS: float | None = None,
+        *,
+        max_time_ms: float | None = None,
     ) -> UpdateResult:
         """Update the first matching document.
 
@@ -241,6 +135,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             sort: The order that determines the first match (MongoDB 8.0 and later).
             comment: Shown in the server's log and profile.
             timeoutMS: Time limit of the whole operation; 0 for no limit.
+            max_time_ms: Time limit on the server, milliseconds; ignored if a timeout is set.
 
         Raises:
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
@@ -259,7 +154,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             hint=None if hint is None else hint_value(hint),
             sort=sort,
         )
-        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
+        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS, max_time_ms)
 
     async def update_many(
         self,
@@ -274,6 +169,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
         timeoutMS: float | None = None,
+        *,
+        max_time_ms: float | None = None,
     ) -> UpdateResult:
         """Update all matching documents.
 
@@ -289,6 +186,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             let: Variables for aggregation expressions (MongoDB 5.0 and later).
             comment: Shown in the server's log and profile.
             timeoutMS: Time limit of the whole operation; 0 for no limit.
+            max_time_ms: Time limit on the server, milliseconds; ignored if a timeout is set.
 
         Raises:
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
@@ -308,7 +206,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             array_filters=array_filters,
             hint=None if hint is None else hint_value(hint),
         )
-        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
+        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS, max_time_ms)
 
     async def replace_one(
         self,
@@ -323,6 +221,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         sort: Mapping[str, Any] | None = None,
         comment: Any = None,
         timeoutMS: float | None = None,
+        *,
+        max_time_ms: float | None = None,
     ) -> UpdateResult:
         """Replace the first matching document.
 
@@ -338,6 +238,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             sort: The order that determines the first match (MongoDB 8.0 and later).
             comment: Shown in the server's log and profile.
             timeoutMS: Time limit of the whole operation; 0 for no limit.
+            max_time_ms: Time limit on the server, milliseconds; ignored if a timeout is set.
 
         Raises:
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
@@ -355,7 +256,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             hint=None if hint is None else hint_value(hint),
             sort=sort,
         )
-        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS)
+        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS, max_time_ms)
 
     async def _update(
         self,
@@ -365,8 +266,16 @@ class CollectionWrites(CollectionBase[DocumentT]):
         let: Mapping[str, Any] | None,
         comment: Any,
         timeout_ms: float | None,
+        max_time_ms: float | None,
     ) -> UpdateResult:
-        if bypass_document_validation is None and session is None and let is None and comment is None and not BOUND:
+        if (
+            bypass_document_validation is None
+            and session is None
+            and let is None
+            and comment is None
+            and max_time_ms is None
+            and not BOUND
+        ):
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
                 call = self._begin(None, timeout_ms) or await refused()
@@ -383,6 +292,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             bypass_document_validation=bypass_document_validation,
             let=let,
             comment=comment,
+            max_time_ms=_limit(max_time_ms),
         )
         return UpdateResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
 
@@ -395,6 +305,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
         timeoutMS: float | None = None,
+        *,
+        max_time_ms: float | None = None,
     ) -> DeleteResult:
         """Delete the first matching document.
 
@@ -406,6 +318,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             let: Variables for aggregation expressions (MongoDB 5.0 and later).
             comment: Shown in the server's log and profile.
             timeoutMS: Time limit of the whole operation; 0 for no limit.
+            max_time_ms: Time limit on the server, milliseconds; ignored if a timeout is set.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -420,7 +333,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             collation=None if collation is None else collation_document(collation),
             hint=None if hint is None else hint_value(hint),
         )
-        return await self._delete(statement, session, let, comment, timeoutMS)
+        return await self._delete(statement, session, let, comment, timeoutMS, max_time_ms)
 
     async def delete_many(
         self,
@@ -431,6 +344,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
         timeoutMS: float | None = None,
+        *,
+        max_time_ms: float | None = None,
     ) -> DeleteResult:
         """Delete all matching documents.
 
@@ -442,6 +357,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             let: Variables for aggregation expressions (MongoDB 5.0 and later).
             comment: Shown in the server's log and profile.
             timeoutMS: Time limit of the whole operation; 0 for no limit.
+            max_time_ms: Time limit on the server, milliseconds; ignored if a timeout is set.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -458,7 +374,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
             collation=None if collation is None else collation_document(collation),
             hint=None if hint is None else hint_value(hint),
         )
-        return await self._delete(statement, session, let, comment, timeoutMS)
+        return await self._delete(statement, session, let, comment, timeoutMS, max_time_ms)
 
     async def _delete(
         self,
@@ -467,8 +383,16 @@ class CollectionWrites(CollectionBase[DocumentT]):
         let: Mapping[str, Any] | None,
         comment: Any,
         timeout_ms: float | None,
+        max_time_ms: float | None,
     ) -> DeleteResult:
-        if session is None and let is None and comment is None and not BOUND and "hint" not in statement:
+        if (
+            session is None
+            and let is None
+            and comment is None
+            and max_time_ms is None
+            and not BOUND
+            and "hint" not in statement
+        ):
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
                 call = self._begin(None, timeout_ms) or await refused()
@@ -484,16 +408,14 @@ class CollectionWrites(CollectionBase[DocumentT]):
             write_concern=write_concern,
             let=let,
             comment=comment,
+            max_time_ms=_limit(max_time_ms),
         )
         return DeleteResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
 
 
-def _collect(documents: Iterator[Any], found: list[Any]) -> Slices[None]:
-    """Append `documents`, which the application may make one by one, to `found`."""
-    while part := list(islice(documents, ITEMS)):
-        found += part
-        yield
-
-
 def _flag(name: str, value: Any) -> bool:
     return value if type(value) is bool else bool(converted(name, value, boolean))
+
+
+def _limit(max_time_ms: float | None) -> int | None:
+    return None if max_time_ms is None else converted("max_time_ms", max_time_ms, server_milliseconds)

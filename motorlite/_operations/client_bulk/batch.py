@@ -129,6 +129,7 @@ class ClientBulkBatch(Operation[CursorReply]):
         bypass_document_validation: bool | None = None,
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
+        max_time_ms: int | None = None,
     ) -> None:
         super().__init__("admin", codec_options=codec_options)
         self._statements = statements
@@ -141,6 +142,8 @@ class ClientBulkBatch(Operation[CursorReply]):
             self._options["comment"] = comment
         if let is not None:
             self._options["let"] = let
+        if max_time_ms is not None:
+            self._options["maxTimeMS"] = max_time_ms
         self._encoded: Encoded | None = None
         self._sequences: tuple[DocumentSequence, ...] = ()
         self.count = 0

@@ -87,6 +87,7 @@ class BulkBatch(Operation["Document | None"]):
         bypass_document_validation: bool | None = None,
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
+        max_time_ms: int | None = None,
     ) -> None:
         super().__init__(database, codec_options=codec_options)
         self._collection = collection
@@ -101,6 +102,8 @@ class BulkBatch(Operation["Document | None"]):
             self._options["comment"] = comment
         if bypass_document_validation is not None and self._takes_bypass:
             self._options["bypassDocumentValidation"] = bypass_document_validation
+        if max_time_ms is not None:
+            self._options["maxTimeMS"] = max_time_ms
         self._encodes_together = suits_arrays(codec_options)
         self._is_prepared = False
         self._sequence: DocumentSequence | None = None

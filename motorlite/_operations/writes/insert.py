@@ -45,6 +45,7 @@ class Insert(Operation["Document | None"]):
         write_concern: WriteConcern | None = None,
         bypass_document_validation: bool | None = None,
         comment: Any = None,
+        max_time_ms: int | None = None,
     ) -> None:
         super().__init__(database, codec_options=codec_options)
         self._write_concern = write_concern
@@ -57,6 +58,8 @@ class Insert(Operation["Document | None"]):
             command["comment"] = comment
             if not self.is_acknowledged:
                 self._needs = unacknowledged_needs(comment=comment)
+        if max_time_ms is not None:
+            command["maxTimeMS"] = max_time_ms
         self._document = command
 
     @property

@@ -43,6 +43,7 @@ class SingleWrite(Operation["Document | None"]):
         write_concern: WriteConcern | None = None,
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
+        max_time_ms: int | None = None,
     ) -> None:
         super().__init__(database, codec_options=codec_options)
         self._write_concern = write_concern
@@ -53,6 +54,8 @@ class SingleWrite(Operation["Document | None"]):
             document["let"] = let
         if comment is not None:
             document["comment"] = comment
+        if max_time_ms is not None:
+            document["maxTimeMS"] = max_time_ms
         self._document = document
         self._needs: Needs = statement_needs(statement, acknowledged=acknowledged)
         if not acknowledged:

@@ -45,6 +45,7 @@ class Update(SingleWrite):
         bypass_document_validation: bool | None = None,
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
+        max_time_ms: int | None = None,
     ) -> None:
         super().__init__(
             database,
@@ -54,6 +55,7 @@ class Update(SingleWrite):
             write_concern=write_concern,
             let=let,
             comment=comment,
+            max_time_ms=max_time_ms,
         )
         if bypass_document_validation is not None:
             self._document["bypassDocumentValidation"] = bypass_document_validation

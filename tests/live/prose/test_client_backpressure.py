@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite import OverloadRetry
 from motorlite.errors import OperationFailure
 from motorlite.testing import failpoints
 from tests.live.prose.steps import BOTH, POLICIES, REVISION
@@ -82,7 +81,7 @@ async def test_4_overload_errors_are_retried_max_adaptive_retries_times_when_con
 
 async def test_2_token_bucket_capacity_is_enforced(replica_set: LocalServer) -> None:
     """Client backpressure, test 2 of the token bucket revision."""
-    async with make_client(replica_set, adaptiveRetries=True) as client:
+    async with make_client(replica_set, retry_budget=True) as client:
         assert client.stats().tokens == client.stats().token_capacity == 1000
         await client.admin.command("ping")
         assert client.stats().tokens == client.stats().token_capacity == 1000
@@ -93,7 +92,7 @@ async def test_4_adaptive_retries_are_limited_by_token_bucket_tokens(
 ) -> None:
     """Client backpressure, test 4 of the token bucket revision."""
     record = Recorder()
-    options: dict[str, Any] = {"adaptiveRetries": True, "overload_policy": OverloadRetry(token_capacity=2)}
+    options: dict[str, Any] = {"retry_budget": 2}
     async with make_client(replica_set, jitter=0.0, event_listeners=[record], **options) as client:
         assert client.stats().tokens == 2
         find_fails = failpoints.overload(commands=["find"], times=3, namespace=f"{database_name}.coll")

@@ -253,6 +253,8 @@ class EntityFactory:
         if "overloadRetry" in fields:
             policy, jitter = _overload_retry(fields["overloadRetry"], options.get("overload_policy"))
             options["overload_policy"] = policy
+            if "tokenCapacity" in fields["overloadRetry"] and "retryBudget" not in given:
+                options["retry_budget"] = fields["overloadRetry"]["tokenCapacity"]
         options.update(limit_options(fields.get("limits", {})))
         spans = None
         if "observeTracingMessages" in fields:
@@ -321,7 +323,6 @@ def _with_many_checks(options: ClientOptions) -> ClientOptions:
 def _overload_retry(fields: Mapping[str, Any], policy: OverloadRetry | None) -> tuple[OverloadRetry, float]:
     """An extension (spec-tests/EXTENSIONS.md): the policy with other numbers, and the random factor."""
     numbers = {
-        "token_capacity": fields.get("tokenCapacity"),
         "base_backoff": fields["baseBackoffMS"] / 1000 if "baseBackoffMS" in fields else None,
         "max_backoff": fields["maxBackoffMS"] / 1000 if "maxBackoffMS" in fields else None,
     }

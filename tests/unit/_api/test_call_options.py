@@ -59,7 +59,7 @@ def test_the_innermost_block_counts_and_the_outermost_assigns() -> None:
 
 
 def test_a_wait_queue_replaces_that_of_the_client() -> None:
-    own, inner = WaitQueue("queue"), WaitQueue()
+    own, inner = WaitQueue("queue"), WaitQueue("reject")
     inherited = CallOptions(wait_queue=WaitQueue("queue", max_depth=7))
     assert effective(inherited) is inherited
     with motorlite.call_options(wait_queue=own):
@@ -72,7 +72,7 @@ def test_a_wait_queue_replaces_that_of_the_client() -> None:
 
 def test_without_the_option_of_the_client_it_raises() -> None:
     with (
-        motorlite.call_options(wait_queue=WaitQueue()),
+        motorlite.call_options(wait_queue=WaitQueue("reject")),
         pytest.raises(ConfigurationError, match="the client was made without the option wait_queue"),
     ):
         effective(INHERITED)
@@ -81,7 +81,8 @@ def test_without_the_option_of_the_client_it_raises() -> None:
 @pytest.mark.parametrize(
     ("queue", "kind", "text"),
     [
-        ("queue", TypeError, "wait_queue must be a WaitQueue"),
+        ("hold", ValueError, "wait_queue is wrong: strategy must be one of"),
+        ("queue,ordering:priority", ValueError, "cannot set ordering='priority'"),
         (5, TypeError, "wait_queue must be a WaitQueue"),
         (WaitQueue("queue", ordering="priority"), ValueError, "cannot set ordering='priority'"),
         (WaitQueue("queue", ordering="adaptive"), ValueError, "cannot set ordering='adaptive'"),

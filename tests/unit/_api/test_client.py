@@ -54,10 +54,10 @@ async def test_its_life() -> None:
     ("options", "tokens"),
     [
         ({}, 1000),
-        ({"overload_policy": OverloadRetry(token_capacity=2.5)}, 2.5),
-        ({"adaptive_retries": False}, inf),
+        ({"retry_budget": 2.5}, 2.5),
+        ({"retry_budget": False}, inf),
         ({"overload_policy": OverloadRetry.revision_2026_07()}, inf),
-        ({"overload_policy": OverloadRetry.revision_2026_07(), "adaptiveRetries": True}, 1000),
+        ({"overload_policy": OverloadRetry.revision_2026_07(), "retry_budget": True}, 1000),
     ],
 )
 def test_stats_of_a_client_that_was_never_used(options: dict[str, Any], tokens: float) -> None:

@@ -21,11 +21,12 @@ from motorlite._options.options import (
     client_options,
     with_srv_records,
 )
+from motorlite._options.table import ALIASES, BY_NAME
 from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
 from motorlite.driver_info import DriverInfo
 from motorlite.errors import ConfigurationError, InvalidURI
 from motorlite.monitoring import CommandListener, RetryListener
-from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit
+from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit, WaitQueue
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import Nearest, Primary, Secondary
 from motorlite.retry import BestEffort, OverloadRetry, RetryBudget, SpecificationRetry
@@ -62,7 +63,6 @@ def test_defaults() -> None:
         retry_reads=True,
         retry_writes=True,
         max_adaptive_retries=5,
-        adaptive_retries=True,
         enable_overload_retargeting=True,
         tls=None,
         credentials=None,
@@ -121,7 +121,57 @@ BOTH_WAYS: list[tuple[str, str, Any, str, Any]] = [
     ("retryReads", "false", False, "retry_reads", False),
     ("retryWrites", "false", False, "retry_writes", False),
     ("maxAdaptiveRetries", "0", 0, "max_adaptive_retries", 0),
-    ("adaptiveRetries", "false", False, "adaptive_retries", False),
+    ("retryBudget", "false", False, "retry_budget", None),
+    ("circuitBreaker", "true", True, "circuit_breaker", CircuitBreaker()),
+    ("circuitBreaker", "false", False, "circuit_breaker", None),
+    (
+        "circuitBreaker",
+        "failureRate:0.2,openFor:3s",
+        CircuitBreaker(failure_rate=0.2, open_for=3),
+        "circuit_breaker",
+        CircuitBreaker(failure_rate=0.2, open_for=3),
+    ),
+    ("rateLimit", "500", 500, "rate_limit", {"*": RateLimit(rate=500)}),
+    ("rateLimit", "rate:2.5,burst:7", "2.5,burst:7", "rate_limit", {"*": RateLimit(rate=2.5, burst=7)}),
+    (
+        "rateLimit",
+        "rate:5,strategy:queue,maxDepth:7,timeout:2s",
+        RateLimit(rate=5, strategy="queue", queue=WaitQueue("queue", 7, 2)),
+        "rate_limit",
+        {"*": RateLimit(rate=5, strategy="queue", queue=WaitQueue("queue", 7, 2))},
+    ),
+    (
+        "rateLimit",
+        "5,strategy:queue,timeout:2s",
+        "5,strategy:queue,timeout:2s",
+        "rate_limit",
+        {"*": RateLimit(rate=5, strategy="queue", timeout=2)},
+    ),
+    ("concurrencyLimit", "true", True, "concurrency_limit", ConcurrencyLimit()),
+    (
+        "concurrencyLimit",
+        "initial:30,minimum:5",
+        "minimum:5,initial:30",
+        "concurrency_limit",
+        ConcurrencyLimit(initial=30, minimum=5),
+    ),
+    ("waitQueue", "queue", "queue", "wait_queue", WaitQueue("queue")),
+    ("waitQueue", "degrade", WaitQueue("degrade"), "wait_queue", WaitQueue("degrade")),
+    (
+        "waitQueue",
+        "queue,maxDepth:500,timeout:500ms,memoryLimit:10MB",
+        "strategy:queue,max_depth:500,timeout:0.5,memory_limit:10MB",
+        "wait_queue",
+        WaitQueue("queue", 500, 0.5, memory_limit="10MB"),
+    ),
+    (
+        "waitQueue",
+        "queue,memoryLimit:none",
+        "queue,memoryLimit:none",
+        "wait_queue",
+        WaitQueue("queue", memory_limit=None),
+    ),
+    ("retryStrategy", "specification", SpecificationRetry(), "retry_strategy", SpecificationRetry()),
     ("enableOverloadRetargeting", "false", False, "enable_overload_retargeting", False),
     ("compressors", "zlib,zstd", ["zlib", "zstd"], "compressors", ("zlib", "zstd")),
     ("zlibCompressionLevel", "9", 9, "zlib_compression_level", 9),
@@ -156,7 +206,7 @@ BOTH_WAYS: list[tuple[str, str, Any, str, Any]] = [
 def test_both_ways(name: str, text: str, value: Any, field: str, expected: Any) -> None:
     from_uri = client_options(f"mongodb://localhost/?{name}={text}")
     assert getattr(from_uri, field) == expected
-    assert from_uri.explicit == {name}
+    assert from_uri.explicit == {BY_NAME[ALIASES.get(name.lower(), name.lower())].name}
     assert client_options(**{name: value}) == from_uri
     # PyMongo takes names in any case, and text as well.
     assert client_options("localhost", **{name.lower(): text}) == from_uri
@@ -172,13 +222,6 @@ def test_limits() -> None:
     # A mapping that changes later does not matter.
     rates.clear()
     assert client_options(rate_limit={"shop": rate}).rate_limit == {"shop": rate}
-
-
-@pytest.mark.parametrize("name", ["circuit_breaker", "rate_limit", "concurrency_limit"])
-def test_limits_are_keyword_arguments_only(name: str) -> None:
-    with pytest.warns(UserWarning, match=name):
-        options = client_options(f"mongodb://localhost/?{name}=5")
-    assert getattr(options, name) is None
 
 
 def test_objects_as_keyword_arguments() -> None:
@@ -319,19 +362,54 @@ def test_hosts_given_twice() -> None:
         ({"event_listeners": CommandListener()}, TypeError, "event_listeners must be a list"),
         ({"event_listeners": [CommandListener]}, TypeError, "event_listeners must be .*CommandListener"),
         ({"overload_policy": "strict"}, TypeError, "overload_policy must be a motorlite.retry.OverloadRetry"),
-        ({"circuit_breaker": True}, TypeError, "circuit_breaker must be a motorlite.overload.CircuitBreaker, not True"),
-        ({"concurrency_limit": 20}, TypeError, "concurrency_limit must be a motorlite.overload.ConcurrencyLimit"),
+        ({"circuit_breaker": 1}, TypeError, "circuit_breaker must be True, settings such as .*CircuitBreaker, not 1"),
+        (
+            {"circuit_breaker": "closed"},
+            ValueError,
+            "circuit_breaker has 'closed', which is no setting of the form name",
+        ),
+        ({"circuit_breaker": "probes:0"}, ValueError, "circuit_breaker is wrong: probes must be an integer from 1"),
+        ({"circuit_breaker": "probe:1"}, ValueError, "the unknown setting 'probe'; did you mean probes.* openFor"),
+        ({"circuit_breaker": "probes:1,probes:2"}, ValueError, "circuit_breaker has the setting probes twice"),
+        ({"circuit_breaker": "probes:"}, ValueError, "circuit_breaker has 'probes:', which is no setting"),
+        ({"concurrency_limit": 20}, TypeError, "concurrency_limit must be True, settings such as"),
+        ({"wait_queue": "wait"}, ValueError, "wait_queue is wrong: strategy must be one of 'reject'"),
+        ({"wait_queue": "queue,500"}, ValueError, "wait_queue has '500', which is no setting of the form name:value"),
+        ({"wait_queue": "reject,maxDepth:5"}, ValueError, "max_depth=5 has no effect without strategy='queue'"),
+        ({"wait_queue": True}, TypeError, "wait_queue must be 'reject', 'queue' or 'degrade'"),
+        ({"retry_budget": -1}, ValueError, "retry_budget is wrong: capacity must be"),
+        ({"retry_budget": "many"}, ValueError, "retry_budget is wrong: capacity must be"),
+        ({"retry_budget": [1]}, TypeError, "retry_budget must be a number of tokens, False for no budget"),
+        ({"retry_strategy": "patient"}, ValueError, "retry_strategy must be 'specification'"),
+        ({"retry_strategy": "specification,giveUpAfter:5"}, ValueError, "retry_strategy must be 'specification'"),
+        ({"retry_strategy": "bestEffort,patience:5"}, ValueError, "unknown setting 'patience'.* giveUpAfter"),
         (
             {"concurrency_limit": ConcurrencyLimit(), "loadBalanced": True},
             ConfigurationError,
             "concurrency_limit cannot be combined with loadBalanced=True",
         ),
-        ({"rate_limit": 100}, TypeError, "rate_limit must be a motorlite.overload.RateLimit, or a mapping"),
-        ({"rate_limit": {"shop": 100}}, TypeError, "rate_limit must be"),
+        ({"rate_limit": True}, TypeError, "rate_limit must be a number per second, settings"),
+        ({"rate_limit": 0}, ValueError, "rate_limit is wrong: rate must be a number per second above 0"),
+        ({"rate_limit": {"shop": "5,burst:0"}}, ValueError, "rate_limit is wrong: burst must be an integer"),
+        ({"rate_limit": {"shop": None}}, TypeError, "rate_limit must be"),
+        ({"rate_limit": "5,maxDepth:7"}, ValueError, "rate_limit is wrong: queue=.* has no effect without strategy='q"),
+        ({"rate_limit": "5,queue:7"}, ValueError, "rate_limit has the unknown setting 'queue'"),
         ({"rate_limit": {5: RateLimit(rate=1)}}, TypeError, "rate_limit must be"),
-        ({"rate_limit": {"": RateLimit(rate=1)}}, ValueError, "rate_limit must be"),
-        ({"rate_limit": {"shop.": RateLimit(rate=1)}}, ValueError, "rate_limit must be"),
-        ({"rate_limit": {".orders": RateLimit(rate=1)}}, ValueError, "rate_limit must be"),
+        (
+            {"rate_limit": {"": RateLimit(rate=1)}},
+            ValueError,
+            "rate_limit has a wrong key: ".replace("key: ", "key: '") + "' is not the name",
+        ),
+        (
+            {"rate_limit": {"shop.": RateLimit(rate=1)}},
+            ValueError,
+            "rate_limit has a wrong key: shop.".replace("key: ", "key: '") + "' is not the name",
+        ),
+        (
+            {"rate_limit": {".orders": RateLimit(rate=1)}},
+            ValueError,
+            "rate_limit has a wrong key: .orders".replace("key: ", "key: '") + "' is not the name",
+        ),
         ({"document_class": 5}, TypeError, "document_class must be .*, not 5"),
         ({"tzinfo": "UTC", "tz_aware": True}, TypeError, "tzinfo must be .*, not <class 'str'>"),
         ({"ssl_ca_certs": "ca.pem"}, ConfigurationError, "unknown option 'ssl_ca_certs'; use tlsCAFile"),
@@ -493,38 +571,118 @@ def test_a_read_preference_replaces_that_of_the_connection_string() -> None:
 def test_retry_strategy() -> None:
     strategy = BestEffort()
     assert client_options(retry_strategy=strategy).retry_strategy is strategy
-    for wrong in ("BestEffort", BestEffort, object()):
-        with pytest.raises(TypeError, match=r"^retry_strategy must be a motorlite.retry.RetryStrategy"):
+    for wrong in (BestEffort, object()):
+        with pytest.raises(TypeError, match=r"^retry_strategy must be 'specification', 'failFast' or"):
             client_options(retry_strategy=wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("bestEffort", "BestEffort(give_up_after=30.0, budget='client')"),
+        ("BestEffort", "BestEffort(give_up_after=30.0, budget='client')"),
+        ("bestEffort,giveUpAfter:500ms", "BestEffort(give_up_after=0.5, budget='client')"),
+        ("bestEffort,giveUpAfter:none", "BestEffort(give_up_after=None, budget='client')"),
+        ("specification", "SpecificationRetry()"),
+        ("failFast", "FailFast()"),
+    ],
+)
+def test_retry_strategies_by_name(text: str, expected: str) -> None:
+    assert repr(client_options(retry_strategy=text).retry_strategy) == expected
+    assert repr(client_options(f"mongodb://a/?retryStrategy={text}").retry_strategy) == expected
 
 
 def test_retry_budget() -> None:
     budget = RetryBudget(10)
     assert client_options(retry_budget=budget).retry_budget is budget
-    for wrong in (10, True, "10"):
-        with pytest.raises(TypeError, match=r"^retry_budget must be a motorlite.retry.RetryBudget"):
-            client_options(retry_budget=wrong)
 
 
-@pytest.mark.parametrize("options", [{"adaptiveRetries": False}, {"overload_policy": OverloadRetry.revision_2026_07()}])
-def test_a_budget_that_nothing_uses(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="retry_budget has no effect without adaptiveRetries"):
-        client_options(retry_budget=RetryBudget(10), **options)
-    assert client_options(retry_budget=RetryBudget(10), **{**options, "adaptiveRetries": True}).adaptive_retries
+@pytest.mark.parametrize(
+    ("given", "capacity", "per_server"),
+    [
+        (20, 20, None),
+        (2.5, 2.5, None),
+        (0, 0, None),
+        ("20", 20, None),
+        ("2.5", 2.5, None),
+        ("50,perServer:5", 50, 5),
+        ("capacity:50,per_server:5", 50, 5),
+    ],
+)
+def test_a_budget_of_so_many_tokens(given: Any, capacity: float, per_server: float | None) -> None:
+    for options in (client_options(retry_budget=given), client_options(f"mongodb://a/?retryBudget={given}")):
+        budget = options.retry_budget
+        assert budget is not None
+        assert (budget.capacity, budget.per_server) == (capacity, per_server)
+        assert options.overload_policy.is_budgeted
+
+
+@pytest.mark.parametrize("is_budgeted", [True, False])
+def test_whether_there_is_a_budget(is_budgeted: bool) -> None:
+    for options in (
+        client_options(retry_budget=is_budgeted),
+        client_options(f"mongodb://a/?retryBudget={str(is_budgeted).lower()}"),
+        client_options(overload_policy=OverloadRetry.revision_2026_07(), retry_budget=is_budgeted),
+    ):
+        assert (options.retry_budget, options.overload_policy.is_budgeted) == (None, is_budgeted)
+
+
+def test_a_budget_that_nothing_uses() -> None:
+    preset = OverloadRetry.revision_2026_07()
+    with pytest.raises(ConfigurationError, match="retry_budget has no effect with an overload_policy that has is_bud"):
+        client_options(retry_budget=RetryBudget(10), overload_policy=preset)
+    policy = preset.with_options(is_budgeted=True)
+    assert client_options(retry_budget=10, overload_policy=policy).overload_policy.is_budgeted
+
+
+def test_two_capacities_contradict_each_other() -> None:
+    """Neither wins silently."""
+    policy = OverloadRetry(token_capacity=5)
+    with (
+        pytest.warns(DeprecationWarning, match="token_capacity of overload_policy is deprecated, use retry_budget=5"),
+        pytest.raises(
+            ConfigurationError, match=r"retry_budget contradicts the token_capacity \(5\) of overload_policy"
+        ),
+    ):
+        client_options(overload_policy=policy, retry_budget=50)
+    with pytest.warns(DeprecationWarning, match="token_capacity"):
+        assert client_options(overload_policy=policy, retry_budget=True).overload_policy == policy
+
+
+@pytest.mark.parametrize("name", ["adaptiveRetries", "adaptive_retries", "ADAPTIVERETRIES"])
+@pytest.mark.parametrize("value", [True, False])
+def test_the_former_name_of_the_budget(name: str, value: bool) -> None:
+    def client() -> Any:
+        return client_options(**{name: value})
+
+    with pytest.warns(DeprecationWarning, match=f"{name} is deprecated, use retry_budget") as caught:
+        options = client()
+    assert options.overload_policy.is_budgeted is value
+    assert len(caught) == 1
+    with pytest.warns(DeprecationWarning, match="in the connection string is deprecated, use retry_budget"):
+        options = client_options(f"mongodb://a/?{name}={str(value).lower()}")
+    assert options.overload_policy.is_budgeted is value
+    with pytest.warns(DeprecationWarning, match="adaptive_retries is deprecated, use overload_policy.is_budgeted"):
+        assert options.adaptive_retries is value
+    with (
+        pytest.warns(DeprecationWarning, match="is deprecated, use retry_budget"),
+        pytest.raises(ConfigurationError, match="retry_budget is passed twice, under two spellings"),
+    ):
+        client_options(**{name: value}, retry_budget=5)
 
 
 def test_overload_policy() -> None:
     preset = OverloadRetry.revision_2026_07()
     options = client_options(overload_policy=preset)
     assert options.overload_policy == preset
-    assert (options.max_adaptive_retries, options.adaptive_retries) == (2, False)
+    assert options.max_adaptive_retries == 2
     assert options.enable_overload_retargeting is False
     # What is set counts more than the preset.
-    options = client_options("mongodb://a/?maxAdaptiveRetries=1&adaptiveRetries=true", overload_policy=preset)
+    options = client_options("mongodb://a/?maxAdaptiveRetries=1&retryBudget=true", overload_policy=preset)
     assert options.overload_policy == preset.with_options(1, True)
-    assert (options.max_adaptive_retries, options.adaptive_retries) == (1, True)
+    assert options.max_adaptive_retries == 1
     assert client_options(
-        max_adaptive_retries=3, adaptive_retries=False, enable_overload_retargeting=False
+        max_adaptive_retries=3, retry_budget=False, enable_overload_retargeting=False
     ).overload_policy == OverloadRetry(max_retries=3, is_budgeted=False, retargets=False)
 
 

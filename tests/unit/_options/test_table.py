@@ -42,7 +42,7 @@ MADE: Final = frozenset(
         "srv",
         "database",
         "max_adaptive_retries",
-        "adaptive_retries",
+        "retry_budget",
         "enable_overload_retargeting",
         "tls",
         "credentials",
@@ -87,7 +87,15 @@ TYPED: Final = [option for option in OPTIONS if option.name not in PARAMETERS]
 VALUES: Final = (
     *(None, True, 7, 5000, 1500.5, ["zlib"], {"a": "b"}, ("a", "b"), print, object()),
     *(OverloadRetry(), SpecificationRetry(), RetryBudget(), CircuitBreaker(), RateLimit(rate=1), ConcurrencyLimit()),
-    *(WaitQueue(), DriverInfo("a"), ServerApi("1"), Nearest(), TracingOptions(), UTC, DatetimeConversion.DATETIME_MS),
+    *(
+        WaitQueue("queue"),
+        DriverInfo("a"),
+        ServerApi("1"),
+        Nearest(),
+        TracingOptions(),
+        UTC,
+        DatetimeConversion.DATETIME_MS,
+    ),
     *([CommandListener()], {"a": RateLimit(rate=1)}),
 )
 WITH_FIELD: Final = [option for option in OPTIONS if option.field]
@@ -180,10 +188,11 @@ def literals(kind: Any) -> set[str]:
 
 def test_every_option_has_the_type_of_a_keyword_argument() -> None:
     names = [option.name for option in TYPED]
-    aliases = [alias for option in TYPED for alias in option.aliases]
-    assert set(KEYWORDS) == {*names, *aliases}
+    further = [name for option in TYPED for name in (*option.aliases, *option.renamed)]
+    assert set(KEYWORDS) == {*names, *further}
     for option in TYPED:
-        assert {str(KEYWORDS[name]) for name in (option.name, *option.aliases)} == {str(KEYWORDS[option.name])}
+        same = (option.name, *option.aliases, *option.renamed)
+        assert {str(KEYWORDS[name]) for name in same} == {str(KEYWORDS[option.name])}
 
 
 @pytest.mark.parametrize("option", TYPED, ids=by_name)
@@ -250,4 +259,4 @@ def test_the_page_about_overload_has_the_same_defaults() -> None:
         for name, text in zip(names, defaults * len(names) if len(defaults) == 1 else defaults, strict=True):
             assert text == default_text(BY_NAME[name.lower()]), name
         found += names
-    assert {"maxAdaptiveRetries", "adaptiveRetries", "retryWrites"} <= set(found)
+    assert {"maxAdaptiveRetries", "retryWrites"} <= set(found)

@@ -9,7 +9,7 @@ import pytest
 from motorlite._overload.admission import PoolAdmission
 from motorlite.errors import (
     AdmissionError,
-    ConcurrencyLimitError,
+    PoolFullError,
     WaitQueueFullError,
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
@@ -36,7 +36,7 @@ def facts(error: AdmissionError | None) -> tuple[Any, ...]:
 @pytest.mark.parametrize("strategy", ["reject", "degrade"])
 def test_without_a_queue_a_full_pool_refuses_at_once(strategy: str) -> None:
     error = admission(strategy).refusal(0, 0, 0.0, is_full=True)
-    assert facts(error) == (ConcurrencyLimitError, 10, 10, 1.0)
+    assert facts(error) == (PoolFullError, 10, 10, 1.0)
     assert str(error) == ("all connections of the pool are taken (10/10), try again later (server db.example:27017)")
     assert error is not None
     assert not error.timeout

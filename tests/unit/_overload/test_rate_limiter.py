@@ -91,7 +91,7 @@ def line_of(subject: RateBucket, number: int, **fields: Any) -> list[Waiting]:
     return found
 
 
-WAIT: dict[str, Any] = {"burst": 1, "strategy": "wait"}
+WAIT: dict[str, Any] = {"burst": 1, "strategy": "queue"}
 
 
 def test_a_queue_makes_the_wait_longer() -> None:

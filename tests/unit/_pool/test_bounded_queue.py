@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ from motorlite._overload.concurrency_limit import AdaptiveLimit
 from motorlite._pool.requests import Request, Ticket
 from motorlite.errors import (
     AutoReconnect,
-    ConcurrencyLimitError,
     PoolClearedError,
+    PoolFullError,
     WaitQueueFullError,
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
@@ -22,6 +23,9 @@ from motorlite.overload import ConcurrencyLimit, WaitQueue
 from tests.support.pool_state import FakeWaiter, StateDriver, answer, give_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
     from motorlite.stats import QueueStats
 
 INF = float("inf")
@@ -77,7 +81,7 @@ def test_a_full_pool_rejects_at_once(strategy: str) -> None:
     subject = QueueDriver(strategy)
     connections = subject.full()
     error = answer(subject.ask())
-    assert isinstance(error, ConcurrencyLimitError)
+    assert isinstance(error, PoolFullError)
     assert (error.depth, error.limit, error.address) == (2, 2, subject.state.address)
     assert not subject.state.queue
     subject.state.put(connections[0], subject.now)
@@ -110,7 +114,7 @@ def test_a_pool_is_full_when_its_last_connections_are_being_established(strategy
     subject.effects()
     assert (len(subject.state.in_use), len(subject.state.pending), len(subject.state.connecting)) == (1, 1, 2)
     assert [answer(request) for request in waiting] == [None] * 2
-    assert isinstance(answer(subject.ask()), ConcurrencyLimitError)
+    assert isinstance(answer(subject.ask()), PoolFullError)
     # A connection that breaks leaves room for another one.
     used.stream.is_closed = True
     subject.state.put(used, subject.now)
@@ -121,7 +125,7 @@ def test_a_connection_that_is_established_for_no_operation_is_free() -> None:
     subject = QueueDriver("reject", max_size=2, min_size=2)
     subject.state.populate()
     requests = [subject.ask() for _ in range(3)]
-    assert [type(answer(request)) for request in requests] == [type(None)] * 2 + [ConcurrencyLimitError]
+    assert [type(answer(request)) for request in requests] == [type(None)] * 2 + [PoolFullError]
     assert len(subject.started()) == 2
 
 
@@ -202,7 +206,7 @@ def test_an_overdue_reply_does_not_count_against_the_limit() -> None:
     (connection,) = subject.checked_out()
     connection.owed, connection.owed_until = 1, 9.0
     subject.state.put(connection, subject.now)
-    assert isinstance(answer(subject.ask()), ConcurrencyLimitError)
+    assert isinstance(answer(subject.ask()), PoolFullError)
     subject.state.overdue(connection, 1.0)
     assert answer(subject.ask()) is None
 
@@ -224,7 +228,7 @@ def test_pending_replies_take_up_connections() -> None:
     first, second = subject.full()
     first.owed, first.owed_until = 1, 1.0
     subject.state.put(first, subject.now)
-    assert isinstance(answer(subject.ask()), ConcurrencyLimitError)
+    assert isinstance(answer(subject.ask()), PoolFullError)
     first.owed = None
     subject.state.drained(first, subject.now)
     assert subject.state.take(subject.now) is first
@@ -502,3 +506,62 @@ def test_the_duration_of_operations_is_learned_and_waits_are_counted() -> None:
     subject.state.put(connections[0], subject.now)
     assert answer(waiting) is connections[0]
     assert subject.stats.waits.total == pytest.approx(0.1)
+
+
+# --- what a queue costs ---
+
+
+def lines_of(act: Callable[[], None]) -> int:
+    """The number of lines that `act` runs: time without a clock."""
+    executed = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal executed
+        executed += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return executed
+
+
+@pytest.mark.parametrize("ordering", ["fifo", "priority", "adaptive"])
+def test_a_place_in_a_long_queue_costs_no_more_work_than_one_in_a_short_one(ordering: str) -> None:
+    """One operation joins the queue and one leaves it, with 10 and with 5,000 others in it."""
+    found = {}
+    for depth in (10, 5_000):
+        subject = QueueDriver(ordering=ordering, max_depth=10_000, timeout="60s")
+        (connection, _) = subject.full()
+        for number in range(depth):
+            subject.ask(priority=number % 101)
+
+        def one(subject: QueueDriver = subject, connection: Any = connection) -> None:
+            subject.ask(priority=50)
+            subject.state.put(connection, subject.now)
+
+        one()
+        found[depth] = lines_of(one)
+        assert len(subject.state.queue) == depth
+    # A binary search runs nine steps more.
+    assert 20 < found[10] <= found[5_000] <= found[10] + 60
+
+
+def test_a_queue_that_is_not_needed_costs_nothing() -> None:
+    """An idle connection is taken as without the option."""
+    taken = []
+    for subject in (StateDriver(max_size=2), QueueDriver()):
+        (connection, _) = subject.checked_out(2)
+
+        def one(subject: StateDriver = subject, connection: Any = connection) -> None:
+            subject.state.put(connection, subject.now)
+            assert subject.state.take(subject.now) is connection
+
+        one()
+        taken.append(lines_of(one))
+    plain, bounded = taken
+    # `worked` measures how long operations take, for `retry_after`.
+    assert bounded - plain < 25

@@ -14,9 +14,9 @@ from motorlite._base.deadline import Deadline
 from motorlite._net.runtime import WaitTimeout
 from motorlite._pool.requests import Ticket
 from motorlite.errors import (
-    ConcurrencyLimitError,
     OperationFailure,
     PoolClearedError,
+    PoolFullError,
     WaitQueueFullError,
     WaitQueueTimeoutError,
 )
@@ -42,7 +42,7 @@ async def test_reject_answers_at_once(deployment: ScriptedDeployment) -> None:
     async with pool_on(deployment, max_size=2, wait_queue=queue("reject")) as subject:
         connections = await subject.check_outs(2)
         began = subject.now
-        with pytest.raises(ConcurrencyLimitError, match=r"taken \(2/2\)") as caught:
+        with pytest.raises(PoolFullError, match=r"taken \(2/2\)") as caught:
             await subject.check_out()
         assert subject.now == began
         assert caught.value.address == ("a", 1)
@@ -230,7 +230,7 @@ async def test_the_hint_of_the_server_is_passed_on(deployment: ScriptedDeploymen
         connection = await subject.check_out()
         subject.pool.learn(OperationFailure("busy", 462, {"baseBackoffMS": 300}))
         subject.pool.learn(OperationFailure("busy", 462, {}))
-        with pytest.raises(ConcurrencyLimitError) as caught:
+        with pytest.raises(PoolFullError) as caught:
             await subject.check_out()
         assert caught.value.retry_after == 0.3
         subject.pool.check_in(connection)

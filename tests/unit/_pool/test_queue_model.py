@@ -21,7 +21,7 @@ def test_no_wake_up_is_lost_and_nobody_overtakes(name: str) -> None:
     assert outcomes["FakeConnection"] > 500
     assert outcomes["AutoReconnect"] > 5
     waited = ["WaitQueueFullError", "WaitQueueTimeoutError", "timer"]
-    refusals = ["ConcurrencyLimitError"] if "reject" in name else waited
+    refusals = ["PoolFullError"] if "reject" in name else waited
     assert min(outcomes[refusal] for refusal in refusals) > 30
 
 

@@ -45,7 +45,7 @@ WRONG: list[tuple[type[Any], dict[str, Any], type[Exception], str]] = [
     (RateLimit, {"rate": "5"}, TypeError, "rate"),
     (RateLimit, {"rate": 1, "burst": 0}, ValueError, "burst"),
     (RateLimit, {"rate": 1, "burst": 1.5}, TypeError, "burst"),
-    (RateLimit, {"rate": 1, "strategy": "queue"}, ValueError, "strategy must be 'reject' or 'wait', not 'queue'"),
+    (RateLimit, {"rate": 1, "strategy": "hold"}, ValueError, "strategy must be 'reject' or 'queue', not 'hold'"),
     (RateLimit, {"rate": 1, "strategy": []}, TypeError, "strategy"),
     (RateLimit, {"rate": 1, "timeout": 0}, ValueError, "timeout"),
     (RateLimit, {"rate": 1, "timeout": 61}, ValueError, "timeout must be a number of seconds above 0, at most 60"),
@@ -70,3 +70,10 @@ def test_they_do_not_change(value: Any) -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(value, fields(value)[0].name, 1)
     assert hash(value) == hash(value)
+
+
+def test_the_former_name_of_a_strategy() -> None:
+    with pytest.warns(DeprecationWarning, match="strategy='wait' is deprecated, use strategy='queue'") as caught:
+        limit = RateLimit(rate=5, strategy="wait")
+    assert caught[0].filename == __file__
+    assert limit == RateLimit(rate=5, strategy="queue")

@@ -12,7 +12,11 @@ from motorlite.overload import WaitQueue
 
 
 def test_the_defaults_are_those_of_the_decision_record() -> None:
-    options = WaitQueue()
+    with pytest.warns(DeprecationWarning, match=r"without a strategy .* write WaitQueue\('reject'\)") as caught:
+        options = WaitQueue()
+    assert caught[0].filename == __file__
+    assert type(options.strategy) is str
+    assert options == WaitQueue("reject")
     assert options.strategy == "reject"
     assert options.max_depth == 100
     assert options.timeout == 5.0
@@ -132,4 +136,22 @@ def test_what_only_one_ordering_reads_needs_it(ordering: Any, name: str, value: 
 
 def test_it_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        WaitQueue().max_depth = 7  # type: ignore[misc]
+        WaitQueue("reject").max_depth = 7  # type: ignore[misc]
+
+
+def test_a_queue_without_settings_has_those_of_the_decision_record() -> None:
+    """The record demands them where the strategy is `queue`; here each has its default."""
+    queue = WaitQueue("queue")
+    assert (queue.max_depth, queue.timeout, queue.ordering, queue.memory_limit, queue.overflow_strategy) == (
+        100,
+        5.0,
+        "fifo",
+        100 * 2**20,
+        "drop_newest",
+    )
+
+
+def test_priorities_without_settings_have_those_of_the_decision_record() -> None:
+    """The record demands them where the ordering is `priority`; here each has its default."""
+    queue = WaitQueue("queue", ordering="priority")
+    assert (queue.allow_priority_override, queue.default_priority, queue.max_priority) == (False, 50, 100)

@@ -86,6 +86,8 @@ def test_numbers(names: list[str], expected: list[str]) -> None:
         ("`tests/test_a.py::test_b`, `tests/test_a.py::test_c`: a remark.", "proved"),
         ("`tests/test_a.py`", "wrong"),
         ("see `tests/test_a.py::test_b`", "wrong"),
+        ("decided: otherwise", "decided"),
+        ("decided", "wrong"),
         ("n/a: why it is not", "n/a"),
         ("n/a", "wrong"),
         ("open: a part", "open"),
@@ -111,6 +113,21 @@ def test_kinds(proof: str, kind: str) -> None:
 )
 def test_a_reason_is_a_sentence(reason: str, is_enough: bool) -> None:
     assert bool(list(statuses(named("A1", proof=f"n/a: {reason}"), {}))) is not is_enough
+
+
+@pytest.mark.parametrize(
+    ("decision", "is_enough"),
+    [
+        ("the option is off by default here. `tests/test_a.py::test_b`", True),
+        ("`queue` alone is complete, by its defaults. `tests/test_a.py::test_b`, `tests/test_a.py::test_c`", True),
+        ("the option is off by default here.", False),
+        ("the option is off by default here `tests/test_a.py::test_b`", False),
+        ("it is off. `tests/test_a.py::test_b`", False),
+        ("the option is off by default here. `tests/test_a.py`", False),
+    ],
+)
+def test_a_decision_is_a_sentence_and_a_test(decision: str, is_enough: bool) -> None:
+    assert bool(list(statuses(named("A1", proof=f"decided: {decision}"), {}))) is not is_enough
 
 
 def test_open_rows_must_be_allowed_and_the_list_only_shrinks() -> None:
@@ -171,5 +188,5 @@ def test_the_state_of_each_table_is_printed(
     page.write_text(f"| B1 | text | `{HERE}::test_kinds` |\n| B2 | text | n/a: there is no such thing here. |\n")
     assert seed_rows.main() == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "B:  54 requirements: 1 proved, 1 n/a, 0 open"
+    assert lines[0] == "B:  54 requirements: 1 proved, 0 decided, 1 n/a, 0 open"
     assert "B3: the row is missing" in lines

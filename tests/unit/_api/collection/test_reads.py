@@ -284,6 +284,7 @@ class TestCommandCursor:
             await coll.aggregate([])
 
 
+@pytest.mark.filterwarnings("ignore:call_options")
 async def test_usual_calls_are_shared(things: Things) -> None:
     coll, core = things
     core.reply(*[batch([])] * 6)

@@ -15,12 +15,12 @@ from motorlite._operations.sessions.end_transaction import AbortTransaction, Com
 from motorlite._operations.writes.insert import Insert
 from motorlite.errors import (
     AutoReconnect,
-    ConcurrencyLimitError,
     InvalidOperation,
     NetworkTimeout,
     NotPrimaryError,
     OperationFailure,
     PoolClearedError,
+    PoolFullError,
     PyMongoError,
     RateLimitError,
     ServerSelectionTimeoutError,
@@ -99,7 +99,7 @@ def failed(code: int, *labels: str) -> OperationFailure:
         (ServerSelectionTimeoutError("none"), True, True),
         (WaitQueueTimeoutError("late"), True, True),
         # No commit is refused; if one were, its result would be as unknown as before it.
-        (ConcurrencyLimitError("too many"), True, True),
+        (PoolFullError("too many"), True, True),
         (RateLimitError("too many"), True, True),
         (NotPrimaryError("no", {"code": 10107}), False, True),
         (failed(11600), False, True),

@@ -31,6 +31,18 @@ def test_below_the_capacity_all_orders_are_alike() -> None:
         assert outcome.dropped == 0.0
 
 
+@pytest.mark.parametrize("load", [0.5, 0.7, 0.9])
+def test_below_the_capacity_a_queue_adds_no_latency(load: float) -> None:
+    """The same callers at the same times, with and without the option."""
+    plain, *orders = (
+        measure(order, load, 1.0, is_seen=True, seconds=2.0) for order in ("no option", "fifo", "adaptive")
+    )
+    for outcome in orders:
+        assert outcome.median <= plain.median
+        assert outcome.slowest <= plain.slowest * 1.2
+        assert outcome.goodput >= plain.goodput * 0.99
+
+
 def test_the_table() -> None:
     outcomes = [
         Outcome(order, 2.0, 0.2, is_seen=True, goodput=0.5, dropped=0.1, median=0.1, slowest=0.2) for order in "ab"

@@ -1,0 +1,146 @@
+"""Options of calls and queues that cannot have an effect: the client says so, once."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import pytest
+
+import motorlite
+from motorlite import ReadPreference
+from motorlite.overload import RateLimit, WaitQueue
+from motorlite.testing.scripted import Reply
+from tests.support.clients import scripted_client
+from tests.support.core import FOUND, replica_set
+from tests.support.pools import settle
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.support.clients import Client
+
+pytestmark = pytest.mark.anyio
+
+QUEUES: Final[dict[str, WaitQueue | None]] = {
+    "none": None,
+    "reject": WaitQueue("reject"),
+    "fifo": WaitQueue("queue"),
+    "adaptive": WaitQueue("queue", ordering="adaptive"),
+    "priority": WaitQueue("queue", ordering="priority"),
+    "degrade": WaitQueue("degrade"),
+}
+CALLS: Final[dict[str, Callable[[Client], Awaitable[Any]]]] = {
+    "find_one": lambda client: client.db.coll.find_one(),
+    "find": lambda client: client.db.coll.find().to_list(),
+    "insert_one": lambda client: client.db.coll.insert_one({}),
+    "command": lambda client: client.db.command("ping"),
+    "distinct of a cursor": lambda client: client.db.coll.find().distinct("x"),
+}
+
+
+async def warned(queue: WaitQueue | None, call: Callable[[Client], Awaitable[Any]], **options: Any) -> list[str]:
+    """The warnings of two calls in a block, which name this file."""
+    deployment = replica_set()
+    deployment["a:1"].on("distinct", {"values": []})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        async with scripted_client(deployment, wait_queue=queue) as client:
+            for _ in range(2):
+                with motorlite.call_options(**options):
+                    await call(client)
+    assert {warning.filename for warning in caught} <= {__file__}
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name", QUEUES)
+async def test_a_priority_without_a_queue_of_priorities(name: str, call: str) -> None:
+    found = await warned(QUEUES[name], CALLS[call], priority=70)
+    if name == "priority":
+        assert found == []
+    else:
+        (message,) = found
+        assert message.startswith("call_options(priority=...) has no effect on this client")
+        assert "wait_queue=WaitQueue('queue', ordering='priority')" in message
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name", QUEUES)
+async def test_a_fallback_without_degrade(name: str, call: str) -> None:
+    found = await warned(QUEUES[name], CALLS[call], fallback=ReadPreference.SECONDARY)
+    if name == "degrade":
+        assert found == []
+    else:
+        (message,) = found
+        assert message.startswith("call_options(fallback=...) has no effect on this client")
+        assert "wait_queue=WaitQueue('degrade')" in message
+
+
+async def test_a_fallback_in_a_block_that_degrades() -> None:
+    degrade = WaitQueue("degrade")
+    assert await warned(QUEUES["fifo"], CALLS["find_one"], fallback=ReadPreference.SECONDARY, wait_queue=degrade) == []
+    assert (
+        await warned(QUEUES["fifo"], CALLS["find_one"], fallback=ReadPreference.SECONDARY, wait_queue="degrade") == []
+    )
+
+
+async def test_each_is_named_once_for_each_client() -> None:
+    assert len(await warned(None, CALLS["find_one"], priority=70, fallback=ReadPreference.SECONDARY)) == 2
+    assert len(await warned(None, CALLS["find_one"], priority=70, fallback=ReadPreference.SECONDARY)) == 2
+
+
+async def test_priorities_for_the_queue_of_a_rate_limit() -> None:
+    limit = RateLimit(rate=500, strategy="queue", queue=WaitQueue("queue", ordering="priority"))
+    async with scripted_client(replica_set(), rate_limit=limit) as client:
+        with motorlite.call_options(priority=70):
+            await client.db.coll.find_one()
+
+
+async def test_what_has_an_effect_on_every_client_is_no_reason() -> None:
+    assert await warned(None, CALLS["find_one"], context={"tier": "gold"}) == []
+    assert await warned(None, CALLS["find_one"]) == []
+
+
+# --- an order by priority, without priorities ---
+
+
+async def closed(queue: WaitQueue | None, priorities: list[int | None]) -> list[str]:
+    """The warnings of a client that is closed after calls with `priorities`, all of which have to wait."""
+    deployment = replica_set()
+    deployment["a:1"].on("find", Reply(FOUND, 0.001))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        async with scripted_client(deployment, wait_queue=queue, maxPoolSize=1) as client:
+
+            async def call(priority: int | None) -> None:
+                with motorlite.call_options(priority=priority):
+                    await client.db.coll.find_one()
+
+            async with anyio.create_task_group() as group:
+                for priority in priorities:
+                    group.start_soon(call, priority)
+                await settle()
+    return [str(warning.message) for warning in caught]
+
+
+async def test_an_order_by_priority_without_priorities() -> None:
+    queue = WaitQueue("queue", 1000, ordering="priority")
+    (message,) = await closed(queue, [None] * 150)
+    assert message.startswith("ordering='priority' of wait_queue has had no effect: all 150 operations that waited")
+    assert "call_options(priority=...)" in message
+
+
+@pytest.mark.parametrize(
+    ("queue", "priorities"),
+    [
+        (WaitQueue("queue", 1000, ordering="priority"), [None] * 149 + [70]),
+        # Too few to say anything.
+        (WaitQueue("queue", 1000, ordering="priority"), [None] * 20),
+        (WaitQueue("queue", 1000), [None] * 150),
+        (None, [None] * 150),
+    ],
+)
+async def test_an_order_that_has_an_effect(queue: WaitQueue | None, priorities: list[int | None]) -> None:
+    assert await closed(queue, priorities) == []
