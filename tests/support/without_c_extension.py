@@ -9,4 +9,4 @@ import sys
 
 assert "bson" not in sys.modules
 # An import of it fails now.
-sys.modules["bson._cbson"] = None
+sys.modules["bson._cbson"] = None  # type: ignore[assignment]
