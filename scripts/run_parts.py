@@ -47,18 +47,31 @@ CHECKS: Final[dict[str, list[list[str]]]] = {
 # Run one after the other when all others have ended: they measure.
 ALONE: Final = ("bench-smoke",)
 # Paths for pytest; the house tests inspect the code instead of running it.
-TESTS: Final = {
-    "live": "tests/live",
-    "unit": "tests/unit",
-    "sim": "tests/sim",
-    "spec": "tests/spec",
-    "house": "tests/test_*.py",
+TESTS: Final[dict[str, tuple[str, ...]]] = {
+    "live": ("tests/live",),
+    "unit": ("tests/unit",),
+    "sim": ("tests/sim",),
+    "spec": ("tests/spec",),
+    "house": ("tests/test_*.py",),
+    # What reads and writes BSON, once more without its C extension.
+    "pure-bson": (
+        "tests/unit/_wire",
+        "tests/unit/_operations",
+        "tests/unit/_topology",
+        "tests/sim/test_every_operation.py",
+        "tests/sim/test_*_replies.py",
+        "tests/sim/test_retryable_*.py",
+        "tests/sim/test_transactions.py",
+        "tests/sim/test_change_streams.py",
+        "tests/sim/test_gridfs_retries.py",
+    ),
 }
+PLUGINS: Final = {"pure-bson": ["-p", "tests.support.without_c_extension"]}
 # Processes per part. Tests against servers wait most of the time, those in virtual time never do.
 WORKERS: Final = {"spec": 3, "live": 2, "unit": 2, "sim": 2}
 MEASURED: Final = ("unit", "sim")
 # Longest first, so that no long part starts last.
-PARTS: Final = ("spec", "live", "unit", "sim", "mypy", "pyright", "house", "docs", "ruff", *ALONE)
+PARTS: Final = ("spec", "live", "unit", "sim", "mypy", "pyright", "pure-bson", "house", "docs", "ruff", *ALONE)
 # What most processes import. pytest compiles tests itself.
 COMPILED: Final = ("motorlite", "tests/support", "tests/spec")
 # Where data of the test servers is kept in memory, if the machine has such a place.
@@ -80,12 +93,12 @@ def commands(part: str, with_coverage: bool) -> list[list[str]]:
     python = [sys.executable, "-m"]
     if part in CHECKS:
         return [[*python, *arguments] for arguments in CHECKS[part]]
-    paths = [str(path.relative_to(REPOSITORY)) for path in sorted(REPOSITORY.glob(TESTS[part]))]
+    paths = [str(path.relative_to(REPOSITORY)) for glob in TESTS[part] for path in sorted(REPOSITORY.glob(glob))]
     if not paths:
         return []
     measured = ["coverage", "run", "-m"] if with_coverage and part in MEASURED else []
     workers = ["-n", str(WORKERS[part]), "--dist", "worksteal"] if part in WORKERS else []
-    return [[*python, *measured, "pytest", "-q", "--durations=5", *workers, *paths]]
+    return [[*python, *measured, "pytest", "-q", "--durations=5", *PLUGINS.get(part, ()), *workers, *paths]]
 
 
 def environment() -> dict[str, str]:

@@ -96,7 +96,7 @@ class AbandonedOperations:
         waiting = self._waiting.get(address)
         if waiting is None:
             waiting = self._waiting[address] = set()
-            self._tasks[address] = self._spawn(self._serve, address)
+            self._tasks[address] = self._spawn(self._serve, address, name="kill of abandoned operations")
         if len(waiting) < MOST:
             waiting.add(comment)
 

@@ -185,7 +185,7 @@ class Core:
             from motorlite._client.default_max_time import DefaultMaxTime
 
             polling = DefaultMaxTime(options.default_max_time_namespace, self.limits, self.executor, runtime)
-            background.default_max_time = background.host.spawn(polling.run)
+            background.default_max_time = background.host.spawn(polling.run, name="default maxTimeMS")
         self.now, self.prefetching = runtime.now, Prefetching(background.host.spawn, runtime.waiter)
         self.scope_deadline = runtime.scope_deadline
         self._publishers.bind(runtime.now)
@@ -220,7 +220,7 @@ class Core:
                 resolver=resolver,
                 below=below,
             )
-            host.spawn(polling.run)
+            host.spawn(polling.run, name=f"SRV polling {srv.host_name}")
             return topology
 
         return SRVDiscovery(

@@ -70,14 +70,14 @@ class LostCursors:
     def kill(self, cursor: LostCursor) -> None:
         """Kill `cursor` soon, in one command with the cursors of its collection that are lost until then."""
         if cursor.pin is not None:
-            self._spawn(self._kill_pinned, cursor)
+            self._spawn(self._kill_pinned, cursor, name="kill of a cursor")
             return
         # The server does not require the cursor's own session here, and endSessions ends the session with its cursors.
         give_back(cursor, self._executor)
         waiting = self._waiting.get(cursor.address)
         if waiting is None:
             waiting = self._waiting[cursor.address] = {}
-            self._spawn(self._kill_waiting, cursor.address)
+            self._spawn(self._kill_waiting, cursor.address, name="kill of cursors")
         waiting.setdefault((cursor.database, cursor.collection), []).append(cursor.cursor_id)
 
     def kill_opened(self, address: Address, reply: Mapping[str, Any]) -> None:

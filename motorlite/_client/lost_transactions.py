@@ -42,7 +42,7 @@ class LostTransactions:
     def abort(self, session: Session) -> None:
         """Abort the transaction of `session` soon. The session may be used meanwhile."""
         self._aborts += 1
-        self._spawn(self._abort, session.without_transaction())
+        self._spawn(self._abort, session.without_transaction(), name="abort of a transaction")
 
     def drop(self, session: Session) -> None:
         """End a session that was dropped: abort its transaction, and release what it held."""

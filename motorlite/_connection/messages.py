@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
+from motorlite._net.numbering import next_request_id as next_request_id
 from motorlite._wire import op_msg
 from motorlite._wire.documents import encode
 from motorlite._wire.op_msg import FIXED, START_SIZE, start
 from motorlite.errors import DocumentTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from bson.codec_options import CodecOptions
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 # Bytes by which a command may exceed the document limit, for the fields around the document.
 _COMMAND_OVERHEAD: Final = 16 * 1024
-
-next_request_id: Final[Callable[[], int]] = chain.from_iterable(repeat(range(1, 2**31))).__next__
-"""Returns a request id that no message in flight uses (31 bits, shared by all clients). It runs no Python code."""
 # Bytes from which a view of a document costs less than a copy.
 _WORTH_A_VIEW: Final = 8 * 1024
 

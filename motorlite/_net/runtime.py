@@ -119,8 +119,11 @@ class BackgroundTask(Protocol):
 class Host(Protocol):
     """The client's background work: one task group in its own task."""
 
-    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> BackgroundTask:
-        """Run ``await function(*args)`` in an empty context. Exceptions are logged, never propagated."""
+    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any, name: str = "work") -> BackgroundTask:
+        """Run ``await function(*args)`` in an empty context. Exceptions are logged, never propagated.
+
+        `name` is the task's, behind "motorlite", for those who look at the tasks of the loop.
+        """
         ...
 
     @property

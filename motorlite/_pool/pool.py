@@ -272,7 +272,9 @@ class Pool:
             self.state.populate()
             self._perform()
         elif self._options.min_size or self._options.max_idle_time is not None:
-            self._maintenance = self._host.spawn(self._maintain)
+            self._maintenance = self._host.spawn(
+                self._maintain, name=f"pool maintenance {format_address(self.address)}"
+            )
 
     def clear(
         self,
@@ -360,7 +362,12 @@ class Pool:
         connection = drain.connection
         if self._publish:
             self._publish(events.PendingReplyStartedEvent(self.address, connection.id, connection.owed or 0))
-        self._draining[connection] = self._host.spawn(self._drain, connection, drain.overdue_at), self._runtime.now()
+        self._draining[connection] = (
+            self._host.spawn(
+                self._drain, connection, drain.overdue_at, name=f"late reply {format_address(self.address)}"
+            ),
+            self._runtime.now(),
+        )
 
     async def _drain(self, connection: Connection, overdue_at: float) -> None:
         request_id = connection.owed or 0
@@ -415,7 +422,9 @@ class Pool:
         if self._publish:
             self._publish(events.ConnectionCreatedEvent(self.address, establishment.connection_id))
         establishment.started_at = self._runtime.now()
-        self._establishing[establishment] = self._host.spawn(self._establish, establishment)
+        self._establishing[establishment] = self._host.spawn(
+            self._establish, establishment, name=f"connecting {format_address(self.address)}"
+        )
 
     def _abandon(self, establishment: Establishment, reason: str) -> None:
         # The task may end without ever having started, so the event is published here.

@@ -96,7 +96,7 @@ class Monitor:
     def start(self, host: Host) -> None:
         """Start checking in the background."""
         self._host = host
-        self._tasks.append(host.spawn(self._run))
+        self._tasks.append(host.spawn(self._run, name=f"monitor {format_address(self.address)}"))
 
     def stop(self) -> None:
         """Stop checking; returns immediately."""
@@ -176,7 +176,7 @@ class Monitor:
         self._on_checked(description)
         if self._is_streaming and not self._is_measuring:
             self._is_measuring = True
-            self._tasks.append(self._host.spawn(self._measure))
+            self._tasks.append(self._host.spawn(self._measure, name=f"round-trip times {format_address(self.address)}"))
         return self._is_streaming
 
     def _failed(self, error: PyMongoError, awaited: bool, started: float) -> bool:

@@ -99,7 +99,7 @@ class SRVDiscovery:
         if not (self._is_looking_up or self._is_closed):
             self._is_looking_up = True
             # In the background, because the operation that starts it may be cancelled while others wait.
-            self._host.spawn(self._look_up)
+            self._host.spawn(self._look_up, name=f"SRV look-up {self._srv.host_name}")
         failure: Exception | None = None
         if not self._is_closed:
             waiter = self._runtime.waiter()

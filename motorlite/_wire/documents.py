@@ -6,6 +6,9 @@ undecoded until their own options are applied.
 Two private names of `bson` are used, and only here: the C functions behind `bson.encode` and `bson.decode`. These two
 check the types of their arguments and nothing else, which takes 1600 instructions of each command and its reply. Where
 the functions are missing, or are called differently, the public ones serve.
+
+Without its C extension (a pure installation, a subinterpreter), `bson` takes the values in a bytearray for bytearrays:
+it refuses ObjectIds and decimals, and binary data gets the wrong type. It reads bytes there.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions, DatetimeConversion, TypeRegistry
-from bson.errors import BSONError
+from bson.errors import BSONError, InvalidBSON
+from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from motorlite.errors import ProtocolError
@@ -35,19 +39,39 @@ LENIENT = CodecOptions[dict[str, Any]](
 )
 
 
+_SAMPLE = {"number": 1, "id": ObjectId(bytes(12)), "data": b"data"}
+
+
+def _reads_bytearrays(decode: _Decode, encoded: bytes) -> bool:
+    """Whether `decode` finds in a bytearray what it finds in bytes."""
+    try:
+        found = decode(bytearray(encoded), DEFAULT_CODEC_OPTIONS)
+    except BSONError:
+        return False
+    return found == _SAMPLE and type(found["data"]) is bytes
+
+
+def _reader(decode: _Decode) -> _Decode:
+    """Return `decode`, or what hands it bytes where it does not read bytearrays."""
+    if _reads_bytearrays(decode, bson.encode(_SAMPLE)):
+        return decode
+    return lambda body, codec_options: decode(bytes(body), codec_options)
+
+
 def _fastest(module: Any) -> tuple[_Encode, _Decode]:
     """Return the functions that encode and decode documents."""
     try:
         encode_now: _Encode = module._dict_to_bson
         decode_now: _Decode = module._bson_to_dict
-        if decode_now(encode_now({"a": 1}, False, _DEFAULT_FOR_ENCODING), DEFAULT_CODEC_OPTIONS) == {"a": 1}:
+        if _reads_bytearrays(decode_now, encode_now(_SAMPLE, False, _DEFAULT_FOR_ENCODING)):
             return encode_now, decode_now
     except Exception:  # another version of `bson`: nothing but its public functions is certain
-        return module.encode, module.decode
-    return module.encode, module.decode
+        return module.encode, _reader(module.decode)
+    return module.encode, _reader(module.decode)
 
 
 _encode, _decode = _fastest(bson)
+_decode_publicly = _reader(bson.decode)
 
 
 def encode(document: Mapping[str, Any], codec_options: CodecOptions[Any]) -> bytes:
@@ -79,17 +103,19 @@ def decode_reply(
             return _decode(body, codec_options)
         if codec_options.document_class is dict and codec_options.type_registry == NO_TYPES:
             # Options for time zones, UUIDs and the like do not affect the reply itself: still one C call.
-            return bson.decode(body, codec_options)
+            return _decode_publicly(body, codec_options)
         if not fields:
-            reply: dict[str, Any] = bson.decode(body, codec_options)
+            reply: dict[str, Any] = _decode_publicly(body, codec_options)
             if isinstance(reply, RawBSONDocument):
                 reply.get("ok")  # RawBSONDocument decodes lazily: decode now, while errors can be classified.
             return reply
         plain = plain_options(codec_options)
         raw = RawBSONDocument(bytes(body), plain.with_options(document_class=RawBSONDocument))
         return _decode_fields(raw, codec_options, plain, fields)
-    except (BSONError, UnicodeDecodeError) as error:
+    except Exception as error:  # without the C extension, RawBSONDocument lets through whatever bad data leads to
         if _is_well_formed(body):
+            if isinstance(error, UnicodeDecodeError):
+                raise InvalidBSON(str(error)) from error
             raise
         raise ProtocolError(f"the server sent a reply that is not valid BSON: {error}") from error
 
@@ -104,7 +130,7 @@ def plain_options(codec_options: CodecOptions[Any]) -> CodecOptions[Any]:
 def _is_well_formed(body: bytes | bytearray | memoryview) -> bool:
     """Whether the BSON is valid and only a value was rejected: a date out of Python's range, or text not in UTF-8."""
     try:
-        bson.decode(body, LENIENT)
+        _decode_publicly(body, LENIENT)
     except (BSONError, UnicodeDecodeError):
         return False
     return True

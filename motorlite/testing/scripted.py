@@ -445,7 +445,7 @@ class ScriptedDeployment:
             await runtime.sleep(delay)
             function(*args)
 
-        self._host.spawn(run)
+        self._host.spawn(run, name="scripted server")
 
     def _hello_reply(self, server: ScriptedServer) -> dict[str, Any]:
         reply: dict[str, Any] = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+import sniffio
+import trio
 from bson.datetime_ms import DatetimeMS
 
 from motorlite._operations.cursors.kill_cursors import KillCursors
@@ -250,3 +253,45 @@ async def test_an_error_of_the_driver_that_a_server_selector_raises_is_left_as_i
     async with driver(ScriptedDeployment(["a:1"]), connect=False, server_selector=refuse) as core:
         with pytest.raises(ConfigurationError, match=r"^mine$"):
             await core.run(find())
+
+
+# --- the names of tasks, for those who look at them (`python -m asyncio pstree`, trio's instruments) ---
+
+
+def names_of_tasks() -> list[str]:
+    """The names of all tasks on this event loop but the test's own."""
+    if sniffio.current_async_library() == "asyncio":
+        mine = asyncio.current_task()
+        return sorted(task.get_name() for task in asyncio.all_tasks() if task is not mine)
+    root = trio.lowlevel.current_root_task()
+    assert root is not None
+    tasks, found = [root], []
+    while tasks:
+        task = tasks.pop()
+        found.append(task.name)
+        tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return sorted(name for name in found if name.startswith("motorlite"))
+
+
+async def test_every_task_in_the_background_says_what_it_is_for() -> None:
+    before = set(names_of_tasks())
+    deployment = ScriptedDeployment(["a:1"], streaming=True)
+    streams(deployment)
+    async with driver(deployment, maxIdleTimeMS=60_000, maxPoolSize=1) as sdam:
+        deployment["a:1"].on("find", Hang())
+        with anyio.move_on_after(0.1):
+            await sdam.run(find())
+        found = [name for name in names_of_tasks() if name not in before and not name.startswith("scripted")]
+        assert found == [
+            "motorlite client",
+            "motorlite late reply a:1",
+            "motorlite monitor a:1",
+            "motorlite pool maintenance a:1",
+            "motorlite round-trip times a:1",
+        ]
+        deployment["a:1"].hello_delay = 1
+        async with anyio.create_task_group() as group:
+            group.start_soon(sdam.run, find())
+            await anyio.sleep(1.5)
+            assert "motorlite connecting a:1" in names_of_tasks()
+            group.cancel_scope.cancel()

@@ -220,7 +220,7 @@ class FakeCore(Core):
     def abort_transaction(self, session: Session) -> None:
         LostTransactions(self.executor, spawn=self._spawn, now=self.now).abort(session)
 
-    def _spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    def _spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any, name: str = "work") -> None:
         self.spawned.append(lambda: async_fn(*args))
 
     async def run_spawned(self) -> None:

@@ -71,7 +71,7 @@ class PoolDriver:
         return found
 
     def spawn(self, function: Any, *args: Any) -> None:
-        self.host.spawn(function, *args)
+        self.host.spawn(function, *args, name="test")
 
 
 class Waiting:

@@ -278,7 +278,7 @@ class ServerCursor(Generic[DocumentT]):
         self._is_reading = True
         tools = self._core.prefetching
         self._ahead = ahead = Prefetch(tools.waiter)
-        ahead.task = tools.spawn(self._run_ahead, ahead, self._get_more(), call)
+        ahead.task = tools.spawn(self._run_ahead, ahead, self._get_more(), call, name="prefetch")
 
     async def _run_ahead(self, ahead: Prefetch, get_more: GetMore, call: Call) -> None:
         if self._ahead is not ahead:

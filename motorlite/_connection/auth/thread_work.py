@@ -100,7 +100,7 @@ class ThreadWork:
     def _start(self) -> None:
         while self._queue and self._running < MAX_THREADS:
             self._running += 1
-            self._host.spawn(self._run, self._queue.popleft())
+            self._host.spawn(self._run, self._queue.popleft(), name="authentication thread")
 
     async def _run(self, work: _Work) -> None:
         outcome = _Outcome(None, _closed())

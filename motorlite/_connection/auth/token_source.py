@@ -162,7 +162,7 @@ class TokenSource:
         context = OIDCCallbackContext(
             self._seconds(starts, limits), self._username, CALLBACK_VERSION, request.refresh_token, request.idp_info
         )
-        call.task = self._host.spawn(self._run, call, context, starts)
+        call.task = self._host.spawn(self._run, call, context, starts, name="OIDC callback")
         return call
 
     def _seconds(self, starts: float, limits: Limits) -> float:

@@ -35,7 +35,7 @@ async def first_of(attempts: Iterable[Callable[[], Coroutine[Any, Any, T]]], clo
     try:
         while waiting or running:
             if waiting:
-                running.add(asyncio.ensure_future(waiting.popleft()()))
+                running.add(asyncio.create_task(waiting.popleft()(), name="motorlite connection attempt"))
             pause = STAGGER if waiting else None
             done, _ = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             for task in done:

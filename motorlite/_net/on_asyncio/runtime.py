@@ -114,8 +114,8 @@ class AsyncioHost:
         self.is_closed = True
         self._on_end()
 
-    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> _AsyncioTask:
-        task = _AsyncioTask(function, args)
+    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any, name: str = "work") -> _AsyncioTask:
+        task = _AsyncioTask(function, args, name)
         if self.is_closed:
             return task
         if self._group is None:
@@ -138,17 +138,18 @@ class _Stop(Exception):
 
 
 class _AsyncioTask:
-    __slots__ = ("_args", "_function", "_is_cancelled", "_task")
+    __slots__ = ("_args", "_function", "_is_cancelled", "_name", "_task")
 
-    def __init__(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
+    def __init__(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...], name: str) -> None:
         self._function = function
         self._args = args
+        self._name = f"motorlite {name}"
         self._task: asyncio.Task[None] | None = None
         self._is_cancelled = False
 
     def start(self, group: asyncio.TaskGroup) -> None:
         if not self._is_cancelled:
-            self._task = group.create_task(self._run(), context=contextvars.Context())
+            self._task = group.create_task(self._run(), name=self._name, context=contextvars.Context())
 
     async def _run(self) -> None:
         if self._task is None:

@@ -94,22 +94,26 @@ class TrioHost:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
                     while self._early:  # no loop variable: it would keep the last task alive
-                        nursery.start_soon(self._early.pop(0).run)
+                        self._start(nursery, self._early.pop(0))
                     await trio.sleep_forever()
         finally:
             self.is_closed = True
             self._ended.set()
             self._on_end()
 
-    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> _TrioTask:
-        task = _TrioTask(function, args)
+    def spawn(self, function: Callable[..., Awaitable[None]], *args: Any, name: str = "work") -> _TrioTask:
+        task = _TrioTask(function, args, name)
         if self.is_closed:
             return task
         if self._nursery is None:
             self._early.append(task)
         else:
-            contextvars.Context().run(self._nursery.start_soon, task.run)
+            contextvars.Context().run(self._start, self._nursery, task)
         return task
+
+    @staticmethod
+    def _start(nursery: trio.Nursery, task: _TrioTask) -> None:
+        nursery.start_soon(task.run, name=task.name)
 
     def stop(self) -> None:
         self.is_closed = True
@@ -121,11 +125,12 @@ class TrioHost:
 
 
 class _TrioTask:
-    __slots__ = ("_args", "_function", "_scope")
+    __slots__ = ("_args", "_function", "_scope", "name")
 
-    def __init__(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
+    def __init__(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...], name: str) -> None:
         self._function = function
         self._args = args
+        self.name = f"motorlite {name}"
         self._scope = trio.CancelScope()
 
     @trio.lowlevel.enable_ki_protection

@@ -60,6 +60,7 @@ def tls_context(
 ) -> ssl.SSLContext:
     """A client-side TLS context that trusts `ca_file` and presents `certificate_file`."""
     context = ssl.create_default_context(cafile=ca_file)
+    context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
     if certificate_file is not None:
         context.load_cert_chain(certificate_file)
     if not verify:

@@ -10,9 +10,17 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
-import beanie
 import pymongo.errors
 import pytest
+from pydantic import BaseModel, Field, create_model
+
+import motorlite
+from motorlite import compat
+from motorlite.errors import DuplicateKeyError, InvalidOperation
+from tests.support.clients import make_client
+
+pytest.importorskip("beanie", reason="no release of Beanie permits Python 3.14 or later")
+import beanie  # where it is installed
 from beanie import (
     BackLink,
     Document,
@@ -34,12 +42,6 @@ from beanie.exceptions import RevisionIdWasChanged
 from beanie.migrations.database import DBHandler
 from beanie.migrations.models import RunningDirections, RunningMode
 from beanie.migrations.runner import MigrationNode
-from pydantic import BaseModel, Field, create_model
-
-import motorlite
-from motorlite import compat
-from motorlite.errors import DuplicateKeyError, InvalidOperation
-from tests.support.clients import make_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -35,21 +35,30 @@ def sockets() -> Iterator[ExitStack]:
 
 
 @pytest.fixture
-def port(sockets: ExitStack) -> int:
+def pair(sockets: ExitStack) -> tuple[socket.socket, socket.socket]:
+    """Sockets that are bound to a port of GOOD and the same port of BAD, where no other process can listen then."""
+    while True:
+        good, bad = (sockets.enter_context(socket.socket()) for _ in range(2))
+        good.bind((GOOD, 0))
+        with suppress(OSError):  # taken there
+            bad.bind((BAD, good.getsockname()[1]))
+            return good, bad
+
+
+@pytest.fixture
+def port(pair: tuple[socket.socket, socket.socket]) -> int:
     """Where GOOD listens; BAD refuses."""
-    listener = sockets.enter_context(socket.socket())
-    listener.bind((GOOD, 0))
-    listener.listen()
-    number: int = listener.getsockname()[1]
+    good, _ = pair
+    good.listen()
+    number: int = good.getsockname()[1]
     return number
 
 
 @pytest.fixture
-def black_hole(sockets: ExitStack, port: int) -> None:
+def black_hole(sockets: ExitStack, pair: tuple[socket.socket, socket.socket], port: int) -> None:
     """BAD has a full backlog, so it drops what comes, as a route to nowhere does."""
-    listener = sockets.enter_context(socket.socket())
-    listener.bind((BAD, port))
-    listener.listen(0)
+    _, bad = pair
+    bad.listen(0)
     for _ in range(4):
         filler = sockets.enter_context(socket.socket())
         filler.setblocking(False)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import datetime
 import ssl
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trustme
@@ -65,6 +66,51 @@ def test_by_default_everything_is_verified() -> None:
     assert context.verify_mode == ssl.CERT_REQUIRED
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
     assert not context.verify_flags & ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+
+
+def with_minimum(monkeypatch: pytest.MonkeyPatch, version: ssl.TLSVersion) -> None:
+    """Make Python's default contexts start with another minimum, as where OpenSSL's own defaults rule (Debian)."""
+    original = ssl.create_default_context
+
+    def create(*args: Any, **kwargs: Any) -> ssl.SSLContext:
+        context = original(*args, **kwargs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # versions below 1.2
+            context.minimum_version = version
+        # As OPENSSL_CONF can do, and what servers with old certificates want: it permits the signatures of TLS 1.1.
+        context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", create)
+
+
+LOWER = [ssl.TLSVersion.MINIMUM_SUPPORTED, ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1]
+
+
+@pytest.mark.parametrize("default", LOWER, ids=lambda version: version.name)
+def test_versions_below_1_2_are_refused_whatever_openssl_permits(
+    default: ssl.TLSVersion, files: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_minimum(monkeypatch, default)
+    server = server_context(files.server_file)
+    server.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        server.minimum_version = ssl.TLSVersion.TLSv1
+        server.maximum_version = ssl.TLSVersion.TLSv1_1
+    # What OpenSSL would have permitted, and so what the last line is about.
+    handshake(ssl.create_default_context(cafile=str(files.ca_file)), server)
+    for options in (TLSOptions(ca_file=str(files.ca_file)), TLSOptions(allow_invalid_certificates=True)):
+        context = make_context(options)
+        assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+        with pytest.raises(ssl.SSLError):
+            handshake(context, server)
+
+
+@pytest.mark.parametrize("default", [ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.MAXIMUM_SUPPORTED])
+def test_a_stricter_minimum_of_openssl_stays(default: ssl.TLSVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_minimum(monkeypatch, default)
+    assert make_context(TLSOptions()).minimum_version == ssl.TLSVersion.TLSv1_3
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ DOCUMENT: dict[str, Any] = {
     "long": Int64(2),
     "float": 0.5,
     "text": "x",
+    "bytes": b"data",
     "decimal": Decimal128("1.5"),
     "date": DATE,
     "standard": Binary(UUID.bytes, 4),
@@ -203,9 +204,10 @@ def test_fields_that_are_missing_or_of_another_kind(fields: dict[str, Any], opti
 
 def test_undecodable_dates_are_the_users_choice() -> None:
     data = bson.encode({"values": [DatetimeMS(2**60)], "lastWriteDate": DatetimeMS(2**60)})
-    with pytest.raises(InvalidBSON, match="out of range"):
+    # What `bson` advises. What precedes that comes from Python, whose versions differ.
+    with pytest.raises(InvalidBSON, match="DATETIME_AUTO"):
         decode_reply(data)
-    with pytest.raises(InvalidBSON, match="out of range"):
+    with pytest.raises(InvalidBSON, match="DATETIME_AUTO"):
         decode_reply(data, CodecOptions(SON), {"values": 1})
     for cls in (dict, SON):
         options = CodecOptions(cls, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
@@ -226,7 +228,8 @@ def test_decoders_never_see_the_reply_around() -> None:
     data = bson.encode({"cursor": {"ns": "a.b", "firstBatch": [{"int": 1}]}, "errmsg": "text"})
     decoded = decode_reply(data, options, {"cursor": {"firstBatch": 1}})
     assert decoded == {"cursor": {"ns": "a.b", "firstBatch": [{"int": 1}]}, "errmsg": "text"}
-    with pytest.raises(LookupError, match="text"):
+    # Without its C extension, `bson` makes its own error of the decoder's.
+    with pytest.raises(LookupError if bson.has_c() else InvalidBSON, match="text"):
         decode_reply(bson.encode({"value": "text"}), options, {"value": 1})
 
 
@@ -270,11 +273,11 @@ def test_invalid_bson_in_a_document_that_decodes_itself_later(inner: bytes) -> N
 
 
 def test_too_deeply_nested() -> None:
-    depth = 20_000  # more than any Python version takes
+    depth = 200_000  # more than any Python version takes: from 3.14 on, the size of the stack decides
     heads = [(5 + 8 * level).to_bytes(4, "little") + b"\x03a\0" for level in range(depth, 0, -1)]
     nested = b"".join(heads) + bson.encode({}) + b"\0" * depth
     for options, fields in VARIANTS:
-        with pytest.raises(ProtocolError, match="recursion"):
+        with pytest.raises(ProtocolError, match=r"recursion|Stack overflow"):
             decode_reply(nested, options, fields)
 
 
@@ -292,11 +295,20 @@ def test_mutated_replies(data: st.DataObject, variant: tuple[CodecOptions[Any], 
         decoded = decode_reply(bytes(reply), *variant)
     except ProtocolError:
         with pytest.raises(InvalidBSON):
-            bson.decode(reply, lenient)
+            bson.decode(bytes(reply), lenient)
     except InvalidBSON:  # only a value
-        bson.decode(reply, lenient)
+        bson.decode(bytes(reply), lenient)
     else:
         assert hasattr(decoded, "items")
+
+
+@pytest.mark.parametrize(("position", "value"), [(15, 128), (25, 0)], ids=["size of the cursor", "end of its name"])
+def test_damage_that_python_notices_late(position: int, value: int) -> None:
+    reply = bytearray(bson.encode({"cursor": {"id": 5, "firstBatch": [DOCUMENT]}, "date": DATE, "ok": 1}))
+    reply[position] = value
+    for options, fields in VARIANTS:
+        with pytest.raises(ProtocolError, match="not valid BSON"):
+            decode_reply(bytes(reply), options, fields)
 
 
 def test_encoding_uses_the_users_options() -> None:
@@ -358,11 +370,20 @@ def wrong_arguments(*_: Any) -> Any:
 def test_versions_of_bson_without_the_private_functions(private: dict[str, Any]) -> None:
     module = Elsewhere(**private)
     fastest = documents._fastest(module)
-    assert fastest == (module.encode, module.decode)
+    assert fastest[0] == module.encode
     data = fastest[0](DOCUMENT, False, DEFAULT_CODEC_OPTIONS)
     assert data == encode(DOCUMENT, DEFAULT_CODEC_OPTIONS)
-    assert fastest[1](memoryview(data), DEFAULT_CODEC_OPTIONS) == decode_reply(memoryview(data))
+    for body in (data, bytearray(data), memoryview(data)):
+        assert_same(fastest[1](body, DEFAULT_CODEC_OPTIONS), decode_reply(data))
 
 
 def test_this_version_of_bson_has_them() -> None:
-    assert documents._fastest(bson) == (bson._dict_to_bson, bson._bson_to_dict)
+    # Without the C extension they are functions of Python, which do not read bytearrays.
+    assert (documents._fastest(bson) == (bson._dict_to_bson, bson._bson_to_dict)) is bson.has_c()
+
+
+@pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
+def test_what_holds_a_reply_does_not_matter(form: Any, options: CodecOptions[Any]) -> None:
+    data = bson.encode({"cursor": {"firstBatch": [DOCUMENT]}, "ok": 1, **DOCUMENT})
+    for fields in ({"cursor": {"firstBatch": 1}}, {}, None):
+        assert_same(decode_reply(form(data), options, fields), decode_reply(data, options, fields))

@@ -3,7 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from functools import partial
 
 import pytest
 
@@ -12,17 +11,22 @@ from benchmarks.loops import ANYIO, ASYNCIO, TRIO, UVLOOP, Loop
 
 @pytest.mark.parametrize("loop", [ASYNCIO, UVLOOP, TRIO, ANYIO], ids=lambda loop: loop.name)
 def test_functions_run_together_and_in_threads(loop: Loop) -> None:
-    seen: list[object] = []
+    seen: list[threading.Thread] = []
+    # Opens when both are there.
+    gate = threading.Barrier(2)
 
-    async def work(number: int) -> None:
-        seen.append(number)
-        seen.append(await loop.in_thread(threading.current_thread))
+    def meet() -> threading.Thread:
+        gate.wait(10)
+        return threading.current_thread()
+
+    async def work() -> None:
+        seen.append(await loop.in_thread(meet))
 
     async def main() -> None:
-        await loop.all_of([partial(work, 1), partial(work, 2)])
+        await loop.all_of([work, work])
 
     loop.run(main)
-    assert seen[:2] in ([1, 2], [2, 1])
+    assert len(set(seen)) == 2
     assert threading.main_thread() not in seen
 
 

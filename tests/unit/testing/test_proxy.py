@@ -288,12 +288,13 @@ def test_members_alone_can_be_cut_off(proxy: FaultProxy, client: socket.socket) 
 
 
 def test_a_server_that_refuses(echo: Echo) -> None:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with FaultProxy(("127.0.0.1", port)) as proxy:
-        assert_reset_at_once(proxy)
-        assert str(port) in repr(proxy)
+    # It stays bound, or another process could listen there.
+    with closing(socket.socket()) as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        with FaultProxy(("127.0.0.1", port)) as proxy:
+            assert_reset_at_once(proxy)
+            assert str(port) in repr(proxy)
 
 
 def test_the_end_is_complete(echo: Echo) -> None:

@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[4]
 NO_ADVICE = ("-W", "ignore:This process:DeprecationWarning")
 
 PROGRAM = """
-import asyncio, os, sys, warnings
+import asyncio, os, signal, sys, warnings
 import anyio, trio, uvloop
 from motorlite import AsyncMongoClient
 from tests.support.lying_server import LyingServer
@@ -49,11 +49,14 @@ async def main(server):
             if child == 0:
                 sys.stderr = open(os.devnull, "w")
                 if way == "spins":
+                    # From Python 3.14 on, uvloop can lose a wake-up in a forked child, which then waits for ever.
+                    signal.alarm(5)
                     for _ in range(20):
                         await anyio.sleep(0.01)
                 sys.exit(3)
             # The loop stands still until the child has ended.
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            assert code == 3 or (code == -signal.SIGALRM and backend == "uvloop"), code
         server.delay = 0
         await ping(client)
         numbers = {number for _, number in server.commands}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +14,7 @@ from motorlite.testing import LocalServer, ServerNotFound
 from motorlite.testing.server import local_commands, mongod_members
 from motorlite.testing.server.certificates import make_certificates
 from motorlite.testing.server.local_commands import Credential
-from motorlite.testing.server.mongod_processes import PortUnavailable, free_port
+from motorlite.testing.server.mongod_processes import PortUnavailable, check_port, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -230,10 +230,19 @@ def test_a_port_that_is_taken_meanwhile_is_tried_again(tmp_path: Path, monkeypat
     assert tried.read_text() == "x" * mongod_members.START_ATTEMPTS
 
 
+def two_free_ports() -> int:
+    """Return the first of two adjacent ports that are free."""
+    while True:
+        port = free_port()
+        with suppress(PortUnavailable):
+            check_port(port + 1)
+            return port
+
+
 def test_a_port_that_was_asked_for_and_is_taken_meanwhile_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = free_port()
+    port = two_free_ports()
     pretend_mongod(tmp_path, monkeypatch, f"raise SystemExit({mongod_members.PORT_TAKEN!r})")
     with pytest.raises(PortUnavailable, match=f"^port {port} or {port + 1} of 127.0.0.1 was taken while"):
         LocalServer.start("replicaset", nodes=2, port=port)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -210,11 +211,10 @@ def test_only_the_owner_ends_what_it_started(processes: Processes) -> None:
 
 
 def test_free_ports_differ_and_can_be_bound() -> None:
-    ports = {free_port() for _ in range(20)}
-    assert len(ports) == 20
-    for port in ports:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", port))
+    with ExitStack() as stack:
+        for _ in range(20):
+            # At once, and until the end: other processes look for free ports too.
+            stack.enter_context(socket.socket()).bind(("127.0.0.1", free_port()))
 
 
 def test_a_taken_port_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
