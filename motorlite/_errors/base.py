@@ -38,6 +38,9 @@ class PyMongoError(_Root):
         client_limit: For a timeout: how many seconds the driver gives the operation (`timeoutMS`) or the reply
             (`socketTimeoutMS`); None for no limit, or if the wait for a server or a connection used it up.
         server_limit: For a timeout: how many seconds the command gave the server (`maxTimeMS`); None for no limit.
+        may_have_been_executed: Whether the server may have executed the operation, or a part of it, although it failed.
+            An attempt that got no reply makes it true, even if the error is that of a later attempt, which was refused.
+            So it is safe to repeat an operation if this is False. Always False for reads, which change nothing.
         retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
             None elsewhere.
     """
@@ -48,6 +51,7 @@ class PyMongoError(_Root):
     retry_refusal: str | None = None
     phase: str | None = None
     partial_result: Any = None
+    may_have_been_executed: bool = False
     retry_after: float | None = None
     client_limit: float | None = None
     server_limit: float | None = None

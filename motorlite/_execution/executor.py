@@ -16,7 +16,7 @@ from motorlite._execution import acquiring, degrading
 from motorlite._execution.attempt import Attempt
 from motorlite._execution.cursors.pinning import PinnedConnection, stays_pinned
 from motorlite._execution.failure import Failure
-from motorlite._execution.operation import CursorReply, Opened
+from motorlite._execution.operation import CursorReply, Kind, Opened
 from motorlite._execution.retries.steps import RetrySteps
 from motorlite._execution.run import Run
 from motorlite._execution.sender import Sender
@@ -266,12 +266,14 @@ class Executor:
             self._on_lost_cursor(run.source, reply)
         if run.part is not None:
             run.part.refused(error)
+        if isinstance(error, ProtocolError) and run.operation.kind is not Kind.READ:
+            error.may_have_been_executed = True
         phase = None if run.standing is None else run.standing.phase
         Failure(error=error, progress=Progress.ANSWERED, address=run.source, phase=phase, limits=run.limits).annotate()
         if run.retry is None:
             error.attempts = 1
         else:
-            run.retry.describe(error)
+            run.describe(error)
 
     def _end(self, run: Run) -> None:
         # Objects that outlive the operation must not reference errors raised through its frames: only the cyclic

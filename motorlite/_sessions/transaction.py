@@ -77,6 +77,7 @@ class Transaction:
         "end_was_sent",
         "has_begun",
         "is_busy",
+        "may_be_committed",
         "needs_majority",
         "number",
         "recovery_token",
@@ -97,6 +98,8 @@ class Transaction:
         # It may have been committed: an attempt succeeded, or failed otherwise than by the rejection of an overloaded
         # server. The next one waits for a majority.
         self.needs_majority: bool = False
+        # An attempt to commit it was sent, and no reply rules out that it succeeded.
+        self.may_be_committed: bool = False
         # The mongos that has it, in a sharded cluster.
         self.address: Address | None = None
         # The connection to the service that has it, behind a load balancer.

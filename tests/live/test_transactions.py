@@ -10,7 +10,7 @@ import pytest
 
 from motorlite import ReadConcern
 from motorlite.errors import DuplicateKeyError, OperationFailure
-from motorlite.testing import failpoints
+from motorlite.testing import FaultProxy, failpoints
 from tests.support.clients import make_client
 from tests.support.waiting import until
 
@@ -111,6 +111,41 @@ async def test_a_cancelled_transaction_is_aborted_on_the_server(replica_set: Loc
             # No lock is left.
             await coll.insert_one({"_id": 1})
             await coll.delete_one({"_id": 1})
+
+
+@pytest.mark.parametrize("labels", [(), ("NoWritesPerformed",)], ids=["", "no writes performed"])
+async def test_a_committed_transaction_whose_reply_was_lost_is_not_executed_again(
+    replica_set: LocalServer, fail: Fail, labels: tuple[str, ...]
+) -> None:
+    """The server executes the commit, its reply is lost, and the server refuses the next eight commits."""
+    calls, counting = 0, {"count": "coll", "query": {"order": 1}}
+    async with collection(replica_set) as coll:
+        with FaultProxy(replica_set.addresses[0]) as proxy:
+            uri = f"mongodb://{proxy.address[0]}:{proxy.address[1]}/?directConnection=true"
+            async with make_client(uri, appName="lost") as client:
+                behind = client[NAME].coll
+
+                async def order(session: AsyncClientSession[Any]) -> None:
+                    nonlocal calls
+                    calls += 1
+                    await behind.insert_one({"order": 1}, session=session)
+                    proxy.black_hole("client")
+
+                async def lose_the_reply() -> None:
+                    await until(lambda: replica_set.command(counting, NAME)["n"] == 1, 10)
+                    refusal = (*failpoints.OVERLOAD_LABELS, *labels)
+                    fail(
+                        replica_set,
+                        failpoints.overload(
+                            commands=["commitTransaction"], times=8, error_labels=refusal, app_name="lost"
+                        ),
+                    )
+                    proxy.heal()
+
+                async with anyio.create_task_group() as tasks, client.start_session() as session:
+                    tasks.start_soon(lose_the_reply)
+                    await session.with_transaction(order)
+        assert calls == await coll.count_documents({}) == 1
 
 
 async def test_a_dropped_session_is_aborted_on_the_server(replica_set: LocalServer) -> None:

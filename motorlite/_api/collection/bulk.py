@@ -5,13 +5,14 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from motorlite._base.error_documents import has_written
 from motorlite._execution.call import Call
 from motorlite._operations.writes.bulk_batch import BATCHES
 from motorlite._operations.writes.bulk_merge import is_long, merge
 from motorlite._operations.writes.bulk_result import BulkResult
 from motorlite._operations.writes.slices import ITEMS, release
 from motorlite._sessions.session import Session
-from motorlite.errors import BulkWriteExecutionTimeout
+from motorlite.errors import BulkWriteExecutionTimeout, PyMongoError
 from motorlite.results import BulkWriteResult
 from motorlite.write_concern import DEFAULT_WRITE_CONCERN
 
@@ -105,6 +106,8 @@ class BulkWrite:
             # Not only driver errors: bson may refuse a document of a later batch after other documents were written.
             if is_acknowledged:
                 vars(failure)["partial_result"] = BulkWriteResult(result.details, True)
+                if isinstance(failure, PyMongoError) and has_written(result.details):
+                    failure.may_have_been_executed = True
             raise
         finally:
             if implicit is not None and implicit.server_session is not None:

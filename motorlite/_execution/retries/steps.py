@@ -126,4 +126,4 @@ class RetrySteps:
         if self.is_stopped:
             assert run.retry is not None
             message = "the client was closed while the operation waited for its next attempt"
-            raise run.retry.describe(InvalidOperation(message)) from run.retry.newest.annotate()
+            raise run.describe(InvalidOperation(message)) from run.retry.newest.annotate()

@@ -6,15 +6,17 @@ outside of transactions have no part, which costs them a truth test.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED, TRANSIENT_TRANSACTION, UNKNOWN_COMMIT_RESULT
+from motorlite._base.error_codes import TRANSIENT_TRANSACTION, UNKNOWN_COMMIT_RESULT
 from motorlite._connection.purpose import Purpose
+from motorlite._execution.classify import may_have_been_executed, was_rejected
 from motorlite._execution.cursors.pinning import PinnedConnection
 from motorlite._execution.operation import Ends, Kind
 from motorlite._execution.retries.decisions import Again
-from motorlite._execution.transactions.rules import added_labels
+from motorlite._execution.transactions.rules import added_labels, settles
 from motorlite._sessions.transaction import State
+from motorlite.errors import WriteConcernError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,11 +31,13 @@ if TYPE_CHECKING:
     from motorlite._topology.server import Server
     from motorlite.errors import PyMongoError
 
+_UNKNOWN: Final = frozenset({UNKNOWN_COMMIT_RESULT})
+
 
 class Part:
     """One operation's part in a transaction. It ends with `leave`."""
 
-    __slots__ = ("_is_first", "_needed_majority", "_operation", "_session", "_transaction")
+    __slots__ = ("_is_first", "_may_be_committed", "_needed_majority", "_operation", "_session", "_transaction")
 
     def __init__(self, session: Session, transaction: Transaction, operation: Operation[Any]) -> None:
         transaction.is_busy = True
@@ -42,8 +46,9 @@ class Part:
         self._operation = operation
         # Whether its command begins the transaction; so do its retries, since the server has not begun it.
         self._is_first = transaction.state is State.STARTING
-        # `needs_majority` of the transaction before the newest attempt to commit it.
+        # `needs_majority` and `may_be_committed` of the transaction before the newest attempt to commit it.
         self._needed_majority = transaction.needs_majority
+        self._may_be_committed = transaction.may_be_committed
 
     # --- an attempt ---
 
@@ -86,6 +91,7 @@ class Part:
         if self._operation.ends is Ends.COMMIT:
             transaction.end_was_sent = True
             self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
+            self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
         elif self._is_first:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
             if facts.is_load_balanced:
@@ -110,7 +116,8 @@ class Part:
 
     def added_labels(self, error: PyMongoError) -> frozenset[str]:
         """Return the labels that the driver must add to the error of an attempt."""
-        return added_labels(self._operation, error)
+        is_unknown = self._may_be_committed and not settles(error)
+        return added_labels(self._operation, error) | (_UNKNOWN if is_unknown else frozenset())
 
     def decided(self, failure: Failure, decision: Again | Raise) -> None:
         """Update the transaction after a failed attempt ("When to unpin", "Interaction with Client Backpressure")."""
@@ -118,8 +125,13 @@ class Part:
             self._unpin()
         elif self._operation.ends is Ends.COMMIT:
             # For further attempts too: one of them may fail before it is sent, as if the server had rejected it.
-            self._needed_majority = self._needed_majority or not _was_rejected(failure)
+            self._needed_majority = self._needed_majority or not was_rejected(failure)
             self._transaction.needs_majority = self._needed_majority
+            if settles(failure.error):
+                self._may_be_committed = False
+            elif may_have_been_executed(failure, self._operation):
+                self._may_be_committed = True
+            self._transaction.may_be_committed = self._may_be_committed
             if failure.has_label(UNKNOWN_COMMIT_RESULT) or failure.has_label(TRANSIENT_TRANSACTION):
                 self._unpin()
         elif isinstance(decision, Again):
@@ -127,6 +139,13 @@ class Part:
                 self._unpin()  # nothing has begun, so the retry may go elsewhere
         elif decision.failure.has_label(TRANSIENT_TRANSACTION):
             self._unpin()
+
+    def describe(self, error: PyMongoError) -> None:
+        """Note in the error that ends the operation whether the transaction may have been committed."""
+        if self._operation.ends is Ends.COMMIT and not isinstance(error, WriteConcernError):
+            error.may_have_been_executed = self._may_be_committed
+            if self._may_be_committed:
+                error._add_error_label(UNKNOWN_COMMIT_RESULT)
 
     def refused(self, error: PyMongoError) -> None:
         """Update the transaction after a reply with an error that ends the operation."""
@@ -148,8 +167,3 @@ class Part:
         held = self._transaction.unpin()
         if held is not None:
             held.release()
-
-
-def _was_rejected(failure: Failure) -> bool:
-    """Whether the error is a "retryable overload error": the server did no work for the command."""
-    return failure.has_label(SYSTEM_OVERLOADED) and failure.has_label(RETRYABLE)
