@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 from weakref import ref
@@ -14,6 +15,7 @@ from motorlite._base.values import format_address
 from motorlite._client import optional
 from motorlite._client.background import Background
 from motorlite._client.prefetch import Prefetching
+from motorlite._client.session_turns import take_turn
 from motorlite._client.settings import initial_description, late_queue_timeout, pool_options
 from motorlite._client.world import REAL, World
 from motorlite._connection.establish import Establisher, HandshakeSettings
@@ -307,6 +309,7 @@ class Core:
             Reports(self._bucket, self._publishers),
             now=runtime.now,
             sleep=runtime.sleep,
+            take_turn=partial(take_turn, runtime.waiter),
             server_selection_timeout=options.server_selection_timeout,
             socket_timeout=options.socket_timeout,
             api_declaration=server_api_fields(options.server_api) or None,

@@ -30,8 +30,8 @@ class PyMongoError(_Root):
             ``"tokens"``, ``"not retryable"``, ``"disabled"``, ``"circuit breaker"``, ``"closed"`` or
             ``"strategy failed"``), or None if no retry rule covers the error of a first attempt.
         phase: The phase of the operation in which its time limit passed (``"selection"``, ``"queue"``,
-            ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``, ``"retry delay"``, ``"rate limit"``), or
-            None.
+            ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``, ``"retry delay"``, ``"rate limit"``,
+            ``"session"``: earlier writes of the same session were running), or None.
         partial_result: The writes of a bulk write before one of its commands failed as a whole, as a
             `BulkWriteResult`; None elsewhere. (bson's errors for a document in the middle of a bulk write also have
             this attribute.)

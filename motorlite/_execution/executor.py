@@ -20,13 +20,14 @@ from motorlite._execution.operation import CursorReply, Kind, Opened
 from motorlite._execution.retries.steps import RetrySteps
 from motorlite._execution.run import Run
 from motorlite._execution.sender import Sender
-from motorlite._execution.transactions.joining import join
+from motorlite._execution.transactions.joining import join, needs_turn
 from motorlite._sessions.session import Session
 from motorlite.errors import AdmissionError, OperationFailure, ProtocolError, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
+    from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address, Document
     from motorlite._connection.connection import Connection
     from motorlite._execution.call import Call
@@ -56,6 +57,7 @@ class Executor:
         *,
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
+        take_turn: Callable[[Session, Deadline], Awaitable[None]],
         server_selection_timeout: float,
         socket_timeout: float | None,
         api_declaration: Mapping[str, Any] | None,
@@ -90,6 +92,9 @@ class Executor:
         self.reports = reports
         self._now = now
         self._sleep = sleep
+        # Waits until earlier operations of a session with a transaction number have ended.
+        self._take_turn = take_turn
+        self._retry_writes = settings.retry_writes
         self._selection_timeout = server_selection_timeout
         # Called with replies whose cursor the caller never receives, and the address of their server.
         self._on_lost_cursor = on_lost_cursor
@@ -125,12 +130,14 @@ class Executor:
             PyMongoError: The error that `classify.to_raise` selects among those of the attempts.
         """
         run = Run(operation, call)
+        obtain = self._obtain
         if call.session is not None:
             join(run, call.session)
+            obtain = self._obtain_in_session
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
             try:
-                reply = await self._obtain(run)
+                reply = await obtain(run)
                 try:
                     result = operation.unacknowledged() if reply is None else operation.parse(reply)
                 except Exception as error:
@@ -156,12 +163,14 @@ class Executor:
     async def open(self, operation: Operation[CursorReply], call: Call) -> Opened:
         """Execute an operation that opens a cursor. The cursor stays with its server and its session."""
         run = Run(operation, call)
+        obtain = self._obtain
         if call.session is not None:
             join(run, call.session)
+            obtain = self._obtain_in_session
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
             try:
-                reply = await self._obtain(run)
+                reply = await obtain(run)
                 assert reply is not None, "operations with cursors are acknowledged"
                 assert run.source is not None
                 try:
@@ -207,6 +216,19 @@ class Executor:
             raise
         if published is not None:
             published.succeeded(self._now())
+
+    async def _obtain_in_session(self, run: Run) -> Document | None:
+        """As `_obtain`, for an operation with a session. It may have to wait for its turn there."""
+        session = run.call.session
+        assert session is not None
+        if not needs_turn(run, session, retry_writes=self._retry_writes):
+            return await self._obtain(run)
+        await self._take_turn(session, run.call.deadline)
+        try:
+            self._retries.check_open()
+            return await self._obtain(run)
+        finally:
+            session.end_turn()
 
     async def _obtain(self, run: Run) -> Document | None:
         """Make attempts until one succeeds or the retries end. Return the reply, or None for unacknowledged writes."""

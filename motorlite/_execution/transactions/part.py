@@ -37,7 +37,7 @@ _UNKNOWN: Final = frozenset({UNKNOWN_COMMIT_RESULT})
 class Part:
     """One operation's part in a transaction. It ends with `leave`."""
 
-    __slots__ = ("_is_first", "_may_be_committed", "_needed_majority", "_operation", "_session", "_transaction")
+    __slots__ = ("_may_be_committed", "_needed_majority", "_operation", "_session", "_transaction", "is_first")
 
     def __init__(self, session: Session, transaction: Transaction, operation: Operation[Any]) -> None:
         transaction.is_busy = True
@@ -45,7 +45,7 @@ class Part:
         self._transaction = transaction
         self._operation = operation
         # Whether its command begins the transaction; so do its retries, since the server has not begun it.
-        self._is_first = transaction.state is State.STARTING
+        self.is_first = transaction.state is State.STARTING
         # `needs_majority` and `may_be_committed` of the transaction before the newest attempt to commit it.
         self._needed_majority = transaction.needs_majority
         self._may_be_committed = transaction.may_be_committed
@@ -76,7 +76,7 @@ class Part:
         if operation.kind is not Kind.COMMAND:
             document.pop("readConcern", None)
             document.pop("writeConcern", None)
-        if self._is_first:
+        if self.is_first:
             transaction.start(document)
             if session.is_causally_consistent and session.operation_time is not None:
                 concern = document.get("readConcern") or {}
@@ -92,7 +92,7 @@ class Part:
             transaction.end_was_sent = True
             self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
             self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
-        elif self._is_first:
+        elif self.is_first:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
             if facts.is_load_balanced:
                 transaction.connection = PinnedConnection(server, connection, Purpose.TRANSACTION)
@@ -135,7 +135,7 @@ class Part:
             if failure.has_label(UNKNOWN_COMMIT_RESULT) or failure.has_label(TRANSIENT_TRANSACTION):
                 self._unpin()
         elif isinstance(decision, Again):
-            if self._is_first:
+            if self.is_first:
                 self._unpin()  # nothing has begun, so the retry may go elsewhere
         elif decision.failure.has_label(TRANSIENT_TRANSACTION):
             self._unpin()
