@@ -178,9 +178,10 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         self._has_ended = True
         state, core = self._state, self._core
         try:
-            if state.must_abort:
+            is_used = self.in_transaction and state.started_transaction().is_busy
+            if state.must_abort or is_used:
                 core.enter()
-                if state.in_transaction:
+                if state.in_transaction and not is_used:
                     seconds = self._default_seconds() if timeoutMS is None else limits.duration_from_ms(timeoutMS)
                     await self._abort(seconds)
                 else:

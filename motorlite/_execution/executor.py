@@ -90,6 +90,8 @@ class Executor:
         # A random number in [0, 1).
         self.jitter: Callable[[], float] = settings.jitter
         self.reports = reports
+        # The sessions whose transaction only an abort ends on the server.
+        self.open_transactions: set[Session] = set()
         self._now = now
         self._sleep = sleep
         # Waits until earlier operations of a session with a transaction number have ended.
@@ -116,6 +118,7 @@ class Executor:
 
     def release(self, session: Session) -> None:
         """Return the server session of an implicit or ended session to the pool."""
+        self.open_transactions.discard(session)
         server_session, session.server_session = session.server_session, None
         if server_session is not None:
             self._release(server_session)
@@ -132,7 +135,7 @@ class Executor:
         run = Run(operation, call)
         obtain = self._obtain
         if call.session is not None:
-            join(run, call.session)
+            join(run, call.session, self.open_transactions)
             obtain = self._obtain_in_session
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
@@ -165,7 +168,7 @@ class Executor:
         run = Run(operation, call)
         obtain = self._obtain
         if call.session is not None:
-            join(run, call.session)
+            join(run, call.session, self.open_transactions)
             obtain = self._obtain_in_session
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:

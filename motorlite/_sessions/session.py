@@ -191,8 +191,8 @@ class Session:
         """
         moved, other = self.transaction, Session(is_implicit=False)
         assert moved is not None
-        assert self.server_session is not None
-        self.server_session.is_dirty = True
+        if self.server_session is not None:  # else no command of it was sent
+            self.server_session.is_dirty = True
         other.transaction, other.server_session = moved, self.server_session
         self.transaction = Transaction(moved.concerns)
         self.transaction.state = moved.state = State.ABORTED

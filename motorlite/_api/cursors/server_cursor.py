@@ -94,6 +94,7 @@ class ServerCursor(Generic[DocumentT]):
     _more: ClassVar[type[GetMore]] = GetMore
 
     __slots__ = (
+        "__weakref__",
         "_ahead",
         "_call_options",
         "_codec_options",
@@ -148,6 +149,8 @@ class ServerCursor(Generic[DocumentT]):
         self.documents: deque[DocumentT] = deque()
         self.retrieved = 0
         self._learn(opened.reply)
+        if self.cursor_id:
+            core.open_cursors.add(self)
 
     @property
     def is_open(self) -> bool:
@@ -346,6 +349,16 @@ class ServerCursor(Generic[DocumentT]):
         finally:
             if not is_done:  # cancelled, timed out, or on another event loop: kill the cursor in the background
                 self._core.kill_cursor(lost)
+
+    def to_kill(self) -> LostCursor | None:
+        """Return the server's cursor, unless it is closed or a command is in flight: for a client that closes.
+
+        This cursor does not end, so that its next step says that the client is closed.
+        """
+        if not self.cursor_id or self._is_reading:
+            return None
+        database, _, collection = self.namespace.partition(".")
+        return LostCursor(self.address, database, collection, self.cursor_id, pin=self._pin)
 
     def _lose(self) -> LostCursor:
         """Detach the server's cursor, with the session and connection that it held for its commands."""

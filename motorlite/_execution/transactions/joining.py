@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from motorlite._sessions.session import Session
 
 
-def join(run: Run, session: Session) -> None:
+def join(run: Run, session: Session, open_transactions: set[Session]) -> None:
     """Make the operation a part of its session's transaction, if there is one.
 
     Any operation returns the session to "no transaction" when its transaction has ended. Housekeeping (killCursors)
@@ -37,7 +37,7 @@ def join(run: Run, session: Session) -> None:
             return
         transaction.check_idle()
         run.operation = in_transaction(operation, transaction.concerns.read_preference)
-    run.part = Part(session, transaction, run.operation)
+    run.part = Part(session, transaction, run.operation, open_transactions)
 
 
 def needs_turn(run: Run, session: Session, *, retry_writes: bool) -> bool:

@@ -16,7 +16,7 @@ from motorlite._execution.operation import Ends, Kind
 from motorlite._execution.retries.decisions import Again
 from motorlite._execution.transactions.rules import added_labels, settles
 from motorlite._sessions.transaction import State
-from motorlite.errors import WriteConcernError
+from motorlite.errors import InvalidOperation, WriteConcernError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,10 +37,14 @@ _UNKNOWN: Final = frozenset({UNKNOWN_COMMIT_RESULT})
 class Part:
     """One operation's part in a transaction. It ends with `leave`."""
 
-    __slots__ = ("_may_be_committed", "_needed_majority", "_operation", "_session", "_transaction", "is_first")
+    __slots__ = ("_may_be_committed", "_needed_majority", "_open", "_operation", "_session", "_transaction", "is_first")
 
-    def __init__(self, session: Session, transaction: Transaction, operation: Operation[Any]) -> None:
+    def __init__(
+        self, session: Session, transaction: Transaction, operation: Operation[Any], open_transactions: set[Session]
+    ) -> None:
         transaction.is_busy = True
+        # The sessions whose transaction only an abort ends on the server.
+        self._open = open_transactions
         self._session = session
         self._transaction = transaction
         self._operation = operation
@@ -86,14 +90,20 @@ class Part:
         """Pin the transaction to where its first command goes. Call this right before a command is sent.
 
         Returns whether the transaction keeps the connection after the attempt.
+
+        Raises:
+            InvalidOperation: The transaction was left while the operation waited.
         """
         transaction, facts = self._transaction, connection.facts
+        if transaction.when_idle is not None:
+            raise InvalidOperation("the transaction was aborted while the operation waited; it was not sent")
         if self._operation.ends is Ends.COMMIT:
             transaction.end_was_sent = True
             self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
             self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
         elif self.is_first:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
+            self._open.add(self._session)
             if facts.is_load_balanced:
                 transaction.connection = PinnedConnection(server, connection, Purpose.TRANSACTION)
                 return True
@@ -156,6 +166,12 @@ class Part:
         """End the operation, whether it succeeded, failed or was cancelled."""
         transaction, pin = self._transaction, self.pin
         transaction.is_busy = False
+        when_idle, transaction.when_idle = transaction.when_idle, None
+        if when_idle is not None:
+            when_idle()
+            return
+        if self._session.transaction is transaction and not transaction.must_abort:
+            self._open.discard(self._session)
         if (
             self._operation.ends is Ends.ABORT
             or self._session.transaction is not transaction  # the session ended in the meantime
