@@ -72,7 +72,9 @@ class Background:
         """Clean up on the servers, with `executor`, what operations leave behind. `is_strict`: in the Stable API."""
         spawn, sleep, now = self.host.spawn, self._runtime.sleep, self._runtime.now
         self.executor = executor
-        self.lost_cursors = LostCursors(executor, spawn=spawn, sleep=sleep, now=now)
+        self.lost_cursors = LostCursors(
+            executor, spawn=spawn, sleep=sleep, now=now, is_load_balanced=self._is_load_balanced
+        )
         self.lost_transactions = LostTransactions(executor, spawn=spawn, sleep=sleep, now=now)
         self.abandoned_operations = AbandonedOperations(
             executor, spawn=spawn, sleep=sleep, now=now, is_strict=is_strict

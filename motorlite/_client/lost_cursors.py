@@ -57,8 +57,11 @@ class LostCursors:
         spawn: Callable[..., object],
         sleep: Callable[[float], Awaitable[None]],
         now: Callable[[], float],
+        is_load_balanced: bool = False,
     ) -> None:
         self._executor = executor
+        # Each cursor then has a connection of its own, or its transaction has one, which closes with open cursors.
+        self._is_load_balanced = is_load_balanced
         # Runs a function in the background. A function spawned after the client's end never runs.
         self._spawn = spawn
         self._sleep = sleep
@@ -83,6 +86,8 @@ class LostCursors:
             return
         # The server does not require the cursor's own session here, and endSessions ends the session with its cursors.
         give_back(cursor, self._executor)
+        if self._is_load_balanced:
+            return
         waiting = self._waiting.get(cursor.address)
         if waiting is None:
             waiting = self._waiting[cursor.address] = {}

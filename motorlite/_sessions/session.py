@@ -134,6 +134,12 @@ class Session:
         """Whether its operations belong to a transaction."""
         return self.transaction is not None and self.transaction.is_active
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether a transaction is in progress, and no operation of it is running."""
+        transaction = self.transaction
+        return transaction is not None and transaction.state is State.IN_PROGRESS and not transaction.is_busy
+
     def start_transaction(self, concerns: Concerns) -> HeldConnection | None:
         """Begin a transaction. Returns the connection that the previous one held, for the caller to release.
 

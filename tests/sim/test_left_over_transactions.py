@@ -417,3 +417,100 @@ async def test_an_error_of_a_background_abort_is_no_error_of_the_session() -> No
         async with it.session.start_transaction():
             await it.insert()
         assert it.ends()[-1] == ("commitTransaction", 2)
+
+
+# --- cursors of transactions, behind a load balancer ---
+
+
+def balanced() -> ScriptedDeployment:
+    return ScriptedDeployment(["lb:1"], services=2)
+
+
+def connections(deployment: ScriptedDeployment, name: str) -> list[tuple[int, int]]:
+    """The service and the connection of each command of this name."""
+    return [
+        (number, one.connection)
+        for number, service in enumerate(deployment.services)
+        for one in service.received
+        if one.name == name
+    ]
+
+
+def open_streams(deployment: ScriptedDeployment) -> set[Any]:
+    return {stream for service in deployment.services for stream in service.open_connections}
+
+
+async def wait_for_the_kill(seconds: float = 1.0) -> None:
+    gc.collect()
+    await anyio.sleep(seconds)
+
+
+@pytest.mark.parametrize("how", ["close", "drop", "cancelled"])
+@pytest.mark.parametrize("when", ["in progress", "busy", "committed", "aborted", "next", "ended"])
+async def test_the_cursor_of_a_transaction_is_killed_on_its_connection_or_that_closes(when: str, how: str) -> None:
+    deployment = balanced()
+    for service in deployment.services:
+        service.on("find", FIRST)
+        service.on("insert", {"n": 1}, {"n": 1}, SLOW)
+        service.on("killCursors", Hang() if how == "cancelled" else {"cursorsKilled": [7]})
+    async with subject(deployment, loadBalanced=True) as it:
+        it.session.start_transaction()
+        cursor = it.coll.find(session=it.session)
+        await cursor.next()
+        await it.insert()
+        await it.insert()
+        (place,), streams = connections(deployment, "find"), open_streams(deployment)
+        if when == "busy":
+            it.background.start_soon(it.insert)
+            await anyio.sleep(0.1)
+        elif when == "committed":
+            await it.session.commit_transaction()
+        elif when in ("aborted", "next"):
+            await it.session.abort_transaction()
+        elif when == "ended":
+            await it.session.end_session()
+        if when == "next":
+            it.session.start_transaction()
+            await it.coll.find_one(session=it.session)
+        if how == "drop":
+            del cursor
+        else:
+            with anyio.move_on_after(0.5):
+                await cursor.close()
+        await wait_for_the_kill(3)
+        kills = connections(deployment, "killCursors")
+        assert kills == ([place] if when == "in progress" and how != "drop" else [])
+        await it.session.end_session()
+        await wait_for_the_kill()
+        lost = streams - open_streams(deployment)
+        assert len(lost) == (0 if kills and how == "close" else 1), "its end ends a cursor that was not killed"
+
+
+async def test_the_connection_of_a_transaction_whose_cursors_have_ended_is_kept() -> None:
+    deployment = balanced()
+    for service in deployment.services:
+        service.on("find", FIRST)
+        service.on("getMore", {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}})
+    async with subject(deployment, loadBalanced=True) as it:
+        async with it.session.start_transaction():
+            assert len(await it.coll.find(session=it.session).to_list()) == 2
+        streams = open_streams(deployment)
+        await it.session.end_session()
+        await wait_for_the_kill()
+        assert open_streams(deployment) >= streams
+
+
+@pytest.mark.parametrize(
+    "reply", [{"cursorsKilled": 7}, {"cursorsKilled": [{}]}, {"cursor": 7}, {"cursor": {"id": "x"}}]
+)
+async def test_odd_replies_about_cursors(reply: dict[str, Any]) -> None:
+    deployment = balanced()
+    for service in deployment.services:
+        service.on("find", FIRST)
+        service.on("killCursors", reply)
+    async with subject(deployment, loadBalanced=True) as it:
+        async with it.session.start_transaction():
+            cursor = it.coll.find(session=it.session)
+            await cursor.next()
+            await cursor.close()
+        assert not connections(deployment, "abortTransaction")

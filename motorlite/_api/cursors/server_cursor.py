@@ -106,6 +106,7 @@ class ServerCursor(Generic[DocumentT]):
         "_is_reading",
         "_limits",
         "_pin",
+        "_transaction",
         "address",
         "cursor_id",
         "documents",
@@ -129,6 +130,8 @@ class ServerCursor(Generic[DocumentT]):
         self._implicit_session: Session | None = opened.session
         # Behind a load balancer: the connection for all commands of the cursor.
         self._pin: Pin | None = opened.pin
+        # The transaction that it is part of.
+        self._transaction = None if session is None else session._state.transaction
         self._limits = limits
         self._codec_options = codec_options
         self.options: GetMoreOptions = options
@@ -380,7 +383,12 @@ class ServerCursor(Generic[DocumentT]):
         session = lost.session
         if session is None and self._explicit_session is not None and not self._explicit_session.has_ended:
             session = state_of(self._explicit_session, core)
-        if lost.pin is None or lost.pin.is_usable:
+        if core.options.load_balanced and lost.pin is None:
+            # Only the connection of its transaction is sure to reach it. Otherwise that closes when it is released.
+            can_be_sent = session is not None and session.transaction is self._transaction and session.is_idle
+        else:
+            can_be_sent = lost.pin is None or lost.pin.is_usable
+        if can_be_sent:
             try:
                 operation = kill_command(lost, TimeLimit.DEADLINE)
                 await core.executor.execute(operation, Call(session, self._limits.close(core, timeout_ms)))

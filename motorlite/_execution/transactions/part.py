@@ -112,10 +112,12 @@ class Part:
         return False
 
     def learn(self, reply: Mapping[str, Any]) -> None:
-        """Learn the recovery token from a reply with ``ok: 1``."""
+        """Learn the recovery token and the open cursors from a reply with ``ok: 1``."""
         token = reply.get("recoveryToken")
         if isinstance(token, dict):
             self._transaction.recovery_token = token
+        if self.pin is not None:
+            self.pin.learn(self._operation.cursor_id, reply)
 
     # --- what came of it ---
 
