@@ -46,8 +46,9 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      └── DocumentTooLarge                   also bson's InvalidDocument
 
 The type identifies the failure; labels identify the permitted reactions. Every error that leaves a retry loop
-carries the server (`address`), the number of attempts (`attempts`), the reasons for retries (`retry_reasons`) and the
-reason for not retrying again (`retry_refusal`).
+carries the server (`address`), the number of attempts (`attempts`), the reasons for retries (`retry_reasons`), the
+reason for not retrying again (`retry_refusal`), and whether the operation may have been executed all the same
+(`may_have_been_executed`).
 """
 
 from __future__ import annotations
@@ -330,6 +331,8 @@ def no_time_left(limit: float | None, server_limit: float | None = None) -> Exec
 class WriteConcernError(OperationFailure):
     """The write was applied, but its write concern was not satisfied."""
 
+    may_have_been_executed = True
+
 
 class WriteConcernExecutionTimeout(WriteConcernError, ExecutionTimeout):
     """The time limit passed on the server while the applied write waited for its write concern."""
@@ -359,6 +362,7 @@ class _BulkFailure(OperationFailure):
     def __init__(self, results: Mapping[str, Any]) -> None:
         super().__init__("batch op errors occurred", 65, results)
         self._error_labels.update(error_documents.concern_labels(results))
+        self.may_have_been_executed = error_documents.has_written(results)
 
     @property
     def timeout(self) -> bool:

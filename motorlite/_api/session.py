@@ -32,8 +32,9 @@ _SESSION: Final = "an AsyncClientSession of this client, or None"
 class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
     """A logical session. Pass it as `session=` to operations that belong together.
 
-    Created by `AsyncMongoClient.start_session`. Use it in ``async with``, or call `end_session`. Operations of one
-    session must not run at the same time; in a transaction, a second one raises InvalidOperation.
+    Created by `AsyncMongoClient.start_session`. Use it in ``async with``, or call `end_session`. Tasks may use it at
+    the same time: retryable writes then wait for one another, while other operations do not. In a transaction, a second
+    operation at the same time raises InvalidOperation.
 
     A causally consistent session does not cover unacknowledged writes. A session that is not used for the first time
     within a minute may have expired on the server.
@@ -177,9 +178,10 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         self._has_ended = True
         state, core = self._state, self._core
         try:
-            if state.must_abort:
+            is_used = self.in_transaction and state.started_transaction().is_busy
+            if state.must_abort or is_used:
                 core.enter()
-                if state.in_transaction:
+                if state.in_transaction and not is_used:
                     seconds = self._default_seconds() if timeoutMS is None else limits.duration_from_ms(timeoutMS)
                     await self._abort(seconds)
                 else:

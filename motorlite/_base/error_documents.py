@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+# The counts of what a bulk write has changed.
+_CHANGES: Final = ("nInserted", "nUpserted", "nModified", "nRemoved", "nDeleted")
 
 
 def texts(labels: Any) -> Iterable[str]:
@@ -54,3 +57,8 @@ def is_expired(details: Mapping[str, Any]) -> bool:
     """
     errors = (*(details.get("writeErrors") or ()), *(details.get("writeConcernErrors") or ())[-1:])
     return any(code(error) == MAX_TIME_MS_EXPIRED for error in errors)
+
+
+def has_written(details: Mapping[str, Any]) -> bool:
+    """Whether a bulk write's details tell of changes."""
+    return any(details.get(name) for name in _CHANGES)

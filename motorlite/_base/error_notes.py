@@ -20,6 +20,8 @@ def of(error: Any) -> list[str]:
     if error.attempts > 1:
         reasons = ", ".join(dict.fromkeys(error.retry_reasons))
         notes.append(f"{error.attempts} attempts, retried for: {reasons}")
+    if error.attempts > 1 and error.may_have_been_executed:
+        notes.append("may have been executed")
     if error.attempts > 1 and error.retry_refusal is not None:
         notes.append(f"not retried again: {error.retry_refusal}")
     elif error.retry_refusal not in (None, "not retryable") and not (

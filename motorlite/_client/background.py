@@ -7,7 +7,7 @@ loop.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakMethod
 
 from motorlite._client.abandoned_operations import AbandonedOperations
@@ -17,8 +17,10 @@ from motorlite._execution.cursors.pinning import opens_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from weakref import WeakSet
 
     from motorlite._base.values import Address
+    from motorlite._execution.cursors.lost_cursor import LostCursor
     from motorlite._execution.executor import Executor
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
     from motorlite._topology.srv_discovery import SRVDiscovery
@@ -28,6 +30,16 @@ if TYPE_CHECKING:
 _LOOK_EVERY: Final = 0.01
 # Seconds that abandoned operations are killed for when the client closes.
 _LAST_KILLS: Final = 1.0
+
+
+class MayBeOpen(Protocol):
+    """A cursor of the application's."""
+
+    cursor_id: int
+
+    def to_kill(self) -> LostCursor | None:
+        """Return the cursor on the server, unless it is closed or a command of it is in flight."""
+        ...
 
 
 class Background:
@@ -41,8 +53,17 @@ class Background:
     # Reads the default maxTimeMS from the deployment; None if no option asks for it.
     default_max_time: BackgroundTask | None = None
 
-    def __init__(self, runtime: Runtime, on_end: Callable[[], None], *, is_load_balanced: bool) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        on_end: Callable[[], None],
+        open_cursors: WeakSet[MayBeOpen],
+        *,
+        is_load_balanced: bool,
+    ) -> None:
         self._runtime = runtime
+        # All cursors that were open on a server once.
+        self._open_cursors = open_cursors
         self._on_end = WeakMethod(on_end)
         self._is_load_balanced = is_load_balanced
         self.host: Host = runtime.host("motorlite client", self._host_ended)
@@ -51,8 +72,10 @@ class Background:
         """Clean up on the servers, with `executor`, what operations leave behind. `is_strict`: in the Stable API."""
         spawn, sleep, now = self.host.spawn, self._runtime.sleep, self._runtime.now
         self.executor = executor
-        self.lost_cursors = LostCursors(executor, spawn=spawn, sleep=sleep, now=now)
-        self.lost_transactions = LostTransactions(executor, spawn=spawn, now=now)
+        self.lost_cursors = LostCursors(
+            executor, spawn=spawn, sleep=sleep, now=now, is_load_balanced=self._is_load_balanced
+        )
+        self.lost_transactions = LostTransactions(executor, spawn=spawn, sleep=sleep, now=now)
         self.abandoned_operations = AbandonedOperations(
             executor, spawn=spawn, sleep=sleep, now=now, is_strict=is_strict
         )
@@ -71,12 +94,23 @@ class Background:
             await runtime.sleep(_LOOK_EVERY)
         self.abandoned_operations.cancel()
         self.executor.stop()
-        while self.topology.is_busy:
+        while self._is_busy():
             left = until - runtime.now()
             if left <= 0:
                 return False
             await runtime.sleep(min(left, _LOOK_EVERY))
         return True
+
+    def _is_busy(self) -> bool:
+        """End on the servers what no operation uses any more. Return whether anything is still in flight."""
+        self.lost_transactions.abort_all()
+        for cursor in list(self._open_cursors):
+            lost = cursor.to_kill()
+            if lost is not None:
+                self.lost_cursors.kill(lost)
+            if lost is not None or not cursor.cursor_id:
+                self._open_cursors.discard(cursor)
+        return self.topology.is_busy or self.lost_transactions.is_busy or self.lost_cursors.is_busy
 
     async def join(self, grace: float) -> None:
         """Wait while another task closes the client, for at most `grace` seconds."""

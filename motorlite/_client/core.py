@@ -6,7 +6,7 @@ import warnings
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
-from weakref import ref
+from weakref import WeakSet, ref
 
 from bson.objectid import ObjectId
 
@@ -14,8 +14,9 @@ from motorlite._base.arguments import outside
 from motorlite._base.deadline import GRACE, Deadline
 from motorlite._base.values import format_address
 from motorlite._client import optional
-from motorlite._client.background import Background
+from motorlite._client.background import Background, MayBeOpen
 from motorlite._client.prefetch import Prefetching
+from motorlite._client.session_turns import take_turn
 from motorlite._client.settings import initial_description, late_queue_timeout, pool_options, unused_priorities
 from motorlite._client.world import REAL, World
 from motorlite._connection.establish import Establisher, HandshakeSettings
@@ -113,6 +114,8 @@ class Core:
         listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
         self._publishers: Publishers = make_publishers(listeners, max_document_length=length)
         self._limits = optional.limits(options, self._publishers.breaker)
+        # The cursors that were open on a server once.
+        self.open_cursors: WeakSet[MayBeOpen] = WeakSet()
         self._is_closed = False
         # Closed by the end of its event loop, not by the application.
         self._has_lost_loop = False
@@ -171,7 +174,7 @@ class Core:
 
     def _bind(self, runtime: Runtime) -> None:
         options = self.options
-        background = Background(runtime, self._lose_loop, is_load_balanced=options.load_balanced)
+        background = Background(runtime, self._lose_loop, self.open_cursors, is_load_balanced=options.load_balanced)
         connector = self._world.connector(runtime, self._tls, options.proxy)
         deployment: Topology | SRVDiscovery
         if options.srv is None:
@@ -312,6 +315,7 @@ class Core:
             Reports(self._bucket, self._publishers),
             now=runtime.now,
             sleep=runtime.sleep,
+            take_turn=partial(take_turn, runtime.waiter),
             server_selection_timeout=options.server_selection_timeout,
             socket_timeout=options.socket_timeout,
             api_declaration=server_api_fields(options.server_api) or None,
@@ -399,9 +403,9 @@ class Core:
         if self._runtime is not None and not self.is_over:
             self._runtime.run_soon(self._background.lost_transactions.drop, session)
 
-    def abort_transaction(self, session: Session) -> None:
-        """Abort the transaction of `session` in the background. Call on the event loop."""
-        self._background.lost_transactions.abort(session)
+    def abort_transaction(self, session: Session, *, has_failed: bool = False) -> None:
+        """Abort the transaction of `session` in the background; `has_failed`: not at once. Call on the event loop."""
+        self._background.lost_transactions.abort(session, has_failed=has_failed)
 
     # --- the end ---
 
@@ -409,7 +413,8 @@ class Core:
         """End all server sessions, close all connections and stop all background work.
 
         Operations that wait for anything but a reply end at once (after up to a second, if there are abandoned
-        operations to kill). Operations in flight get `grace` seconds.
+        operations to kill). Operations in flight get `grace` seconds. Within these, open transactions are aborted and
+        open cursors killed, each when no operation uses it any more.
         """
         if self._is_closed:
             self._has_lost_loop = False  # closed late, but closed

@@ -57,8 +57,11 @@ class LostCursors:
         spawn: Callable[..., object],
         sleep: Callable[[float], Awaitable[None]],
         now: Callable[[], float],
+        is_load_balanced: bool = False,
     ) -> None:
         self._executor = executor
+        # Each cursor then has a connection of its own, or its transaction has one, which closes with open cursors.
+        self._is_load_balanced = is_load_balanced
         # Runs a function in the background. A function spawned after the client's end never runs.
         self._spawn = spawn
         self._sleep = sleep
@@ -66,14 +69,25 @@ class LostCursors:
         # Cursor ids by server, then by database and collection, which a command must name. A server is listed while a
         # task serves it.
         self._waiting: dict[Address, dict[tuple[str, str], list[int]]] = {}
+        # Servers whose task waits for its next attempt, and the commands under way for cursors with a connection.
+        self._pausing = 0
+        self._pinned = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command is under way, or about to be sent."""
+        return len(self._waiting) + self._pinned > self._pausing
 
     def kill(self, cursor: LostCursor) -> None:
         """Kill `cursor` soon, in one command with the cursors of its collection that are lost until then."""
         if cursor.pin is not None:
+            self._pinned += 1
             self._spawn(self._kill_pinned, cursor, name="kill of a cursor")
             return
         # The server does not require the cursor's own session here, and endSessions ends the session with its cursors.
         give_back(cursor, self._executor)
+        if self._is_load_balanced:
+            return
         waiting = self._waiting.get(cursor.address)
         if waiting is None:
             waiting = self._waiting[cursor.address] = {}
@@ -93,6 +107,7 @@ class LostCursors:
                 with suppress(PyMongoError):
                     await self._executor.execute(kill_command(cursor), Call(cursor.session, self._deadline()))
         finally:
+            self._pinned -= 1
             give_back(cursor, self._executor)
 
     async def _kill_waiting(self, address: Address) -> None:
@@ -108,7 +123,11 @@ class LostCursors:
                 pause = next(pauses, None)
                 if pause is None:
                     return  # the server closes abandoned cursors later
-                await self._sleep(pause)
+                self._pausing += 1
+                try:
+                    await self._sleep(pause)
+                finally:
+                    self._pausing -= 1
         finally:
             del self._waiting[address]
 

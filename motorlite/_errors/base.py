@@ -30,14 +30,17 @@ class PyMongoError(_Root):
             ``"tokens"``, ``"not retryable"``, ``"disabled"``, ``"circuit breaker"``, ``"closed"`` or
             ``"strategy failed"``), or None if no retry rule covers the error of a first attempt.
         phase: The phase of the operation in which its time limit passed (``"selection"``, ``"queue"``,
-            ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``, ``"retry delay"``, ``"rate limit"``), or
-            None.
+            ``"connecting"``, ``"before sending"``, ``"reply"``, ``"backoff"``, ``"retry delay"``, ``"rate limit"``,
+            ``"session"``: earlier writes of the same session were running), or None.
         partial_result: The writes of a bulk write before one of its commands failed as a whole, as a
             `BulkWriteResult`; None elsewhere. (bson's errors for a document in the middle of a bulk write also have
             this attribute.)
         client_limit: For a timeout: how many seconds the driver gives the operation (`timeoutMS`) or the reply
             (`socketTimeoutMS`); None for no limit, or if the wait for a server or a connection used it up.
         server_limit: For a timeout: how many seconds the command gave the server (`maxTimeMS`); None for no limit.
+        may_have_been_executed: Whether the server may have executed the operation, or a part of it, although it failed.
+            An attempt that got no reply makes it true, even if the error is that of a later attempt, which was refused.
+            So it is safe to repeat an operation if this is False. Always False for reads, which change nothing.
         retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
             None elsewhere.
     """
@@ -48,6 +51,7 @@ class PyMongoError(_Root):
     retry_refusal: str | None = None
     phase: str | None = None
     partial_result: Any = None
+    may_have_been_executed: bool = False
     retry_after: float | None = None
     client_limit: float | None = None
     server_limit: float | None = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite._base import wire_versions
 from motorlite._base.error_codes import (
+    MAX_TIME_MS_EXPIRED,
     NO_WRITES_PERFORMED,
     RETRYABLE,
     RETRYABLE_READ_CODES,
@@ -14,6 +15,7 @@ from motorlite._base.error_codes import (
     RETRYABLE_WRITE_CODES,
     SYSTEM_OVERLOADED,
 )
+from motorlite._base.progress import Progress
 from motorlite._execution.operation import Kind
 from motorlite.errors import (
     AutoReconnect,
@@ -104,6 +106,26 @@ def is_retryable_concern_error(reply: Mapping[str, Any], max_wire_version: int, 
         return RETRYABLE_WRITE in labels or RETRYABLE in labels
     code = reply["writeConcernError"].get("code")
     return not is_mongos and isinstance(code, int) and code in RETRYABLE_WRITE_CODES
+
+
+def may_have_been_executed(failure: Failure, operation: Operation[Any]) -> bool:
+    """Whether the failed attempt may have changed something: its reply is missing or does not rule it out.
+
+    An error of a failing server may interrupt a write, unless a label says that nothing was written.
+    """
+    if operation.kind is Kind.READ or failure.progress is Progress.NOT_SENT:
+        return False
+    if failure.progress is Progress.IN_FLIGHT or failure.reply is not None:
+        return True
+    if failure.has_label(NO_WRITES_PERFORMED) or was_rejected(failure):
+        return False
+    code = error_code(failure.error)
+    return failure.has_label(RETRYABLE_WRITE) or code in RETRYABLE_WRITE_CODES or code == MAX_TIME_MS_EXPIRED
+
+
+def was_rejected(failure: Failure) -> bool:
+    """Whether the error is a "retryable overload error": the server did no work for the command."""
+    return failure.has_label(SYSTEM_OVERLOADED) and failure.has_label(RETRYABLE)
 
 
 def to_raise(failures: Sequence[Failure], operation: Operation[Any]) -> Failure:

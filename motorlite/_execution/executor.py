@@ -16,17 +16,18 @@ from motorlite._execution import acquiring, degrading
 from motorlite._execution.attempt import Attempt
 from motorlite._execution.cursors.pinning import PinnedConnection, stays_pinned
 from motorlite._execution.failure import Failure
-from motorlite._execution.operation import CursorReply, Opened
+from motorlite._execution.operation import CursorReply, Kind, Opened
 from motorlite._execution.retries.steps import RetrySteps
 from motorlite._execution.run import Run
 from motorlite._execution.sender import Sender
-from motorlite._execution.transactions.joining import join
+from motorlite._execution.transactions.joining import join, needs_turn
 from motorlite._sessions.session import Session
 from motorlite.errors import AdmissionError, OperationFailure, ProtocolError, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
+    from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address, Document
     from motorlite._connection.connection import Connection
     from motorlite._execution.call import Call
@@ -59,6 +60,7 @@ class Executor:
         *,
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
+        take_turn: Callable[[Session, Deadline], Awaitable[None]],
         server_selection_timeout: float,
         socket_timeout: float | None,
         api_declaration: Mapping[str, Any] | None,
@@ -88,8 +90,13 @@ class Executor:
         # A random number in [0, 1).
         self.jitter: Callable[[], float] = settings.jitter
         self.reports = reports
+        # The sessions whose transaction only an abort ends on the server.
+        self.open_transactions: set[Session] = set()
         self._now = now
         self._sleep = sleep
+        # Waits until earlier operations of a session with a transaction number have ended.
+        self._take_turn = take_turn
+        self._retry_writes = settings.retry_writes
         self._selection_timeout = server_selection_timeout
         # Called with replies whose cursor the caller never receives, and the address of their server.
         self._on_lost_cursor = on_lost_cursor
@@ -111,6 +118,7 @@ class Executor:
 
     def release(self, session: Session) -> None:
         """Return the server session of an implicit or ended session to the pool."""
+        self.open_transactions.discard(session)
         server_session, session.server_session = session.server_session, None
         if server_session is not None:
             self._release(server_session)
@@ -125,16 +133,14 @@ class Executor:
             PyMongoError: The error that `classify.to_raise` selects among those of the attempts.
         """
         run = Run(operation, call)
+        obtain = self._obtain
         if call.session is not None:
-            try:
-                join(run, call.session)
-            except PyMongoError:
-                await self._sleep(0)
-                raise
+            await self._join(run, call.session)
+            obtain = self._obtain_in_session
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
             try:
-                reply = await self._obtain(run)
+                reply = await obtain(run)
                 try:
                     result = operation.unacknowledged() if reply is None else operation.parse(reply)
                 except Exception as error:
@@ -160,16 +166,14 @@ class Executor:
     async def open(self, operation: Operation[CursorReply], call: Call) -> Opened:
         """Execute an operation that opens a cursor. The cursor stays with its server and its session."""
         run = Run(operation, call)
+        obtain = self._obtain
         if call.session is not None:
-            try:
-                join(run, call.session)
-            except PyMongoError:
-                await self._sleep(0)
-                raise
+            await self._join(run, call.session)
+            obtain = self._obtain_in_session
         published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
         try:
             try:
-                reply = await self._obtain(run)
+                reply = await obtain(run)
                 assert reply is not None, "operations with cursors are acknowledged"
                 assert run.source is not None
                 try:
@@ -200,6 +204,13 @@ class Executor:
             published.succeeded(self._now())
         return opened
 
+    async def _join(self, run: Run, session: Session) -> None:
+        try:
+            join(run, session, self.open_transactions)
+        except PyMongoError:
+            await self._sleep(0)  # a caller that tries again at once must not starve other tasks
+            raise
+
     @contextmanager
     def published(
         self, name: str, database: str, collection: str | None, operation_id: int, session: Session | None = None
@@ -215,6 +226,19 @@ class Executor:
             raise
         if published is not None:
             published.succeeded(self._now())
+
+    async def _obtain_in_session(self, run: Run) -> Document | None:
+        """As `_obtain`, for an operation with a session. It may have to wait for its turn there."""
+        session = run.call.session
+        assert session is not None
+        if not needs_turn(run, session, retry_writes=self._retry_writes):
+            return await self._obtain(run)
+        await self._take_turn(session, run.call.deadline)
+        try:
+            self._retries.check_open()
+            return await self._obtain(run)
+        finally:
+            session.end_turn()
 
     async def _obtain(self, run: Run) -> Document | None:
         """Make attempts until one succeeds or the retries end. Return the reply, or None for unacknowledged writes."""
@@ -276,12 +300,14 @@ class Executor:
             self._on_lost_cursor(run.source, reply)
         if run.part is not None:
             run.part.refused(error)
+        if isinstance(error, ProtocolError) and run.operation.kind is not Kind.READ:
+            error.may_have_been_executed = True
         phase = None if run.standing is None else run.standing.phase
         Failure(error=error, progress=Progress.ANSWERED, address=run.source, phase=phase, limits=run.limits).annotate()
         if run.retry is None:
             error.attempts = 1
         else:
-            run.retry.describe(error)
+            run.describe(error)
 
     def _end(self, run: Run) -> None:
         # Objects that outlive the operation must not reference errors raised through its frames: only the cyclic

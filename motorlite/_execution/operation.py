@@ -178,6 +178,8 @@ class Operation(Generic[R_co]):
     ends: ClassVar[Ends | None] = None
     # The caller chose the read preference for this call alone, so that of a transaction does not replace it.
     has_own_preference: bool = False
+    # The cursor whose batch it asks for; 0: none.
+    cursor_id: int = 0
     # The connection to use. None: one to a server that `selector` selects.
     pin: Pin | None = None
     # The server may delay the reply while it waits for data (awaitData), so a pending reply is never drained.

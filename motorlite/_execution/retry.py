@@ -92,6 +92,7 @@ class Retry:
         "_deadline",
         "_deprioritize",
         "_failures",
+        "_may_have_been_executed",
         "_newest",
         "_operation",
         "_options",
@@ -125,6 +126,8 @@ class Retry:
         self._policy: OverloadRetry = strategy if isinstance(strategy, OverloadRetry) else settings.policy
         # The failures that the operation may still end with, oldest first: the first, the best and the newest.
         self._failures: list[Failure] = []
+        # Whether an attempt may have changed something, which no later refusal takes back.
+        self._may_have_been_executed = False
         # The number of retries decided on, without those that are always made, and the reasons of the newest ones: with
         # timeoutMS there may be very many.
         self.retries: int = 0
@@ -177,6 +180,7 @@ class Retry:
         if settings.bucket is not None and not is_overload and self._is_credited() and not self._is_repeated(rules):
             settings.bucket.retry_failed_otherwise(self.newest.address)
         self._remember(failure)
+        self._may_have_been_executed |= classify.may_have_been_executed(failure, self._operation)
         self._was_overloaded = self._was_overloaded or is_overload
         strategy = self._options.retry_strategy
         self._reason = reason_of(failure, strategy.codes)
@@ -429,6 +433,8 @@ class Retry:
     def describe(self, error: PyMongoError) -> PyMongoError:
         """Annotate `error` with the number of attempts, the reasons for them and the reason against another."""
         error.attempts = self.attempts
+        if self._may_have_been_executed:
+            error.may_have_been_executed = True
         error.retry_reasons = tuple(str(reason) for reason in self._reasons)
         error.retry_refusal = None if self._refusal is None else str(self._refusal)
         return error

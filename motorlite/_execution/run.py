@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from motorlite._execution.retry import Retry
     from motorlite._execution.transactions.part import Part
     from motorlite._sessions.session import ServerSession
+    from motorlite.errors import PyMongoError
 
 _operation_ids = count(1)
 
@@ -89,4 +90,12 @@ class Run(_Defaults):
         """Annotate `failure`, which ends the operation, and the newest failure, which is its cause if it differs."""
         assert self.retry is not None
         self.retry.newest.annotate()
-        self.retry.describe(failure.annotate())
+        self.describe(failure.annotate())
+
+    def describe(self, error: PyMongoError) -> PyMongoError:
+        """Annotate the error that ends the operation with what is known of all of its attempts."""
+        assert self.retry is not None
+        self.retry.describe(error)
+        if self.part is not None:
+            self.part.describe(error)
+        return error

@@ -427,7 +427,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             Values(
                 tracing_options,
                 "a mapping with any of `enabled` (True or False), `query_text_max_length` (a non-negative integer), "
-                "`phases` (True or False), `tracer_provider`",
+                "`phases` (True or False), `with_transaction` (True or False), `tracer_provider`",
             ),
             "Trace operations and commands with OpenTelemetry; see [Traces](metrics.md#traces).",
             None,

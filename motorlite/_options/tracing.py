@@ -24,6 +24,8 @@ class TracingOptions:
             attribute; None: as the environment says, else 0.
         phases: Whether attempts, server selection, check-outs and backoff have spans of their own, which the
             specification does not know.
+        with_transaction: Whether a call of `with_transaction` has a span around its transactions. The text of the
+            specification has it, its tests do not.
         tracer_provider: An OpenTelemetry TracerProvider; None: the global one.
     """
 
@@ -32,6 +34,7 @@ class TracingOptions:
     enabled: bool | None = None
     query_text_max_length: int | None = None
     phases: bool = False
+    with_transaction: bool = False
     tracer_provider: Any = None
 
     def with_environment(self, environment: Mapping[str, str]) -> TracingOptions:
@@ -55,7 +58,7 @@ def tracing_options(value: object) -> TracingOptions:
     for name in value:
         if name not in known:
             raise Unusable(f"has the unknown key {name!r}; known are {', '.join(known)}")
-    for name in ("enabled", "phases"):
+    for name in ("enabled", "phases", "with_transaction"):
         if not isinstance(value.get(name, False), bool | None):
             raise Unusable(f"must have True or False for {name!r}, not {value[name]!r}")
     length = value.get("query_text_max_length")
@@ -64,4 +67,5 @@ def tracing_options(value: object) -> TracingOptions:
     provider = value.get("tracer_provider")
     if provider is not None and not callable(getattr(provider, "get_tracer", None)):
         raise Unusable(f"must have a TracerProvider for 'tracer_provider', not {provider!r}")
-    return TracingOptions(value.get("enabled"), length, bool(value.get("phases")), provider)
+    phases, with_transaction = bool(value.get("phases")), bool(value.get("with_transaction"))
+    return TracingOptions(value.get("enabled"), length, phases, with_transaction, provider)

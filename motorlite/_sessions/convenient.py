@@ -10,9 +10,28 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED, TRANSIENT_TRANSACTION, UNKNOWN_COMMIT_RESULT
+from motorlite._base import error_documents
+from motorlite._base.error_codes import (
+    MAX_TIME_MS_EXPIRED,
+    RETRYABLE,
+    RETRYABLE_WRITE,
+    RETRYABLE_WRITE_CODES,
+    SYSTEM_OVERLOADED,
+    TRANSIENT_TRANSACTION,
+    UNKNOWN_COMMIT_RESULT,
+)
 from motorlite._overload.backoff import CONTROLLED_BACKOFF
-from motorlite.errors import ExecutionTimeout, NetworkTimeout, PyMongoError, error_code
+from motorlite.errors import (
+    ExecutionTimeout,
+    InvalidOperation,
+    NetworkTimeout,
+    OperationFailure,
+    ProtocolError,
+    PyMongoError,
+    RetryStrategyError,
+    WriteConcernError,
+    error_code,
+)
 from motorlite.retry import RetryRefusal
 
 if TYPE_CHECKING:
@@ -28,6 +47,8 @@ _LONGEST_BACKOFF: Final = 0.5
 _GROWTH: Final = 1.5
 # Beyond this attempt the backoff is the longest; a greater power could overflow.
 _LONGEST_FROM: Final = 20
+# Labels of a server's errors that another commit may not get.
+_PASSING: Final = frozenset({RETRYABLE, RETRYABLE_WRITE, SYSTEM_OVERLOADED, UNKNOWN_COMMIT_RESULT})
 
 
 class After(Enum):
@@ -72,6 +93,11 @@ class TransactionRetries:
     def after_commit(self, error: PyMongoError, now: float) -> tuple[After, float]:
         """Return what follows an error of the commit, and after how many seconds."""
         if error.has_error_label(UNKNOWN_COMMIT_RESULT) and error_code(error) != MAX_TIME_MS_EXPIRED:
+            if _is_final(error):
+                return After.RAISE, 0.0
+            if error.retry_refusal == str(RetryRefusal.DEADLINE):
+                # The commit found too little time left for its next attempt, and so would another.
+                return (After.TIME_OUT if self._deadline.is_set else After.RAISE), 0.0
             return self._commit_again(error, now)
         if error.has_error_label(TRANSIENT_TRANSACTION):
             return self._start_again(now)
@@ -113,5 +139,16 @@ class TransactionRetries:
         raised: PyMongoError = ExecutionTimeout(message, 50) if self._deadline.is_set else NetworkTimeout(message)
         for label in error.error_labels:
             raised._add_error_label(label)
-        raised.address = error.address
+        raised.address, raised.may_have_been_executed = error.address, error.may_have_been_executed
         return raised
+
+
+def _is_final(error: PyMongoError) -> bool:
+    """Whether another commit would fail in the same way, so that it cannot tell the result of an earlier attempt."""
+    if isinstance(error, InvalidOperation | ProtocolError | RetryStrategyError):
+        return True
+    if not isinstance(error, OperationFailure) or isinstance(error, WriteConcernError):
+        return False
+    # The driver added the label UnknownTransactionCommitResult, which the reply of the server does not have.
+    own = frozenset(error_documents.texts(error.details.get("errorLabels")))
+    return error_code(error) not in RETRYABLE_WRITE_CODES and _PASSING.isdisjoint(own)

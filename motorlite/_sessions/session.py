@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import bson
 from bson.timestamp import Timestamp
@@ -17,7 +17,6 @@ from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from bson.binary import Binary
 
@@ -31,6 +30,14 @@ _LARGEST_CLUSTER_TIME = 1024
 # Bytes of that hash, and the exclusive upper bound of a key number.
 _HASH = 20
 _KEYS = 2**63
+
+
+class Waiting(Protocol):
+    """An operation that waits for its turn."""
+
+    def offer(self, value: Any) -> bool:
+        """End the wait. False if the operation has given up."""
+        ...
 
 
 class ServerSession:
@@ -57,6 +64,7 @@ class Session:
         "cluster_time",
         "deadline",
         "enclosing",
+        "has_ended",
         "is_causally_consistent",
         "is_implicit",
         "is_snapshot",
@@ -65,6 +73,7 @@ class Session:
         "snapshot_time",
         "transaction",
         "unnumbered",
+        "waiting",
     )
 
     def __init__(
@@ -92,6 +101,31 @@ class Session:
         self.deadline: Deadline | None = None
         # The id of the published transaction, or `with_transaction` call, that its operations are part of.
         self.enclosing: int | None = None
+        # Operations that wait until another one, which has the newest transaction number, has ended; None if none has.
+        self.waiting: deque[Waiting] | None = None
+        self.has_ended: bool = False
+
+    # --- turns of operations with transaction numbers ---
+
+    def begin_turn(self) -> bool:
+        """Begin the turn of an operation. False if another one has its turn: then it must join the queue."""
+        if self.waiting is not None:
+            return False
+        self.waiting = deque()
+        return True
+
+    def join_queue(self, operation: Waiting) -> None:
+        """Let `operation` wait behind the others."""
+        assert self.waiting is not None
+        self.waiting.append(operation)
+
+    def end_turn(self) -> None:
+        """End the turn of an operation: the next one that still waits has its turn."""
+        waiting = self.waiting
+        while waiting:
+            if waiting.popleft().offer(True):
+                return
+        self.waiting = None
 
     # --- transactions ---
 
@@ -99,6 +133,12 @@ class Session:
     def in_transaction(self) -> bool:
         """Whether its operations belong to a transaction."""
         return self.transaction is not None and self.transaction.is_active
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a transaction is in progress, and no operation of it is running."""
+        transaction = self.transaction
+        return transaction is not None and transaction.state is State.IN_PROGRESS and not transaction.is_busy
 
     def start_transaction(self, concerns: Concerns) -> HeldConnection | None:
         """Begin a transaction. Returns the connection that the previous one held, for the caller to release.
@@ -157,8 +197,8 @@ class Session:
         """
         moved, other = self.transaction, Session(is_implicit=False)
         assert moved is not None
-        assert self.server_session is not None
-        self.server_session.is_dirty = True
+        if self.server_session is not None:  # else no command of it was sent
+            self.server_session.is_dirty = True
         other.transaction, other.server_session = moved, self.server_session
         self.transaction = Transaction(moved.concerns)
         self.transaction.state = moved.state = State.ABORTED
@@ -169,6 +209,9 @@ class Session:
 
         While an operation of the transaction is running, its part in the transaction releases the connection instead.
         """
+        self.has_ended = True
+        if self.waiting is not None and self.server_session is not None:
+            self.server_session.is_dirty = True  # a write still uses it
         transaction, self.transaction = self.transaction, None
         if transaction is None:
             return None

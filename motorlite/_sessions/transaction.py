@@ -14,7 +14,7 @@ from bson.int64 import Int64
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from motorlite._base.values import Address, Document
     from motorlite.read_concern import ReadConcern
@@ -77,10 +77,12 @@ class Transaction:
         "end_was_sent",
         "has_begun",
         "is_busy",
+        "may_be_committed",
         "needs_majority",
         "number",
         "recovery_token",
         "state",
+        "when_idle",
     )
 
     def __init__(self, concerns: Concerns) -> None:
@@ -94,9 +96,13 @@ class Transaction:
         self.end_was_sent: bool = False
         # An operation of it is running. A second one is refused: the server executes them one after another.
         self.is_busy: bool = False
+        # Called when the operation that is running has ended, because the transaction was left and must be aborted.
+        self.when_idle: Callable[[], None] | None = None
         # It may have been committed: an attempt succeeded, or failed otherwise than by the rejection of an overloaded
         # server. The next one waits for a majority.
         self.needs_majority: bool = False
+        # An attempt to commit it was sent, and no reply rules out that it succeeded.
+        self.may_be_committed: bool = False
         # The mongos that has it, in a sharded cluster.
         self.address: Address | None = None
         # The connection to the service that has it, behind a load balancer.

@@ -303,6 +303,23 @@ async def test_each_write_of_a_session_has_the_next_number(replica_set: LocalSer
         assert all("txnNumber" not in command for command in record.commands("find"))
 
 
+@pytest.mark.parametrize("is_bound", [True, False])
+async def test_writes_at_the_same_time_in_one_session(
+    replica_set: LocalServer, database_name: str, is_bound: bool
+) -> None:
+    async with make_client(replica_set) as client, client.start_session() as session:
+        collection = client[database_name].c
+
+        async def upsert(number: int) -> None:
+            chosen = None if is_bound else session
+            await collection.update_one({"_id": number}, {"$inc": {"n": 1}}, upsert=True, session=chosen)
+
+        async with session.bind(), anyio.create_task_group() as tasks:
+            for number in range(300):
+                tasks.start_soon(upsert, number)
+        assert await collection.count_documents({"n": 1}) == 300
+
+
 async def test_a_standalone_server_has_no_retryable_writes(
     standalone: LocalServer, database_name: str, fail: Fail
 ) -> None:

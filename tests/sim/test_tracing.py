@@ -61,10 +61,11 @@ class Trace:
 
 @asynccontextmanager
 async def traced(
-    deployment: ScriptedDeployment, *, phases: bool = True, **options: Any
+    deployment: ScriptedDeployment, *, phases: bool = True, with_transaction: bool = False, **options: Any
 ) -> AsyncIterator[tuple[AsyncMongoClient[Any], Trace]]:
     trace = Trace()
-    tracing = {"enabled": True, "phases": phases, "tracer_provider": trace.provider}
+    provider = trace.provider
+    tracing = {"enabled": True, "phases": phases, "with_transaction": with_transaction, "tracer_provider": provider}
     async with scripted_client(deployment, tracing=tracing, **options) as client:
         yield client, trace
 
@@ -180,3 +181,31 @@ async def test_background_work_is_in_no_trace_of_a_caller() -> None:
             await client.db.coll.find_one()
         await anyio.sleep(30)
         assert trace.tree() == ["request", " find db.coll", "  find"]
+
+
+@pytest.mark.parametrize("is_shown", [False, True])
+async def test_a_call_of_with_transaction_has_a_span_if_it_is_asked_for(is_shown: bool) -> None:
+    """The specification's text wants one, its test file does not: "convenient transactions"."""
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].on("insert", failure(112, "TransientTransactionError"), {"n": 1})
+    async with (
+        traced(deployment, phases=False, with_transaction=is_shown) as (client, trace),
+        client.start_session() as session,
+    ):
+        with trace.provider.get_tracer("application").start_as_current_span("request"):
+            await session.with_transaction(lambda session: client.db.coll.insert_one({}, session=session))
+        tree = [
+            "transaction",
+            " insert db.coll!",
+            "  insert!",
+            " abortTransaction admin",
+            "  abortTransaction",
+            "transaction",
+            " insert db.coll",
+            "  insert",
+            " commitTransaction admin",
+            "  commitTransaction",
+        ]
+        if is_shown:
+            tree = ["withTransaction", *(f" {line}" for line in tree)]
+        assert trace.tree() == ["request", *(f" {line}" for line in tree)]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import anyio.lowlevel
 from bson.binary import Binary
@@ -100,6 +101,7 @@ class FakeExecutor(Executor):
         self.jitter = lambda: 0.5
         self.bucket = None
         self._now = anyio.current_time
+        self.open_transactions = set()
 
     async def execute(self, operation: Operation[Any], call: Call) -> Any:
         reply = await self._reply(operation, call)
@@ -148,6 +150,7 @@ class FakeCore(Core):
         self.executor = FakeExecutor()
         self.sessions = SessionPool(lambda: Binary(uuid.uuid4().bytes, 4))
         self.limits = ServerLimits()
+        self.open_cursors = WeakSet()
         self.entered = 0
         self.time = 1000.0
         # The clock advances by this much at every reading, which simulates the duration of computations.
@@ -215,10 +218,13 @@ class FakeCore(Core):
         lost_cursors.kill(cursor)
 
     def release_session(self, session: Session) -> None:
-        LostTransactions(self.executor, spawn=self._spawn, now=self.now).drop(session)
+        self._lost_transactions().drop(session)
 
-    def abort_transaction(self, session: Session) -> None:
-        LostTransactions(self.executor, spawn=self._spawn, now=self.now).abort(session)
+    def abort_transaction(self, session: Session, *, has_failed: bool = False) -> None:
+        self._lost_transactions().abort(session, has_failed=has_failed)
+
+    def _lost_transactions(self) -> LostTransactions:
+        return LostTransactions(self.executor, spawn=self._spawn, sleep=anyio.sleep, now=self.now)
 
     def _spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any, name: str = "work") -> None:
         self.spawned.append(lambda: async_fn(*args))

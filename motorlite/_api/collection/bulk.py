@@ -13,6 +13,7 @@ from motorlite._api.limits import ServerTime
 from motorlite._api.turns import Turns, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_items, converted, mapping
+from motorlite._base.error_documents import has_written
 from motorlite._execution.call import Call
 from motorlite._operations.writes.bulk_batch import BATCHES
 from motorlite._operations.writes.bulk_merge import is_long, merge
@@ -124,6 +125,8 @@ class BulkWrite:
             # Not only driver errors: bson may refuse a document of a later batch after other documents were written.
             if is_acknowledged:
                 vars(failure)["partial_result"] = BulkWriteResult(result.details, True)
+                if isinstance(failure, PyMongoError) and has_written(result.details):
+                    failure.may_have_been_executed = True
             if self._has_written and isinstance(failure, PyMongoError):
                 failure.reached_server = True  # the call did, if not its newest command
             raise

@@ -95,6 +95,7 @@ class ServerCursor(Generic[DocumentT]):
     _more: ClassVar[type[GetMore]] = GetMore
 
     __slots__ = (
+        "__weakref__",
         "_ahead",
         "_call_options",
         "_codec_options",
@@ -106,6 +107,7 @@ class ServerCursor(Generic[DocumentT]):
         "_is_reading",
         "_limits",
         "_pin",
+        "_transaction",
         "address",
         "cursor_id",
         "documents",
@@ -129,6 +131,8 @@ class ServerCursor(Generic[DocumentT]):
         self._implicit_session: Session | None = opened.session
         # Behind a load balancer: the connection for all commands of the cursor.
         self._pin: Pin | None = opened.pin
+        # The transaction that it is part of.
+        self._transaction = None if session is None else session._state.transaction
         self._limits = limits
         self._codec_options = codec_options
         self.options: GetMoreOptions = options
@@ -149,6 +153,8 @@ class ServerCursor(Generic[DocumentT]):
         self.documents: deque[DocumentT] = deque()
         self.retrieved = 0
         self._learn(opened.reply)
+        if self.cursor_id:
+            core.open_cursors.add(self)
 
     @property
     def is_open(self) -> bool:
@@ -352,6 +358,16 @@ class ServerCursor(Generic[DocumentT]):
             if not is_done:  # cancelled, timed out, or on another event loop: kill the cursor in the background
                 self._core.kill_cursor(lost)
 
+    def to_kill(self) -> LostCursor | None:
+        """Return the server's cursor, unless it is closed or a command is in flight: for a client that closes.
+
+        This cursor does not end, so that its next step says that the client is closed.
+        """
+        if not self.cursor_id or self._is_reading:
+            return None
+        database, _, collection = self.namespace.partition(".")
+        return LostCursor(self.address, database, collection, self.cursor_id, pin=self._pin)
+
     def _lose(self) -> LostCursor:
         """Detach the server's cursor, with the session and connection that it held for its commands."""
         cursor_id, self.cursor_id = self.cursor_id, 0
@@ -372,7 +388,12 @@ class ServerCursor(Generic[DocumentT]):
         session = lost.session
         if session is None and self._explicit_session is not None and not self._explicit_session.has_ended:
             session = state_of(self._explicit_session, core)
-        if lost.pin is None or lost.pin.is_usable:
+        if core.options.load_balanced and lost.pin is None:
+            # Only the connection of its transaction is sure to reach it. Otherwise that closes when it is released.
+            can_be_sent = session is not None and session.transaction is self._transaction and session.is_idle
+        else:
+            can_be_sent = lost.pin is None or lost.pin.is_usable
+        if can_be_sent:
             try:
                 operation = kill_command(lost, TimeLimit.DEADLINE)
                 await core.executor.execute(operation, Call(session, self._limits.close(core, timeout_ms)))

@@ -82,10 +82,15 @@ class TransactionContext:
     ) -> None:
         if not self._session.in_transaction:
             return
-        if error is None:
-            await self._session.commit_transaction()
-        else:
+        if error is not None:
             await self._session._abort_after(error)
+            return
+        try:
+            await self._session.commit_transaction()
+        except InvalidOperation as refused:  # an operation is still running
+            if self._session.in_transaction:
+                await self._session._abort_after(refused)
+            raise
 
 
 class BoundSession(Generic[SessionT]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from motorlite._sessions.convenient import After, TransactionRetries
-from motorlite.errors import PyMongoError
+from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -52,7 +52,12 @@ async def with_transaction(
             # A callback may have ended the transaction itself.
             if not session.in_transaction:
                 return result
-            wait = await _commit(core, session, retries)
+            try:
+                wait = await _commit(core, session, retries)
+            except InvalidOperation as refused:
+                if session.in_transaction:  # an operation of the callback is still running
+                    await abort(refused)
+                raise
             if wait is None:
                 return result
             delay = wait

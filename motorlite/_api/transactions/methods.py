@@ -12,6 +12,7 @@ from motorlite._api.transactions.options import SessionOptions, TransactionOptio
 from motorlite._api.transactions.publishing import PublishedPart
 from motorlite._api.turns import give_way
 from motorlite._base.arguments import converted, wrong
+from motorlite._client.lost_transactions import is_aborted
 from motorlite._execution.call import Call
 from motorlite._sessions.session import Session
 from motorlite.errors import InvalidOperation, PyMongoError
@@ -153,9 +154,9 @@ class SessionTransactions(ABC):
         return transaction
 
     async def abort_transaction(self, timeoutMS: float | None = None) -> None:
-        """Abort the transaction. Errors of the server and the network are ignored: it will abort the transaction later.
+        """Abort the transaction. Errors of the server and the network are ignored.
 
-        If the call is cancelled, the transaction is aborted in the background.
+        If the abort does not reach the server, or the call is cancelled, the transaction is aborted in the background.
 
         Args:
             timeoutMS: Time limit, in place of the session's `defaultTimeoutMS`; 0 for no limit.
@@ -186,37 +187,36 @@ class SessionTransactions(ABC):
         if not transaction.abort():
             self._publish_end()
             return
-        is_done = False
+        is_done = has_failed = False
         try:
             # Restarted, like that of a cursor's close: the transaction often fails because time has run out.
             call = Call(state, limits.for_close(core, seconds), options=self._call_options)
             await core.executor.execute(AbortTransaction(), call)
             is_done = True
-        except PyMongoError:
-            is_done = True
+        except PyMongoError as error:
+            is_done, has_failed = is_aborted(error), True
         finally:
-            if not is_done and state.transaction is transaction:  # cancelled, and the session has not ended meanwhile
-                core.abort_transaction(state)
+            if not is_done and state.transaction is transaction:  # else the session has ended meanwhile
+                core.abort_transaction(state, has_failed=has_failed)
             self._publish_end()
 
     async def _abort_after(self, error: BaseException, seconds: float | None = None) -> None:
         """Abort the transaction after an error, which no other error may hide, in `seconds` or the usual limit.
 
         A cancelled task waits for no server (on asyncio, nothing would cancel it a second time), nor does one that ends
-        with its event loop. The transaction is then aborted in the background.
+        with its event loop. The transaction is then aborted in the background; also if an operation of it is running,
+        when that ends.
         """
         try:
             self._core.enter()
         except InvalidOperation:
             return  # the client is closed, or its event loop has ended
-        if isinstance(error, Exception):
-            await self._abort(self._default_seconds() if seconds is None else seconds)
-            return
         state = self._state
         transaction = state.started_transaction()
-        if transaction.is_busy:
-            return  # until the operation ends, nothing can abort it
-        if state.must_abort:
+        if isinstance(error, Exception) and not transaction.is_busy:
+            await self._abort(self._default_seconds() if seconds is None else seconds)
+            return
+        if state.must_abort or transaction.is_busy:
             self._core.abort_transaction(state)
         else:
             transaction.abort()

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 class PinnedConnection:
     """A connection that stays checked out until `release` (a `Pin`). Two operations never use it at the same time."""
 
-    __slots__ = ("_is_released", "connection", "server")
+    __slots__ = ("_cursors", "_is_released", "connection", "server")
 
     def __init__(self, server: Server, connection: Connection, purpose: Purpose = Purpose.CURSOR) -> None:
         self.server: Server = server
         self.connection: Connection = connection
         self._is_released = False
+        # The cursors that a transaction has opened and that are still open: no other connection is sure to reach them.
+        self._cursors: set[int] = set()
         connection.check_out(purpose)
 
     @property
@@ -51,12 +53,23 @@ class PinnedConnection:
             raise AutoReconnect(f"the connection that the {what} was opened on is lost")
         return self.connection
 
+    def learn(self, used: int, reply: Mapping[str, Any]) -> None:
+        """Learn which cursors of a transaction are open, from a reply to a command with cursor `used` (0: none)."""
+        killed = reply.get("cursorsKilled")
+        if isinstance(killed, list):
+            self._cursors.difference_update(one for one in killed if isinstance(one, int))
+        cursor = reply.get("cursor")
+        if isinstance(cursor, dict) and isinstance(cursor_id := cursor.get("id"), int):
+            self._cursors.discard(used)
+            if cursor_id:
+                self._cursors.add(cursor_id)
+
     def release(self) -> None:
         """Return the connection to its pool. Further calls have no effect."""
         if not self._is_released:
             self._is_released = True
-            if self.connection.streaming is not None:
-                # Only this stops the server, which then drops the cursor.
+            if self.connection.streaming is not None or self._cursors:
+                # Only this stops the server, which then drops the cursors.
                 self.connection.close()
             self.server.pool.check_in(self.connection)
             self.connection.check_in()

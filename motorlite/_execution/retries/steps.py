@@ -78,6 +78,11 @@ class RetrySteps:
             # An error may be raised through this frame, which must not reference it then.
             del decision, failure
 
+    def check_open(self) -> None:
+        """Raise InvalidOperation if the client is closing."""
+        if self.is_stopped:
+            raise InvalidOperation("the client is closed")
+
     def _decide(self, run: Run, attempt: Attempt, failure: Failure) -> Again | Raise | Ask:
         retry, now = run.retry, self._now()
         if retry is None:
@@ -137,4 +142,4 @@ class RetrySteps:
         if self.is_stopped:
             assert run.retry is not None
             message = "the client was closed while the operation waited for its next attempt"
-            raise run.retry.describe(InvalidOperation(message)) from run.retry.newest.annotate()
+            raise run.describe(InvalidOperation(message)) from run.retry.newest.annotate()

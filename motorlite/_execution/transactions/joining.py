@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from motorlite._execution.operation import Kind
 from motorlite._execution.transactions.part import Part
 from motorlite._execution.transactions.rules import in_transaction
 from motorlite._sessions.transaction import State
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from motorlite._sessions.session import Session
 
 
-def join(run: Run, session: Session) -> None:
+def join(run: Run, session: Session, open_transactions: set[Session]) -> None:
     """Make the operation a part of its session's transaction, if there is one.
 
     Any operation returns the session to "no transaction" when its transaction has ended. Housekeeping (killCursors)
@@ -36,4 +37,16 @@ def join(run: Run, session: Session) -> None:
             return
         transaction.check_idle()
         run.operation = in_transaction(operation, transaction.concerns.read_preference)
-    run.part = Part(session, transaction, run.operation)
+    run.part = Part(session, transaction, run.operation, open_transactions)
+
+
+def needs_turn(run: Run, session: Session, *, retry_writes: bool) -> bool:
+    """Whether the operation may get the next number of a session that several tasks may use.
+
+    Operations with an implicit session follow one another anyway. The first operation of a transaction begins it on the
+    server, which would refuse what an earlier write sends after that.
+    """
+    if run.part is not None:
+        return run.part.is_first
+    operation = run.operation
+    return retry_writes and operation.kind is Kind.WRITE and operation.is_retryable and not session.is_implicit

@@ -6,15 +6,17 @@ outside of transactions have no part, which costs them a truth test.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED, TRANSIENT_TRANSACTION, UNKNOWN_COMMIT_RESULT
+from motorlite._base.error_codes import TRANSIENT_TRANSACTION, UNKNOWN_COMMIT_RESULT
 from motorlite._connection.purpose import Purpose
+from motorlite._execution.classify import may_have_been_executed, was_rejected
 from motorlite._execution.cursors.pinning import PinnedConnection
 from motorlite._execution.operation import Ends, Kind
 from motorlite._execution.retries.decisions import Again
-from motorlite._execution.transactions.rules import added_labels
+from motorlite._execution.transactions.rules import added_labels, settles
 from motorlite._sessions.transaction import State
+from motorlite.errors import InvalidOperation, WriteConcernError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,21 +31,28 @@ if TYPE_CHECKING:
     from motorlite._topology.server import Server
     from motorlite.errors import PyMongoError
 
+_UNKNOWN: Final = frozenset({UNKNOWN_COMMIT_RESULT})
+
 
 class Part:
     """One operation's part in a transaction. It ends with `leave`."""
 
-    __slots__ = ("_is_first", "_needed_majority", "_operation", "_session", "_transaction")
+    __slots__ = ("_may_be_committed", "_needed_majority", "_open", "_operation", "_session", "_transaction", "is_first")
 
-    def __init__(self, session: Session, transaction: Transaction, operation: Operation[Any]) -> None:
+    def __init__(
+        self, session: Session, transaction: Transaction, operation: Operation[Any], open_transactions: set[Session]
+    ) -> None:
         transaction.is_busy = True
+        # The sessions whose transaction only an abort ends on the server.
+        self._open = open_transactions
         self._session = session
         self._transaction = transaction
         self._operation = operation
         # Whether its command begins the transaction; so do its retries, since the server has not begun it.
-        self._is_first = transaction.state is State.STARTING
-        # `needs_majority` of the transaction before the newest attempt to commit it.
+        self.is_first = transaction.state is State.STARTING
+        # `needs_majority` and `may_be_committed` of the transaction before the newest attempt to commit it.
         self._needed_majority = transaction.needs_majority
+        self._may_be_committed = transaction.may_be_committed
 
     # --- an attempt ---
 
@@ -71,7 +80,7 @@ class Part:
         if operation.kind is not Kind.COMMAND:
             document.pop("readConcern", None)
             document.pop("writeConcern", None)
-        if self._is_first:
+        if self.is_first:
             transaction.start(document)
             if session.is_causally_consistent and session.operation_time is not None:
                 concern = document.get("readConcern") or {}
@@ -81,13 +90,20 @@ class Part:
         """Pin the transaction to where its first command goes. Call this right before a command is sent.
 
         Returns whether the transaction keeps the connection after the attempt.
+
+        Raises:
+            InvalidOperation: The transaction was left while the operation waited.
         """
         transaction, facts = self._transaction, connection.facts
+        if transaction.when_idle is not None:
+            raise InvalidOperation("the transaction was aborted while the operation waited; it was not sent")
         if self._operation.ends is Ends.COMMIT:
             transaction.end_was_sent = True
             self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
-        elif self._is_first:
+            self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
+        elif self.is_first:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
+            self._open.add(self._session)
             if facts.is_load_balanced:
                 transaction.connection = PinnedConnection(server, connection, Purpose.TRANSACTION)
                 return True
@@ -96,10 +112,12 @@ class Part:
         return False
 
     def learn(self, reply: Mapping[str, Any]) -> None:
-        """Learn the recovery token from a reply with ``ok: 1``."""
+        """Learn the recovery token and the open cursors from a reply with ``ok: 1``."""
         token = reply.get("recoveryToken")
         if isinstance(token, dict):
             self._transaction.recovery_token = token
+        if self.pin is not None:
+            self.pin.learn(self._operation.cursor_id, reply)
 
     # --- what came of it ---
 
@@ -110,7 +128,8 @@ class Part:
 
     def added_labels(self, error: PyMongoError) -> frozenset[str]:
         """Return the labels that the driver must add to the error of an attempt."""
-        return added_labels(self._operation, error)
+        is_unknown = self._may_be_committed and not settles(error)
+        return added_labels(self._operation, error) | (_UNKNOWN if is_unknown else frozenset())
 
     def decided(self, failure: Failure, decision: Again | Raise) -> None:
         """Update the transaction after a failed attempt ("When to unpin", "Interaction with Client Backpressure")."""
@@ -118,15 +137,27 @@ class Part:
             self._unpin()
         elif self._operation.ends is Ends.COMMIT:
             # For further attempts too: one of them may fail before it is sent, as if the server had rejected it.
-            self._needed_majority = self._needed_majority or not _was_rejected(failure)
+            self._needed_majority = self._needed_majority or not was_rejected(failure)
             self._transaction.needs_majority = self._needed_majority
+            if settles(failure.error):
+                self._may_be_committed = False
+            elif may_have_been_executed(failure, self._operation):
+                self._may_be_committed = True
+            self._transaction.may_be_committed = self._may_be_committed
             if failure.has_label(UNKNOWN_COMMIT_RESULT) or failure.has_label(TRANSIENT_TRANSACTION):
                 self._unpin()
         elif isinstance(decision, Again):
-            if self._is_first:
+            if self.is_first:
                 self._unpin()  # nothing has begun, so the retry may go elsewhere
         elif decision.failure.has_label(TRANSIENT_TRANSACTION):
             self._unpin()
+
+    def describe(self, error: PyMongoError) -> None:
+        """Note in the error that ends the operation whether the transaction may have been committed."""
+        if self._operation.ends is Ends.COMMIT and not isinstance(error, WriteConcernError):
+            error.may_have_been_executed = self._may_be_committed
+            if self._may_be_committed:
+                error._add_error_label(UNKNOWN_COMMIT_RESULT)
 
     def refused(self, error: PyMongoError) -> None:
         """Update the transaction after a reply with an error that ends the operation."""
@@ -137,6 +168,12 @@ class Part:
         """End the operation, whether it succeeded, failed or was cancelled."""
         transaction, pin = self._transaction, self.pin
         transaction.is_busy = False
+        when_idle, transaction.when_idle = transaction.when_idle, None
+        if when_idle is not None:
+            when_idle()
+            return
+        if self._session.transaction is transaction and not transaction.must_abort:
+            self._open.discard(self._session)
         if (
             self._operation.ends is Ends.ABORT
             or self._session.transaction is not transaction  # the session ended in the meantime
@@ -148,8 +185,3 @@ class Part:
         held = self._transaction.unpin()
         if held is not None:
             held.release()
-
-
-def _was_rejected(failure: Failure) -> bool:
-    """Whether the error is a "retryable overload error": the server did no work for the command."""
-    return failure.has_label(SYSTEM_OVERLOADED) and failure.has_label(RETRYABLE)

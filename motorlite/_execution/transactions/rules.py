@@ -11,6 +11,7 @@ from motorlite._base.error_codes import (
     MAX_TIME_MS_EXPIRED,
     RETRYABLE_WRITE,
     RETRYABLE_WRITE_CODES,
+    SYSTEM_OVERLOADED,
     TRANSIENT_TRANSACTION,
     UNKNOWN_COMMIT_RESULT,
 )
@@ -59,6 +60,14 @@ def added_labels(operation: Operation[Any], error: PyMongoError) -> frozenset[st
     if operation.ends is Ends.COMMIT:
         return frozenset({UNKNOWN_COMMIT_RESULT}) if _leaves_unknown(error) else _NO_LABELS
     return frozenset({TRANSIENT_TRANSACTION}) if _is_network_error(error) else _NO_LABELS
+
+
+def settles(error: PyMongoError) -> bool:
+    """Whether an error of commitTransaction rules out that an earlier attempt has committed the transaction.
+
+    The server says so once a majority agrees that there is no such transaction. One that is overloaded has not looked.
+    """
+    return error.has_error_label(TRANSIENT_TRANSACTION) and not error.has_error_label(SYSTEM_OVERLOADED)
 
 
 def _leaves_unknown(error: PyMongoError) -> bool:

@@ -155,6 +155,7 @@ class ClientBulkResult:
         if isinstance(cause, PyMongoError):
             for name in _FACTS:
                 setattr(error, name, getattr(cause, name))
+            error.may_have_been_executed = error.may_have_been_executed or cause.may_have_been_executed
             for label in cause.error_labels:
                 error._add_error_label(label)
         return error

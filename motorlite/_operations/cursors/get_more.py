@@ -29,8 +29,8 @@ class GetMore(Operation[CursorReply]):
         "_batch_size",
         "_collection",
         "_comment",
-        "_cursor_id",
         "_max_await_time_ms",
+        "cursor_id",
         "is_await_data",
         "is_exhaust",
         "pin",
@@ -66,7 +66,7 @@ class GetMore(Operation[CursorReply]):
         self.codec_options = codec_options
         self._collection = collection
         # The server requires a 64-bit integer, even for a small number.
-        self._cursor_id = Int64(cursor_id)
+        self.cursor_id = Int64(cursor_id)
         self._batch_size = batch_size
         self._comment = comment
         self._max_await_time_ms = max_await_time_ms
@@ -79,7 +79,7 @@ class GetMore(Operation[CursorReply]):
         return self._collection
 
     def command(self, facts: ServerFacts) -> Command:
-        document: Document = {"getMore": self._cursor_id, "collection": self._collection}
+        document: Document = {"getMore": self.cursor_id, "collection": self._collection}
         if self._batch_size:
             document["batchSize"] = self._batch_size
         if self._max_await_time_ms is not None:

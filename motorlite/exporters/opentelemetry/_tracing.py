@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 SYSTEM: Final = "mongodb"
 # Operations without a command, which others are part of.
-_PSEUDO: Final = frozenset({"transaction", "withTransaction"})
+_WITH_TRANSACTION: Final = "withTransaction"
+_PSEUDO: Final = frozenset({"transaction", _WITH_TRANSACTION})
 # Fields of a command that `db.query.text` leaves out.
 _UNSHOWN: Final = frozenset({"lsid", "$db", "$clusterTime", "signature"})
 
@@ -34,15 +35,16 @@ _UNSHOWN: Final = frozenset({"lsid", "$db", "$clusterTime", "signature"})
 def tracing_listeners(options: TracingOptions) -> tuple[Any, ...]:
     """Return the listeners that trace one client. Called for the client option `tracing`."""
     tracer = get_tracer("motorlite", __version__, tracer_provider=options.tracer_provider)
-    spans = Spans(tracer, options.query_text_max_length or 0)
+    spans = Spans(tracer, options.query_text_max_length or 0, with_transaction=options.with_transaction)
     return (spans, Phases(tracer, spans.operations)) if options.phases else (spans,)
 
 
 class Spans(events.OperationListener, events.CommandListener):
     """Makes the spans of one client's operations and commands."""
 
-    def __init__(self, tracer: Tracer, query_text_max_length: int) -> None:
+    def __init__(self, tracer: Tracer, query_text_max_length: int, *, with_transaction: bool) -> None:
         self._tracer = tracer
+        self._with_transaction = with_transaction
         self._max_length = query_text_max_length
         # By operation id and by request id.
         self.operations: dict[int, Operation] = {}
@@ -54,6 +56,8 @@ class Spans(events.OperationListener, events.CommandListener):
         database, collection = event.database_name, event.collection_name
         parent = None if event.parent_id is None else self.operations.get(event.parent_id)
         context = None if parent is None else parent.context
+        if event.operation_name == _WITH_TRANSACTION and not self._with_transaction:
+            return
         if event.operation_name in _PSEUDO:
             name = event.operation_name
             span = self._tracer.start_span(name, context, SpanKind.CLIENT, {"db.system.name": SYSTEM})

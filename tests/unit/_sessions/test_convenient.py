@@ -8,7 +8,17 @@ import pytest
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._sessions.convenient import After, TransactionRetries
-from motorlite.errors import AutoReconnect, ExecutionTimeout, NetworkTimeout, OperationFailure, PyMongoError
+from motorlite.errors import (
+    AutoReconnect,
+    ExecutionTimeout,
+    InvalidOperation,
+    NetworkTimeout,
+    OperationFailure,
+    ProtocolError,
+    PyMongoError,
+    RetryStrategyError,
+    WriteConcernError,
+)
 from motorlite.retry import RetryBudget
 
 TRANSIENT, UNKNOWN = "TransientTransactionError", "UnknownTransactionCommitResult"
@@ -17,6 +27,12 @@ START = 1000.0
 
 def labelled(*labels: str, code: int = 251) -> OperationFailure:
     return OperationFailure("no", code, {"ok": 0, "code": code, "errorLabels": list(labels)})
+
+
+def unknown(error: PyMongoError) -> PyMongoError:
+    """The error of a commit whose earlier attempt got no reply."""
+    error._add_error_label(UNKNOWN)
+    return error
 
 
 def retries(deadline: Deadline = NO_DEADLINE, *, jitter: float = 1.0, started: int = 1) -> TransactionRetries:
@@ -57,6 +73,15 @@ def test_other_errors_of_the_callback_are_raised(error: BaseException) -> None:
         (labelled(UNKNOWN, code=50), After.RAISE),
         (labelled(UNKNOWN, TRANSIENT, code=50), After.START_AGAIN),
         (labelled(TRANSIENT), After.START_AGAIN),
+        (unknown(labelled(code=13)), After.RAISE),
+        (unknown(labelled(code=91)), After.COMMIT_AGAIN),
+        (unknown(labelled("RetryableWriteError", code=13)), After.COMMIT_AGAIN),
+        (unknown(labelled("SystemOverloadedError", code=462)), After.COMMIT_AGAIN),
+        (unknown(WriteConcernError("x", 64)), After.COMMIT_AGAIN),
+        (unknown(AutoReconnect("x")), After.COMMIT_AGAIN),
+        (unknown(InvalidOperation("closed")), After.RAISE),
+        (unknown(RetryStrategyError("x")), After.RAISE),
+        (unknown(ProtocolError("x")), After.RAISE),
     ],
 )
 def test_errors_of_the_commit(error: PyMongoError, expected: After) -> None:
@@ -71,12 +96,12 @@ def test_errors_of_the_commit(error: PyMongoError, expected: After) -> None:
 )
 def test_when_time_runs_out(deadline: Deadline, seconds: float) -> None:
     made, end = retries(deadline), START + seconds
-    transient, unknown = labelled(TRANSIENT), labelled(UNKNOWN)
+    transient, uncertain = labelled(TRANSIENT), labelled(UNKNOWN)
     assert made.after_callback(transient, end - 0.008)[0] is After.START_AGAIN
     assert made.after_callback(transient, end - 0.0075) == (After.TIME_OUT, 0)
     assert made.after_commit(transient, end - 0.0075) == (After.TIME_OUT, 0)
-    assert made.after_commit(unknown, end - 0.001)[0] is After.COMMIT_AGAIN
-    assert made.after_commit(unknown, end) == (After.TIME_OUT, 0)
+    assert made.after_commit(uncertain, end - 0.001)[0] is After.COMMIT_AGAIN
+    assert made.after_commit(uncertain, end) == (After.TIME_OUT, 0)
 
 
 def test_further_commits_back_off_and_take_a_token_each() -> None:
@@ -137,3 +162,20 @@ def test_the_error_when_time_ran_out(deadline: Deadline, kind: type[PyMongoError
 @pytest.mark.parametrize("error", [ExecutionTimeout("late", 50), NetworkTimeout("late"), ValueError()])
 def test_what_is_a_timeout_already_stays(error: BaseException) -> None:
     assert retries().timed_out(error) is error
+
+
+@pytest.mark.parametrize(
+    ("deadline", "expected"), [(NO_DEADLINE, After.RAISE), (Deadline(START + 7, inf, 7), After.TIME_OUT)]
+)
+def test_a_commit_that_found_too_little_time_left_is_not_repeated(deadline: Deadline, expected: After) -> None:
+    error = unknown(labelled("SystemOverloadedError", code=462))
+    error.retry_refusal = "deadline"
+    assert retries(deadline).after_commit(error, START) == (expected, 0)
+
+
+def test_a_timeout_repeats_what_is_known() -> None:
+    error = labelled(UNKNOWN)
+    error.may_have_been_executed = True
+    raised = retries().timed_out(error)
+    assert isinstance(raised, PyMongoError)
+    assert raised.may_have_been_executed

@@ -1,0 +1,516 @@
+"""Transactions that are left while an operation runs, aborts that fail, and what a client that closes ends."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from motorlite.errors import InvalidOperation, PyMongoError
+from motorlite.overload import WaitQueue
+from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
+from tests.support.clients import scripted_client
+from tests.support.core import OVERLOADED
+from tests.support.transactions import in_use, numbered, replica_set
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from motorlite import AsyncClientSession, AsyncCollection
+    from motorlite.testing.scripted import Answer, ScriptedServer
+    from tests.support.clients import Client
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+SLOW = Reply({"n": 1}, 2.0)
+FIRST = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}, {"_id": 2}]}}
+MORE = {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"_id": 3}]}}
+
+
+class Subject:
+    """A session in a replica set of one member."""
+
+    def __init__(self, server: ScriptedServer, client: Client, session: AsyncClientSession[Any]) -> None:
+        self.server = server
+        self.client = client
+        self.session = session
+        self.coll: AsyncCollection[dict[str, Any]] = client.db.coll
+
+    async def insert(self, session: AsyncClientSession[Any] | None = None) -> None:
+        await self.coll.insert_one({}, session=session or self.session)
+
+    async def insert_two(self, session: AsyncClientSession[Any] | None = None) -> None:
+        """What ``asyncio.gather`` does: the first error is raised while the other operation goes on."""
+        tasks = self.background
+        failed: list[Exception] = []
+        done = anyio.Event()
+
+        async def one() -> None:
+            try:
+                await self.insert(session)
+            except PyMongoError as error:
+                failed.append(error)
+                done.set()
+
+        tasks.start_soon(one)
+        tasks.start_soon(one)
+        await done.wait()
+        raise failed[0]
+
+    async def leave_a_block(self, *operations: Callable[[], Awaitable[None]]) -> None:
+        """Run all operations but the last one in a transaction, and leave it while the last one runs."""
+
+        async def block() -> None:
+            async with self.session.start_transaction():
+                for operation in operations[:-1]:
+                    await operation()
+                self.background.start_soon(operations[-1])
+                await anyio.sleep(1)
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await block()
+
+    def ends(self) -> list[tuple[str, int]]:
+        return [one for one in numbered(self.server) if one[0] in ("abortTransaction", "commitTransaction")]
+
+    # The tasks that outlive a block.
+    background: Any = None
+
+
+@asynccontextmanager
+async def subject(deployment: ScriptedDeployment | None = None, **options: Any) -> AsyncIterator[Subject]:
+    deployment = deployment or replica_set()
+    async with scripted_client(deployment, **options) as client:
+        await client.admin.command("ping")
+        server = deployment.services[0] if deployment.services else deployment["a:1"]
+        server.received.clear()
+        async with anyio.create_task_group() as tasks:
+            it = Subject(server, client, client.start_session())
+            it.background = tasks
+            yield it
+        await it.session.end_session()
+        if not client._core._is_closed:
+            await anyio.sleep(3)
+            assert in_use(client) == 0
+        assert not client._core.executor.open_transactions
+
+
+# --- the last operation to leave ---
+
+
+@pytest.mark.parametrize("where", ["block", "with_transaction", "session", "bound session"])
+async def test_operations_at_the_same_time_abort_the_transaction(where: str) -> None:
+    async with subject() as it:
+        it.server.on("insert", SLOW, {"n": 1})
+
+        async def block() -> None:
+            async with it.session.start_transaction():
+                await it.insert_two()
+
+        async def call() -> None:
+            await it.session.with_transaction(it.insert_two)
+
+        async def in_session() -> None:
+            async with it.session:
+                it.session.start_transaction()
+                await it.insert_two()
+
+        async def bound() -> None:
+            async with it.session.bind():
+                it.session.start_transaction()
+                await it.insert_two()
+
+        start = anyio.current_time()
+        with pytest.raises(InvalidOperation, match="one after another"):
+            await {"block": block, "with_transaction": call, "session": in_session, "bound session": bound}[where]()
+        assert anyio.current_time() == start, "nothing waits for the other operation"
+        assert not it.session.in_transaction
+        assert not it.ends()
+        await anyio.sleep(2.5)
+        assert it.ends() == [("abortTransaction", 1)]
+        if not it.session.has_ended:
+            async with it.session.start_transaction():
+                await it.insert()
+            assert it.ends()[-1] == ("commitTransaction", 2)
+
+
+async def test_the_error_of_the_block_is_raised() -> None:
+    async with subject() as it:
+        it.server.on("insert", SLOW)
+        await it.leave_a_block(it.insert)
+        await anyio.sleep(2)
+        assert it.ends() == [("abortTransaction", 1)]
+
+
+@pytest.mark.parametrize("where", ["block", "with_transaction"])
+async def test_a_block_that_ends_while_an_operation_runs(where: str) -> None:
+    """It cannot commit, so it has failed."""
+    async with subject() as it:
+        it.server.on("insert", SLOW)
+
+        async def work(_: object = None) -> None:
+            it.background.start_soon(it.insert)
+            await anyio.sleep(1)
+
+        async def block() -> None:
+            async with it.session.start_transaction():
+                await work()
+
+        with pytest.raises(InvalidOperation, match="still running"):
+            await (block() if where == "block" else it.session.with_transaction(work))
+        assert not it.session.in_transaction
+        await anyio.sleep(2)
+        assert it.ends() == [("abortTransaction", 1)]
+
+
+async def test_the_next_transaction_does_not_wait() -> None:
+    async with subject() as it:
+        it.server.on("insert", {"n": 1}, SLOW, {"n": 1})
+        await it.leave_a_block(it.insert, it.insert)
+        async with it.session.start_transaction():
+            await it.insert()
+        assert it.ends() == [("commitTransaction", 2)]
+        await anyio.sleep(2)
+        assert it.ends() == [("commitTransaction", 2), ("abortTransaction", 1)]
+
+
+async def test_an_operation_that_waits_for_a_connection_is_not_sent() -> None:
+    async with subject(maxPoolSize=1) as it:
+        it.server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 2.0))
+        errors: list[PyMongoError] = []
+
+        async def insert() -> None:
+            try:
+                await it.insert()
+            except PyMongoError as error:
+                errors.append(error)
+
+        it.background.start_soon(it.coll.find_one)
+        await anyio.sleep(0.1)
+        await it.leave_a_block(insert)
+        await anyio.sleep(2)
+        assert [type(error) for error in errors] == [InvalidOperation]
+        assert [one.name for one in it.server.received] == ["find"]
+
+
+async def test_a_commit_in_flight_is_not_aborted() -> None:
+    async with subject() as it:
+        it.server.on("commitTransaction", Reply({}, 2.0))
+        it.session.start_transaction()
+        await it.insert()
+        it.background.start_soon(it.session.commit_transaction)
+        await anyio.sleep(1)
+        await it.session.end_session()
+        await anyio.sleep(2)
+        assert it.ends() == [("commitTransaction", 1)]
+
+
+async def test_behind_a_load_balancer_the_abort_has_the_connection() -> None:
+    async with subject(ScriptedDeployment(["lb:1"], services=1), loadBalanced=True) as it:
+        it.server.on("insert", {"n": 1}, SLOW)
+        await it.leave_a_block(it.insert, it.insert)
+        await anyio.sleep(2)
+        assert it.ends() == [("abortTransaction", 1)]
+        used = {one.connection for one in it.server.received if "autocommit" in one.document}
+        assert len(used) == 1
+
+
+# --- aborts that fail ---
+
+
+@pytest.mark.parametrize("how", ["call", "block", "session", "cancelled"])
+@pytest.mark.parametrize(
+    "answers",
+    [[OVERLOADED] * 6, [Close()] * 2, [failure(6, "RetryableWriteError")] * 2],
+    ids=["overloaded", "closed", "unreachable"],
+)
+async def test_an_abort_that_fails_is_repeated(answers: list[Answer], how: str) -> None:
+    async with subject() as it:
+        it.server.on("abortTransaction", *answers, {})
+
+        async def abort() -> None:
+            it.session.start_transaction()
+            await it.insert()
+            await (it.session.abort_transaction() if how == "call" else it.session.end_session())
+
+        async def block() -> None:
+            async with it.session.start_transaction():
+                await it.insert()
+                if how == "cancelled":
+                    await anyio.sleep(100)
+                raise ZeroDivisionError
+
+        if how in ("call", "session"):
+            await abort()
+        else:
+            with anyio.move_on_after(1):
+                with pytest.raises(ZeroDivisionError):
+                    await block()
+        await anyio.sleep(60)
+        assert len(it.ends()) == len(answers) + 1
+        assert it.server.received[-1].name == "abortTransaction"
+
+
+@pytest.mark.parametrize(
+    "options", [{"waitQueueTimeoutMS": 100}, {"wait_queue": WaitQueue(strategy="queue", max_depth=1)}], ids=str
+)
+async def test_an_abort_that_gets_no_connection_is_repeated(options: dict[str, Any]) -> None:
+    async with subject(maxPoolSize=1, **options) as it:
+        it.server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 5.0))
+        sessions = [it.client.start_session() for _ in range(7)]
+        for session in sessions:
+            session.start_transaction()
+            await it.insert(session)
+        it.background.start_soon(it.coll.find_one)
+        await anyio.sleep(0.01)
+        async with anyio.create_task_group() as tasks:
+            for session in sessions:
+                tasks.start_soon(session.end_session)
+        await anyio.sleep(60)
+        assert len(it.ends()) == 7
+
+
+async def test_an_abort_that_fails_for_ever_is_given_up() -> None:
+    async with subject() as it:
+        it.server.on("abortTransaction", OVERLOADED)
+        it.session.start_transaction()
+        await it.insert()
+        await it.session.abort_transaction()
+        await anyio.sleep(200)
+        assert len(it.ends()) == 6 * 5
+
+
+async def test_an_abort_that_the_server_refuses_is_not_repeated() -> None:
+    async with subject() as it:
+        it.server.on("abortTransaction", failure(251))
+        it.session.start_transaction()
+        await it.insert()
+        await it.session.abort_transaction()
+        await anyio.sleep(60)
+        assert len(it.ends()) == 1
+
+
+# --- closing the client ---
+
+
+async def test_close_aborts_open_transactions() -> None:
+    async with subject() as it:
+        sessions = [it.client.start_session() for _ in range(3)]
+        for session in sessions:
+            session.start_transaction()
+            await it.insert(session)
+        await it.client.close()
+        assert it.ends() == [("abortTransaction", 1)] * 3
+        for session in sessions:
+            await session.end_session()
+
+
+async def test_close_aborts_when_the_last_operation_has_ended() -> None:
+    async with subject() as it:
+        it.server.on("insert", SLOW)
+        it.session.start_transaction()
+        it.background.start_soon(it.insert)
+        await anyio.sleep(0.5)
+        start = anyio.current_time()
+        await it.client.close()
+        assert it.ends() == [("abortTransaction", 1)]
+        assert anyio.current_time() - start == pytest.approx(1.5, abs=0.1)
+
+
+async def test_close_repeats_an_abort_that_has_failed() -> None:
+    async with subject() as it:
+        it.server.on("abortTransaction", *[OVERLOADED] * 6, {})
+        it.session.start_transaction()
+        await it.insert()
+        await it.session.abort_transaction()
+        start = anyio.current_time()
+        await it.client.close()
+        assert len(it.ends()) == 7
+        assert anyio.current_time() - start < 0.1
+
+
+@pytest.mark.parametrize("prefetch", [0, 1])
+async def test_close_kills_open_cursors(prefetch: int) -> None:
+    async with subject() as it:
+        it.server.on("find", *({"cursor": {**FIRST["cursor"], "id": number}} for number in range(1, 11)))
+        it.server.on("getMore", lambda command: {"cursor": {**MORE["cursor"], "id": command["getMore"]}})
+        cursors = [it.coll.find(prefetch=prefetch) for _ in range(10)]
+        for cursor in cursors:
+            await cursor.next()
+        await anyio.sleep(0.1)
+        await it.client.close()
+        killed = [number for command in it.server.commands("killCursors") for number in command["cursors"]]
+        assert sorted(killed) == list(range(1, 11))
+        for cursor in cursors:
+            with pytest.raises(InvalidOperation, match="closed"):
+                await cursor.to_list()
+            await cursor.close()
+
+
+async def test_close_kills_cursors_whose_batch_is_on_its_way() -> None:
+    async with subject() as it:
+        it.server.on("find", FIRST)
+        it.server.on("getMore", Reply(MORE, 1.0))
+        ahead, other = it.coll.find(prefetch=1), it.coll.find({"x": 1})
+        await ahead.next()
+        await anyio.sleep(0.1)
+        it.server.on("find", Reply({"cursor": {**FIRST["cursor"], "id": 8}}, 0.5))
+        opened: list[Any] = []
+
+        async def read() -> None:
+            opened.append(await other.next())
+
+        it.background.start_soon(read)
+        await anyio.sleep(0.1)
+        await it.client.close()
+        killed = [number for command in it.server.commands("killCursors") for number in command["cursors"]]
+        assert sorted(killed) == [7, 8]
+        assert opened
+
+
+async def test_close_takes_no_longer_than_its_grace() -> None:
+    async with subject() as it:
+        for name in ("abortTransaction", "killCursors"):
+            it.server.on(name, Hang())
+        it.server.on("find", FIRST)
+        cursor = it.coll.find()
+        await cursor.next()
+        it.session.start_transaction()
+        await it.insert()
+        start = anyio.current_time()
+        await it.client.close()
+        assert anyio.current_time() - start <= 5.1
+
+
+async def test_cursors_and_sessions_that_have_ended_are_not_kept() -> None:
+    async with subject() as it:
+        it.server.on("find", FIRST)
+        for _ in range(3):
+            cursor = it.coll.find()
+            await cursor.next()
+            await cursor.close()
+            del cursor
+            async with it.client.start_session() as session, session.start_transaction():
+                await it.insert(session)
+        gc.collect()
+        core = it.client._core
+        assert not [one for one in core.open_cursors if one.cursor_id]
+        assert not core.executor.open_transactions
+        it.server.received.clear()
+        await it.client.close()
+        assert {one.name for one in it.server.received} == {"endSessions"}
+
+
+async def test_an_error_of_a_background_abort_is_no_error_of_the_session() -> None:
+    async with subject() as it:
+        it.server.on("abortTransaction", *[OVERLOADED] * 6, {})
+        it.session.start_transaction()
+        await it.insert()
+        await it.session.abort_transaction()
+        with pytest.raises(InvalidOperation, match="twice"):
+            await it.session.abort_transaction()
+        async with it.session.start_transaction():
+            await it.insert()
+        assert it.ends()[-1] == ("commitTransaction", 2)
+
+
+# --- cursors of transactions, behind a load balancer ---
+
+
+def balanced() -> ScriptedDeployment:
+    return ScriptedDeployment(["lb:1"], services=2)
+
+
+def connections(deployment: ScriptedDeployment, name: str) -> list[tuple[int, int]]:
+    """The service and the connection of each command of this name."""
+    return [
+        (number, one.connection)
+        for number, service in enumerate(deployment.services)
+        for one in service.received
+        if one.name == name
+    ]
+
+
+def open_streams(deployment: ScriptedDeployment) -> set[Any]:
+    return {stream for service in deployment.services for stream in service.open_connections}
+
+
+async def wait_for_the_kill(seconds: float = 1.0) -> None:
+    gc.collect()
+    await anyio.sleep(seconds)
+
+
+@pytest.mark.parametrize("how", ["close", "drop", "cancelled"])
+@pytest.mark.parametrize("when", ["in progress", "busy", "committed", "aborted", "next", "ended"])
+async def test_the_cursor_of_a_transaction_is_killed_on_its_connection_or_that_closes(when: str, how: str) -> None:
+    deployment = balanced()
+    for service in deployment.services:
+        service.on("find", FIRST)
+        service.on("insert", {"n": 1}, {"n": 1}, SLOW)
+        service.on("killCursors", Hang() if how == "cancelled" else {"cursorsKilled": [7]})
+    async with subject(deployment, loadBalanced=True) as it:
+        it.session.start_transaction()
+        cursor = it.coll.find(session=it.session)
+        await cursor.next()
+        await it.insert()
+        await it.insert()
+        (place,), streams = connections(deployment, "find"), open_streams(deployment)
+        if when == "busy":
+            it.background.start_soon(it.insert)
+            await anyio.sleep(0.1)
+        elif when == "committed":
+            await it.session.commit_transaction()
+        elif when in ("aborted", "next"):
+            await it.session.abort_transaction()
+        elif when == "ended":
+            await it.session.end_session()
+        if when == "next":
+            it.session.start_transaction()
+            await it.coll.find_one(session=it.session)
+        if how == "drop":
+            del cursor
+        else:
+            with anyio.move_on_after(0.5):
+                await cursor.close()
+        await wait_for_the_kill(3)
+        kills = connections(deployment, "killCursors")
+        assert kills == ([place] if when == "in progress" and how != "drop" else [])
+        await it.session.end_session()
+        await wait_for_the_kill()
+        lost = streams - open_streams(deployment)
+        assert len(lost) == (0 if kills and how == "close" else 1), "its end ends a cursor that was not killed"
+
+
+async def test_the_connection_of_a_transaction_whose_cursors_have_ended_is_kept() -> None:
+    deployment = balanced()
+    for service in deployment.services:
+        service.on("find", FIRST)
+        service.on("getMore", {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}})
+    async with subject(deployment, loadBalanced=True) as it:
+        async with it.session.start_transaction():
+            assert len(await it.coll.find(session=it.session).to_list()) == 2
+        streams = open_streams(deployment)
+        await it.session.end_session()
+        await wait_for_the_kill()
+        assert open_streams(deployment) >= streams
+
+
+@pytest.mark.parametrize(
+    "reply", [{"cursorsKilled": 7}, {"cursorsKilled": [{}]}, {"cursor": 7}, {"cursor": {"id": "x"}}]
+)
+async def test_odd_replies_about_cursors(reply: dict[str, Any]) -> None:
+    deployment = balanced()
+    for service in deployment.services:
+        service.on("find", FIRST)
+        service.on("killCursors", reply)
+    async with subject(deployment, loadBalanced=True) as it:
+        async with it.session.start_transaction():
+            cursor = it.coll.find(session=it.session)
+            await cursor.next()
+            await cursor.close()
+        assert not connections(deployment, "abortTransaction")

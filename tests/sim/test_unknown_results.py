@@ -1,0 +1,451 @@
+"""Operations that may have been executed although they failed: what their errors say, and what is not repeated."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite.errors import (
+    AutoReconnect,
+    BulkWriteError,
+    ClientBulkWriteException,
+    ConnectionFailure,
+    ExecutionTimeout,
+    InvalidOperation,
+    OperationFailure,
+    ProtocolError,
+    PyMongoError,
+    RetryStrategyError,
+    ServerSelectionTimeoutError,
+    WaitQueueTimeoutError,
+    WriteConcernError,
+    detached,
+)
+from motorlite.operations import InsertOne
+from motorlite.retry import RetryStrategy
+from motorlite.testing.scripted import Close, Hang, Reply, failure, overloaded
+from tests.support.bulk_write_server import V8_0, BulkWriteServer
+from tests.support.clients import scripted_client
+from tests.support.core import HOST_UNREACHABLE, OVERLOADED, OVERLOADED_ONLY
+from tests.support.transactions import REJECTED, names, replica_set
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from motorlite import AsyncClientSession
+    from motorlite.testing.scripted import Answer, ScriptedDeployment, ScriptedServer
+    from tests.support.clients import Client
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+UNKNOWN, TRANSIENT = "UnknownTransactionCommitResult", "TransientTransactionError"
+# A refusal in each of its forms.
+REFUSED = failure(462, "SystemOverloadedError", "RetryableError", "NoWritesPerformed")
+LOST = Close()
+UNAUTHORIZED = failure(13)
+REFUSALS = [
+    pytest.param(OVERLOADED, id="overloaded"),
+    pytest.param(REFUSED, id="no writes performed"),
+    pytest.param(OVERLOADED_ONLY, id="not retryable"),
+    pytest.param(UNAUTHORIZED, id="unauthorized"),
+]
+UNKNOWNS = [pytest.param(LOST, id="lost"), pytest.param(HOST_UNREACHABLE, id="unreachable")]
+
+
+class Subject:
+    """A client in whose session a transaction was begun on a replica set of one member."""
+
+    def __init__(self, deployment: ScriptedDeployment, client: Client, session: AsyncClientSession[Any]) -> None:
+        self.deployment = deployment
+        self.server: ScriptedServer = deployment["a:1"]
+        self.client = client
+        self.session = session
+        # How often `transfer` was called.
+        self.calls = 0
+
+    async def begin(self) -> None:
+        self.session.start_transaction()
+        await self.client.db.coll.insert_one({}, session=self.session)
+
+    async def transfer(self, session: AsyncClientSession[Any]) -> str:
+        self.calls += 1
+        await self.client.db.coll.insert_one({}, session=session)
+        return "done"
+
+    async def commit_fails(self, **options: Any) -> PyMongoError:
+        with pytest.raises(PyMongoError) as raised:
+            await self.session.commit_transaction(**options)
+        return raised.value
+
+    def count(self, name: str) -> int:
+        return len(self.server.commands(name))
+
+
+@asynccontextmanager
+async def subject(**options: Any) -> AsyncIterator[Subject]:
+    deployment = replica_set()
+    async with scripted_client(deployment, **options) as client, client.start_session() as session:
+        yield Subject(deployment, client, session)
+
+
+# --- commits ---
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("unknown", UNKNOWNS)
+async def test_a_refusal_after_a_lost_reply_leaves_a_commit_unknown(unknown: Answer, refusal: Answer) -> None:
+    async with subject() as it:
+        await it.begin()
+        it.server.on("commitTransaction", unknown, refusal)
+        for _ in range(3):
+            error = await it.commit_fails()
+            assert error.has_error_label(UNKNOWN)
+            assert not error.has_error_label(TRANSIENT)
+            assert error.may_have_been_executed
+        it.server.on("commitTransaction", {})
+        await it.session.commit_transaction()
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_a_refused_commit_is_not_unknown(refusal: Answer) -> None:
+    async with subject() as it:
+        await it.begin()
+        it.server.on("commitTransaction", refusal)
+        for _ in range(2):
+            error = await it.commit_fails()
+            assert not error.has_error_label(UNKNOWN)
+            assert not error.may_have_been_executed
+
+
+async def test_a_commit_that_succeeded_stays_so() -> None:
+    async with subject() as it:
+        await it.begin()
+        it.server.on("commitTransaction", {}, OVERLOADED)
+        await it.session.commit_transaction()
+        error = await it.commit_fails()
+        assert error.has_error_label(UNKNOWN)
+        assert error.may_have_been_executed
+
+
+async def test_a_commit_that_was_cancelled_in_flight_is_unknown() -> None:
+    async with subject() as it:
+        await it.begin()
+        it.server.on("commitTransaction", Hang(), OVERLOADED)
+        with anyio.move_on_after(1):
+            await it.session.commit_transaction()
+        assert (await it.commit_fails()).has_error_label(UNKNOWN)
+
+
+async def test_a_server_that_has_lost_the_transaction_settles_it() -> None:
+    """Its label promises that the transaction was not committed: such a reply waits for a majority."""
+    async with subject() as it:
+        await it.begin()
+        it.server.on("commitTransaction", LOST, OVERLOADED, REJECTED)
+        error = await it.commit_fails()
+        assert error.error_labels == {TRANSIENT}
+        assert not error.may_have_been_executed
+        await it.begin()
+        it.server.on("commitTransaction", OVERLOADED)
+        assert not (await it.commit_fails()).has_error_label(UNKNOWN), "of the next transaction"
+
+
+async def test_an_overloaded_server_settles_nothing() -> None:
+    async with subject() as it:
+        await it.begin()
+        it.server.on("commitTransaction", LOST, overloaded(errorLabels=[TRANSIENT, "SystemOverloadedError"]))
+        error = await it.commit_fails()
+        assert error.has_error_label(UNKNOWN)
+
+
+async def test_the_time_limit_of_an_unknown_commit() -> None:
+    async with subject() as it:
+        await it.begin()
+        it.server.on("commitTransaction", LOST, OVERLOADED)
+        error = await it.commit_fails(timeoutMS=50)
+        assert error.timeout or error.phase == "backoff"
+        assert error.has_error_label(UNKNOWN)
+        assert error.may_have_been_executed
+
+
+async def test_the_client_is_closed_during_the_backoff_of_an_unknown_commit() -> None:
+    async with subject(jitter=1.0) as it:
+        await it.begin()
+        it.server.on("commitTransaction", HOST_UNREACHABLE, OVERLOADED)
+        errors: list[PyMongoError] = []
+
+        async def commit() -> None:
+            errors.append(await it.commit_fails())
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(commit)
+            await anyio.sleep(0.05)
+            await it.client.close()
+        (error,) = errors
+        assert isinstance(error, InvalidOperation)
+        assert error.has_error_label(UNKNOWN)
+        assert error.may_have_been_executed
+
+
+async def test_the_strategy_of_an_unknown_commit_fails() -> None:
+    class Broken(RetryStrategy):
+        def retry_after(self, request: Any, reason: Any) -> Any:
+            raise ZeroDivisionError
+
+    async with subject(retry_strategy=Broken()) as it:
+        await it.begin()
+        it.server.on("commitTransaction", LOST, OVERLOADED)
+        error = await it.commit_fails()
+        assert isinstance(error, RetryStrategyError)
+        assert error.has_error_label(UNKNOWN)
+        assert error.may_have_been_executed
+
+
+async def test_no_connection_for_an_unknown_commit() -> None:
+    async with subject(maxPoolSize=1, waitQueueTimeoutMS=100) as it:
+        await it.begin()
+        it.server.on("commitTransaction", LOST, OVERLOADED)
+        await it.commit_fails()
+        it.server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 2.0))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.client.db.coll.find_one)
+            await anyio.sleep(0.1)
+            error = await it.commit_fails()
+        assert isinstance(error, WaitQueueTimeoutError)
+        assert error.has_error_label(UNKNOWN)
+        assert error.may_have_been_executed
+
+
+# --- with_transaction ---
+
+
+@pytest.mark.parametrize("refusal", REFUSALS[:2])
+async def test_a_transaction_that_may_be_committed_is_not_executed_again(refusal: Answer) -> None:
+    async with subject() as it:
+        it.server.on("commitTransaction", LOST, *[refusal] * 9, {})
+        assert await it.session.with_transaction(it.transfer) == "done"
+        assert it.calls == it.count("insert") == 1
+        assert it.count("commitTransaction") == 11
+
+
+@pytest.mark.parametrize("refusal", REFUSALS[:2])
+async def test_a_transaction_that_may_be_committed_until_time_runs_out(refusal: Answer) -> None:
+    async with subject() as it:
+        it.server.on("commitTransaction", LOST, refusal)
+        with pytest.raises(PyMongoError) as raised:
+            await it.session.with_transaction(it.transfer, timeoutMS=3000)
+        assert raised.value.has_error_label(UNKNOWN)
+        assert raised.value.may_have_been_executed
+        assert it.calls == 1
+
+
+async def test_what_the_server_always_refuses_is_not_committed_again() -> None:
+    async with subject() as it:
+        it.server.on("commitTransaction", LOST, UNAUTHORIZED)
+        with pytest.raises(OperationFailure, match="scripted failure") as raised:
+            await it.session.with_transaction(it.transfer)
+        assert raised.value.code == 13
+        assert raised.value.has_error_label(UNKNOWN)
+        assert it.calls == 1
+        assert it.count("commitTransaction") == 2
+
+
+async def test_a_transaction_that_was_refused_is_not_committed_again() -> None:
+    async with subject() as it:
+        it.server.on("commitTransaction", OVERLOADED)
+        with pytest.raises(OperationFailure) as raised:
+            await it.session.with_transaction(it.transfer)
+        assert not raised.value.may_have_been_executed
+        assert it.count("commitTransaction") == 6
+
+
+# --- writes ---
+
+WRITES: dict[str, Callable[[Client], Awaitable[Any]]] = {
+    "insert": lambda client: client.db.coll.insert_one({}),
+    "update": lambda client: client.db.coll.update_one({}, {"$inc": {"n": 1}}),
+    "delete": lambda client: client.db.coll.delete_one({}),
+    "findAndModify": lambda client: client.db.coll.find_one_and_delete({}),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("unknown", UNKNOWNS)
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_that_may_have_been_executed(name: str, unknown: Answer, refusal: Answer) -> None:
+    async with subject() as it:
+        it.server.on(name, unknown, refusal)
+        with pytest.raises(PyMongoError) as raised:
+            await WRITES[name](it.client)
+        error = raised.value
+        assert error.may_have_been_executed
+        assert isinstance(error, AutoReconnect) is (unknown is LOST and refusal is REFUSED)
+        assert "may have been executed" in str(error)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_that_was_not_executed(name: str, refusal: Answer) -> None:
+    async with subject() as it:
+        it.server.on(name, refusal)
+        with pytest.raises(OperationFailure) as raised:
+            await WRITES[name](it.client)
+        assert not raised.value.may_have_been_executed
+        assert "executed" not in str(raised.value)
+
+
+async def test_a_write_whose_retry_finds_no_server() -> None:
+    async with subject(serverSelectionTimeoutMS=100) as it:
+        await it.client.admin.command("ping")
+
+        def die(_: object) -> Answer:
+            it.server.is_down = True
+            it.server.drop_connections()
+            return LOST
+
+        it.server.on("insert", die)
+        with pytest.raises(ConnectionFailure) as raised:
+            await it.client.db.coll.insert_one({})
+        assert raised.value.may_have_been_executed
+
+
+async def test_a_write_that_was_not_sent() -> None:
+    async with subject(serverSelectionTimeoutMS=100) as it:
+        it.server.is_down = True
+        with pytest.raises(ServerSelectionTimeoutError) as raised:
+            await it.client.db.coll.insert_one({})
+        assert not raised.value.may_have_been_executed
+
+
+async def test_a_write_that_is_not_retried() -> None:
+    async with subject(retryWrites=False) as it:
+        for name, call in {
+            "insert": it.client.db.coll.insert_one({}),
+            "update": it.client.db.coll.update_many({}, {"$inc": {"n": 1}}),
+            "x": it.client.db.command("x"),
+        }.items():
+            it.server.on(name, LOST)
+            with pytest.raises(AutoReconnect) as raised:
+                await call
+            assert raised.value.may_have_been_executed
+
+
+async def test_a_command_that_may_have_been_executed() -> None:
+    async with subject() as it:
+        it.server.on("x", OVERLOADED, Hang())
+        with pytest.raises(PyMongoError) as raised:
+            await it.client.db.command("x", timeoutMS=1000)
+        assert raised.value.may_have_been_executed
+
+
+async def test_a_read_changes_nothing() -> None:
+    async with subject() as it:
+        it.server.on("find", LOST)
+        with pytest.raises(AutoReconnect) as raised:
+            await it.client.db.coll.find_one()
+        assert not raised.value.may_have_been_executed
+
+
+async def test_the_strategy_of_a_write_expires() -> None:
+    class Late(RetryStrategy):
+        def retry_after(self, request: Any, reason: Any) -> Any:
+            from motorlite.retry import RetryAction
+
+            return RetryAction(9.0)
+
+    async with subject(retry_strategy=Late()) as it:
+        it.server.on("insert", LOST, OVERLOADED)
+        with pytest.raises(PyMongoError) as raised:
+            await it.client.db.coll.insert_one({}, timeoutMS=2000)
+        assert isinstance(raised.value, ExecutionTimeout | OperationFailure)
+        assert raised.value.may_have_been_executed
+
+
+async def test_a_reply_that_cannot_be_used() -> None:
+    async with subject() as it:
+        it.server.on("update", {"n": "one"})
+        with pytest.raises(ProtocolError) as raised:
+            await it.client.db.coll.update_one({}, {"$set": {"n": 1}})
+        assert raised.value.may_have_been_executed
+
+
+async def test_an_applied_write() -> None:
+    async with subject() as it:
+        it.server.on("insert", {"n": 1, "writeConcernError": {"code": 100, "errmsg": "x"}})
+        with pytest.raises(WriteConcernError) as raised:
+            await it.client.db.coll.insert_one({})
+        assert raised.value.may_have_been_executed
+        it.server.on("insert", {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "x"}]})
+        with pytest.raises(OperationFailure) as other:
+            await it.client.db.coll.insert_one({})
+        assert not other.value.may_have_been_executed
+
+
+# --- several writes ---
+
+
+@pytest.mark.parametrize(
+    ("answers", "may_be"),
+    [
+        ([LOST, OVERLOADED], True),
+        ([{"n": 1}, OVERLOADED], True),
+        ([OVERLOADED], False),
+    ],
+    ids=["lost", "a part", "refused"],
+)
+async def test_a_bulk_write_that_a_refusal_ends(answers: list[Answer], may_be: bool) -> None:
+    async with subject() as it:
+        it.server.hello = {"maxWriteBatchSize": 1}
+        it.server.on("insert", *answers)
+        with pytest.raises(PyMongoError) as raised:
+            await it.client.db.coll.insert_many([{}, {}])
+        assert raised.value.may_have_been_executed is may_be
+        assert raised.value.partial_result.inserted_count == (1 if answers[0] == {"n": 1} else 0)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+async def test_a_bulk_write_with_write_errors(n: int) -> None:
+    async with subject() as it:
+        it.server.on("insert", {"n": n, "writeErrors": [{"index": n, "code": 11000, "errmsg": "x"}]})
+        with pytest.raises(BulkWriteError) as raised:
+            await it.client.db.coll.insert_many([{}, {}])
+        assert raised.value.may_have_been_executed is bool(n)
+
+
+@pytest.mark.parametrize(("unknown", "may_be"), [([LOST], True), ([], False)])
+async def test_a_bulk_write_of_a_client(unknown: list[Answer], may_be: bool) -> None:
+    async with subject() as it:
+        it.server.hello = {"maxWireVersion": V8_0}
+        it.server.on("bulkWrite", *unknown, OVERLOADED)
+        with pytest.raises(ClientBulkWriteException) as raised:
+            await it.client.bulk_write([InsertOne({}, namespace="db.coll")])
+        assert raised.value.may_have_been_executed is may_be
+        assert raised.value.error.may_have_been_executed is may_be
+
+
+async def test_a_bulk_write_of_a_client_with_an_error() -> None:
+    async with subject() as it:
+        BulkWriteServer(it.server)
+        models = [InsertOne({"_id": 1}, namespace="db.coll")] * 2
+        with pytest.raises(ClientBulkWriteException) as raised:
+            await it.client.bulk_write(models)
+        assert raised.value.may_have_been_executed
+
+
+# --- copies ---
+
+
+async def test_copies_of_the_error() -> None:
+    async with subject() as it:
+        it.server.on("insert", LOST, OVERLOADED)
+        with pytest.raises(OperationFailure) as raised:
+            await it.client.db.coll.insert_one({})
+        error = raised.value
+        for twin in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error)), detached(error)):
+            assert twin.may_have_been_executed
+        assert not PyMongoError().may_have_been_executed
+        assert names(it.deployment)
