@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 # Bytes by which a command may exceed the document limit, for the fields around the document.
 _COMMAND_OVERHEAD: Final = 16 * 1024
 
+# The fields of single writes with their statement, and how errors call it.
+_STATEMENTS: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
+_NAMES: Final = {"documents": "document", "updates": "update", "deletes": "delete"}
+# The size of a document without fields.
+_EMPTY: Final = 5
+
 next_request_id: Final[Callable[[], int]] = chain.from_iterable(repeat(range(1, 2**31))).__next__
 """Returns a request id that no message in flight uses (31 bits, shared by all clients). It runs no Python code."""
 # Bytes from which a view of a document costs less than a copy.
@@ -50,9 +56,22 @@ def encode_command(
         flags = op_msg.EXHAUST_ALLOWED
     message = op_msg.encode(request_id, body, sequences, flags)
     if len(message) > facts.max_bson_object_size:
+        if not is_acknowledged:
+            _check_statement(document, len(body), codec_options, facts)
         _check_size("command", len(body), facts.max_bson_object_size + _COMMAND_OVERHEAD)
         _check_size("message", len(message), facts.max_message_size)
     return message
+
+
+def _check_statement(document: Document, size: int, codec_options: CodecOptions[Any], facts: ServerFacts) -> None:
+    """Check the statement of an unacknowledged write, which has `size` bytes with all its fields.
+
+    The server has no way to say that it is too large. Batches of bulk writes check their statements themselves.
+    """
+    field = _STATEMENTS.get(next(iter(document)))
+    if field is not None and field in document:
+        around = len(encode({**document, field: [{}]}, codec_options)) - _EMPTY
+        _check_size(_NAMES[field], size - around, facts.max_bson_object_size)
 
 
 def encoded_fields(document: Document) -> bytes:
