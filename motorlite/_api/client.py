@@ -263,7 +263,9 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
 
         Source: enumerating databases specification.
         """
-        given = checked("list_databases", options, LIST_DATABASES_CHECKS)
+        further: dict[str, Any] = {}
+        given = checked("list_databases", options, LIST_DATABASES_CHECKS, further)
+        given |= further
         return list_databases(self._core, self._settings, session, comment, given)
 
     async def list_database_names(

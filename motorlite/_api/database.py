@@ -18,7 +18,7 @@ from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import boolean, checked, converted, count, instance, mapping, wrong
 from motorlite._operations.reads.find import FindOne
 from motorlite._operations.run_command import command_document
-from motorlite.errors import CollectionInvalid
+from motorlite.errors import CollectionInvalid, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
@@ -251,7 +251,9 @@ class DatabaseBase(Watching[DocumentT]):
 
         Source: CRUD specification.
         """
-        given = checked("aggregate", options, method_options.DATABASE_AGGREGATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = checked("aggregate", options, method_options.DATABASE_AGGREGATE_CHECKS, further)
+        given |= further
         return aggregation(self._core, self._settings, (self._name, None), pipeline, session, given)
 
     def list_collections(
@@ -278,7 +280,9 @@ class DatabaseBase(Watching[DocumentT]):
 
         Source: enumerating collections specification.
         """
-        given = checked("list_collections", options, method_options.LIST_COLLECTIONS_CHECKS)
+        further: dict[str, Any] = {}
+        given = checked("list_collections", options, method_options.LIST_COLLECTIONS_CHECKS, further)
+        given |= further
         if filter is not None:
             converted("filter", filter, mapping)
         return list_collections(self._core, self._settings, self._name, session, filter, comment, given)
@@ -389,7 +393,12 @@ class DatabaseBase(Watching[DocumentT]):
         from motorlite._operations.schema.create import Create
 
         collection_name(name)
-        given = checked("create_collection", options, method_options.CREATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = checked("create_collection", options, method_options.CREATE_CHECKS, further)
+        write_concern = method_options.given_write_concern(further, write_concern)
+        if "encryptedFields" in further:
+            # The server would create it without the collections that belong to it.
+            raise ConfigurationError("a collection with encryptedFields needs client-side encryption: use PyMongo's")
         call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged)
         # A transaction must not begin with listCollections, which cannot run in it.
         in_transaction = call.session is not None and call.session.in_transaction
@@ -400,7 +409,7 @@ class DatabaseBase(Watching[DocumentT]):
             name,
             codec_options=self._settings.codec_options,
             write_concern=write_concern,
-            options=given,
+            options=given | further,
         )
         await self._core.executor.execute(operation, call)
 

@@ -186,7 +186,9 @@ class CollectionReads(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        given = arguments.checked("aggregate", options, method_options.AGGREGATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = arguments.checked("aggregate", options, method_options.AGGREGATE_CHECKS, further)
+        given |= further
         if let is not None:
             given["let"] = arguments.converted("let", let, arguments.mapping)
         if comment is not None:
@@ -221,7 +223,9 @@ class CollectionReads(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        given = arguments.checked("aggregate_raw_batches", options, method_options.AGGREGATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = arguments.checked("aggregate_raw_batches", options, method_options.AGGREGATE_CHECKS, further)
+        given |= further
         if given.get("explain"):
             raise ConfigurationError("aggregate_raw_batches has no explain: a plan is no batch; use aggregate")
         if let is not None:
@@ -261,7 +265,8 @@ class CollectionReads(CollectionBase[DocumentT]):
         arguments.converted("key", key, arguments.text)
         if filter is not None:
             arguments.converted("filter", filter, arguments.mapping)
-        given = arguments.checked("distinct", options, method_options.DISTINCT_CHECKS)
+        further: dict[str, Any] = {}
+        given = arguments.checked("distinct", options, method_options.DISTINCT_CHECKS, further)
         call = self._begin(session, given.pop("timeoutMS", None))
         operation = Distinct(
             *self._names,
@@ -269,6 +274,7 @@ class CollectionReads(CollectionBase[DocumentT]):
             filter,
             comment=comment,
             hint=hint_value(hint),
+            options=further,
             **self._read_arguments(given),
         )
         return await self._core.executor.execute(operation, call)
@@ -297,10 +303,13 @@ class CollectionReads(CollectionBase[DocumentT]):
         Source: CRUD specification.
         """
         arguments.converted("filter", filter, arguments.mapping)
-        given = arguments.checked("count_documents", options, method_options.COUNT_CHECKS)
+        further: dict[str, Any] = {}
+        given = arguments.checked("count_documents", options, method_options.COUNT_CHECKS, further)
         call = self._begin(session, given.pop("timeoutMS", None))
         pipeline = count_pipeline(filter, given.pop("skip", 0), given.pop("limit", 0))
-        operation = CountDocuments(*self._names, pipeline, comment=comment, **self._read_arguments(given))
+        operation = CountDocuments(
+            *self._names, pipeline, comment=comment, options=further, **self._read_arguments(given)
+        )
         return await self._core.executor.execute(operation, call)
 
     async def estimated_document_count(
@@ -322,9 +331,10 @@ class CollectionReads(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        given = arguments.checked("estimated_document_count", options, method_options.ESTIMATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = arguments.checked("estimated_document_count", options, method_options.ESTIMATE_CHECKS, further)
         call = self._begin(given.pop("session", None), given.pop("timeoutMS", None))
-        operation = Count(*self._names, comment=comment, **self._read_arguments(given))
+        operation = Count(*self._names, comment=comment, options=further, **self._read_arguments(given))
         return await self._core.executor.execute(operation, call)
 
     def _read_arguments(self, given: dict[str, Any]) -> dict[str, Any]:
