@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack, overload
 from bson.dbref import DBRef
 
 from motorlite._api.arguments import method_options
-from motorlite._api.arguments.find_options import find_arguments
+from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
 from motorlite._api.arguments.names import collection_name
 from motorlite._api.commands import UserCommand, cursor_of_command
 from motorlite._api.cursors.aggregation import aggregation
@@ -15,7 +15,7 @@ from motorlite._api.cursors.watching import Watching
 from motorlite._api.lists import list_collections, names
 from motorlite._api.missing import not_callable
 from motorlite._api.typings import DocumentT, OtherDocumentT
-from motorlite._base.arguments import boolean, checked, converted, count, instance, mapping, wrong
+from motorlite._base.arguments import boolean, checked, converted, count, fields_document, instance, mapping, wrong
 from motorlite._operations.reads.find import FindOne
 from motorlite._operations.run_command import command_document
 from motorlite.errors import CollectionInvalid, ConfigurationError
@@ -424,7 +424,7 @@ class DatabaseBase(Watching[DocumentT]):
         dbref: DBRef,
         session: AsyncClientSession | None = None,
         comment: Any = None,
-        timeoutMS: float | None = None,
+        **options: Any,
     ) -> DocumentT | None:
         """Return the document that a DBRef refers to, or None.
 
@@ -432,10 +432,10 @@ class DatabaseBase(Watching[DocumentT]):
             dbref: A reference into this database.
             session: The session to use.
             comment: Shown in the server's log and profile.
-            timeoutMS: Time limit of the whole operation; 0 for no limit.
+            options: The projection, and options of `find_one`.
 
         Raises:
-            TypeError: `dbref` is not a DBRef.
+            TypeError: `dbref` is not a DBRef, or an option is wrong.
             ValueError: It refers to another database.
             PyMongoError: The operation failed.
 
@@ -444,13 +444,16 @@ class DatabaseBase(Watching[DocumentT]):
         instance("dbref", dbref, DBRef)
         if dbref.database is not None and dbref.database != self._name:
             raise ValueError(wrong("dbref", dbref, f"a reference into the database {self._name!r}"))
-        call = self._begin(session, timeoutMS)
+        projection = options.pop("projection", None)
+        query = checked("dereference", options, FIND_ONE_CHECKS)
+        call = self._begin(session, query.pop("timeoutMS", None))
         operation: FindOne[DocumentT] = FindOne(
             self._name,
             collection_name(dbref.collection),
             {"_id": dbref.id},
+            projection=None if projection is None else fields_document(projection),
             comment=comment,
-            **find_arguments(self._settings, {}),
+            **find_arguments(self._settings, query),
         )
         return await self._core.executor.execute(operation, call)
 

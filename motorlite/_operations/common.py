@@ -90,6 +90,7 @@ class AdministrativeCommand(Operation[R_co]):
 
     kind = Kind.WRITE
     supports_after_cluster_time = True
+    prefers_concern_error = True
 
     def __init__(
         self,

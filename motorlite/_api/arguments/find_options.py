@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from motorlite._api.constants import CursorType
 from motorlite._base import arguments
@@ -88,6 +88,38 @@ class FindOptions(QueryOptions, total=False):
     max_await_time_ms: float | None
     timeoutMode: TimeoutMode | None
     prefetch: int | None
+
+
+# The options that a filter with "$query" may have, as in the protocol of old servers.
+_MODIFIERS: Final = {
+    "$orderby": "sort",
+    "$hint": "hint",
+    "$comment": "comment",
+    "$maxScan": "max_scan",
+    "$maxTimeMS": "max_time_ms",
+    "$max": "max",
+    "$min": "min",
+    "$returnKey": "return_key",
+    "$showRecordId": "show_record_id",
+    "$showDiskLoc": "show_record_id",
+}
+
+
+def unwrapped(filter: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the filter and the options of a query from a filter with "$query". Options of the call count more.
+
+    Raises:
+        ValueError: There is another modifier.
+    """
+    found: dict[str, Any] = {}
+    for name, value in filter.items():
+        if name in _MODIFIERS:
+            found[_MODIFIERS[name]] = value
+        elif name == "$explain":
+            raise ValueError("a filter with $query cannot have $explain: write find(...).explain()")
+        elif name not in ("$query", "$readPreference"):  # the latter is for mongos, and that of the collection counts
+            raise ValueError(arguments.wrong("filter", filter, f"one with {', '.join(_MODIFIERS)} beside $query"))
+    return arguments.converted("$query", filter["$query"], arguments.mapping), {**found, **options}
 
 
 def sort_document(value: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from motorlite._api.arguments import method_options
-from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
+from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments, unwrapped
 from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.cursors.aggregation import aggregation, raw_aggregation
@@ -122,14 +122,14 @@ class CollectionReads(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        if options or projection is not None or BOUND:
+        if type(filter) is not dict:
+            filter = _filter(filter)
+        if options or projection is not None or BOUND or "$query" in filter:
             return await self._find_one(filter, projection, {**options})
         core = self._core
         core.enter()
         settings = self._settings
-        operation: FindFirst[DocumentT] = (self._first or self._make_first()).where(
-            filter if type(filter) is dict else _filter(filter)
-        )
+        operation: FindFirst[DocumentT] = (self._first or self._make_first()).where(filter)
         limit, call_options = deadline(core, settings.timeout), effective(settings.call_options)
         if limit is NO_DEADLINE and call_options is settings.call_options:
             call = settings.usual_call
@@ -148,11 +148,13 @@ class CollectionReads(CollectionBase[DocumentT]):
         return self._first
 
     async def _find_one(self, filter: Any, projection: Projection | None, options: dict[str, Any]) -> DocumentT | None:
+        if "$query" in filter:
+            filter, options = unwrapped(filter, options)
         query = arguments.checked("find_one", options, FIND_ONE_CHECKS)
         call = self._begin(query.pop("session", None), query.pop("timeoutMS", None))
         operation: FindOne[DocumentT] = FindOne(
             *self._names,
-            _filter(filter),
+            filter,
             projection=None if projection is None else fields_document(projection),
             **find_arguments(self._settings, query),
         )
