@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from motorlite._api.constants import CursorType
 from motorlite._base import arguments
 from motorlite._base.arguments import WrongValue
+from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -173,7 +174,13 @@ FIND_CHECKS: arguments.Checks = {
 
 
 def find_arguments(settings: Settings, query: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments of Find and FindOne, from checked options, excluding the cursor's."""
+    """Return the keyword arguments of Find and FindOne, from checked options, excluding the cursor's.
+
+    Raises:
+        InvalidOperation: There are bounds of an index, but no hint says which one.
+    """
+    if ("min" in query or "max" in query) and "hint" not in query:
+        raise InvalidOperation("min and max need a hint: the index that they are bounds of")
     return {
         "selector": settings.read_preference,
         "read_preference": settings.read_preference,

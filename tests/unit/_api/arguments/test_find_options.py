@@ -1,4 +1,4 @@
-"""Filters with the modifiers of old servers."""
+"""Options of queries, and filters with the modifiers of old servers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from motorlite._api.arguments.find_options import unwrapped
+from motorlite._api.arguments.find_options import find_arguments, unwrapped
+from motorlite.errors import InvalidOperation
+from tests.support.fake_core import fake_client
 
 
 def test_modifiers_are_options() -> None:
@@ -50,3 +52,11 @@ def test_modifiers_are_options() -> None:
 def test_other_modifiers(filter: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         unwrapped(filter, {})
+
+
+@pytest.mark.parametrize("bound", ["min", "max"])
+def test_bounds_need_a_hint(bound: str) -> None:
+    settings = fake_client()[0].db.coll._settings
+    assert find_arguments(settings, {bound: {"a": 1}, "hint": "a_1"})[bound] == {"a": 1}
+    with pytest.raises(InvalidOperation, match="min and max need a hint"):
+        find_arguments(settings, {bound: {"a": 1}})
