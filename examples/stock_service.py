@@ -42,7 +42,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     uri = os.environ.get("MONGODB_URI", "mongodb://localhost:27017")
     timeout = int(os.environ.get("TIMEOUT_MS", "5000"))
     async with AsyncMongoClient[dict[str, Any]](uri, timeoutMS=timeout, w="majority") as client:
-        await client.aconnect()  # the service does not start without its database
+        await client.aconnect(timeoutMS=0)  # the service does not start without its database
         yield {"client": client}  # Starlette copies this into the state of each request
 
 

@@ -6,6 +6,8 @@ the reasons in its tables (`tests/public_api.toml` and `motor_api.toml`). From t
 - `motorlite/port/table.toml`, which the command reads, and
 - the generated part of docs/porting-from-pymongo.md and docs/porting-from-motor.md; the rest is written by hand.
 
+What no comparison of names shows comes from programs that behave differently (`tests/live/behaviour.toml`).
+
 `tests/unit/port/test_table.py` verifies that they are current.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import tomllib
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +36,7 @@ TABLE: Final = REPOSITORY / "motorlite" / "port" / "table.toml"
 BEGIN: Final = "<!-- begin: python -m scripts.porting -->"
 END: Final = "<!-- end -->"
 PYMONGO_GUIDE: Final = REPOSITORY / "docs" / "porting-from-pymongo.md"
+PROGRAMS: Final = REPOSITORY / "tests" / "live" / "behaviour.toml"
 MOTOR_GUIDE: Final = REPOSITORY / "docs" / "porting-from-motor.md"
 
 # The classes whose objects the command follows through a program.
@@ -330,6 +334,22 @@ def compared(rows: Iterable[Reason], differences: Iterable[Difference], prefix: 
         yield names, words({each.what for each in found if any(row.explains(each) for row in group)}), text
 
 
+def behaviour_rows(facts: Facts) -> Iterator[tuple[str, str, str]]:
+    """Yield what behaves differently though no name differs: what it is, PyMongo's behaviour, motorlite's."""
+    for name, (theirs, ours) in facts.pymongo.behaviour.items():
+        yield name, theirs, ours
+    for row in tomllib.loads(PROGRAMS.read_text(encoding="utf-8"))["different"]:
+        yield row["what"], outcome(row["theirs"]), f"{outcome(row['ours'])}: {row['why']}"
+
+
+def outcome(text: str) -> str:
+    """Return the outcome of a program for a guide: an exception without its code and details, a value, or neither."""
+    if text == "None":
+        return "no error"
+    raised = re.match(r"([A-Z]\w+) (None|\d+) \{", text)
+    return f"`{raised[1] if raised else text}`".replace("|", "\\|")
+
+
 def pymongo_tables(facts: Facts) -> str:
     """Return the tables of the guide for PyMongo."""
     by_reason: dict[str, list[str]] = {}
@@ -349,6 +369,9 @@ def pymongo_tables(facts: Facts) -> str:
                 ("PyMongo", "in motorlite", "reason"),
                 compared(facts.pymongo.reasons, facts.pymongo_differences, ""),
             ),
+            "### What a comparison of names does not show\n",
+            "The programs that show it are in tests/live/behaviour.toml.\n",
+            rows_of(("", "PyMongo", "motorlite"), behaviour_rows(facts)),
         ]
     )
 
@@ -385,6 +408,8 @@ def motor_tables(facts: Facts) -> str:
             rows_of(("argument of Motor's", "in motorlite"), arguments),
             "### What a comparison of names does not show\n",
             rows_of(("", "what to write"), behaviour),
+            "What behaves differently from PyMongo, and so from Motor, is in [Porting from PyMongo Async]"
+            "(porting-from-pymongo.md#what-a-comparison-of-names-does-not-show).\n",
         ]
     )
 

@@ -91,19 +91,26 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
     # --- life cycle ---
 
     async def aconnect(self, timeoutMS: float | None = None) -> None:
-        """Start discovery now instead of at the first operation, and wait for a readable server.
+        """Start discovery now instead of at the first operation, and return at once, as PyMongo does.
 
-        Sends no command, so missing permissions show at the first operation.
+        With `timeoutMS`, it waits for a readable server. It sends no command, so missing permissions show at the first
+        operation.
 
         Args:
-            timeoutMS: The longest wait, if shorter than `serverSelectionTimeoutMS`; 0 for no limit.
+            timeoutMS: Wait for a readable server, at most for this time and for `serverSelectionTimeoutMS`; 0 for the
+                latter alone. None: do not wait.
 
         Raises:
+            InvalidOperation: The client is closed, or belongs to another event loop.
             ServerSelectionTimeoutError: No server was found in time.
-            ConfigurationError: The deployment is unusable, or it has no SRV records.
+            ConfigurationError: A TLS or authentication option is wrong; or, with `timeoutMS`, the deployment is
+                unusable, or it has no SRV records.
         """
         call = self._begin(None, timeoutMS) or await refused()
-        await self._core.connect(call.deadline)
+        if timeoutMS is None:
+            await self._core.checkpoint()
+        else:
+            await self._core.connect(call.deadline)
 
     async def close(self, grace: float = GRACE) -> None:
         """End the server sessions, close all connections and stop all background work, permanently.
@@ -268,7 +275,9 @@ class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
 
         Source: enumerating databases specification.
         """
-        given = checked("list_databases", options, LIST_DATABASES_CHECKS)
+        further: dict[str, Any] = {}
+        given = checked("list_databases", options, LIST_DATABASES_CHECKS, further)
+        given |= further
         return list_databases(self._core, self._settings, session, comment, given)
 
     async def list_database_names(

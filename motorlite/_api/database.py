@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack, overload
 from bson.dbref import DBRef
 
 from motorlite._api.arguments import method_options
-from motorlite._api.arguments.find_options import find_arguments
+from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
 from motorlite._api.arguments.names import collection_name
 from motorlite._api.commands import UserCommand, cursor_of_command
 from motorlite._api.cursors.aggregation import aggregation
@@ -16,10 +16,10 @@ from motorlite._api.lists import list_collections, names
 from motorlite._api.missing import not_callable
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT, OtherDocumentT
-from motorlite._base.arguments import boolean, checked, converted, count, instance, mapping, wrong
+from motorlite._base.arguments import boolean, checked, converted, count, fields_document, instance, mapping, wrong
 from motorlite._operations.reads.find import FindOne
 from motorlite._operations.run_command import command_document
-from motorlite.errors import CollectionInvalid
+from motorlite.errors import CollectionInvalid, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
@@ -252,7 +252,9 @@ class DatabaseBase(Watching[DocumentT]):
 
         Source: CRUD specification.
         """
-        given = checked("aggregate", options, method_options.DATABASE_AGGREGATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = checked("aggregate", options, method_options.DATABASE_AGGREGATE_CHECKS, further)
+        given |= further
         return aggregation(self._core, self._settings, (self._name, None), pipeline, session, given)
 
     def list_collections(
@@ -279,7 +281,9 @@ class DatabaseBase(Watching[DocumentT]):
 
         Source: enumerating collections specification.
         """
-        given = checked("list_collections", options, method_options.LIST_COLLECTIONS_CHECKS)
+        further: dict[str, Any] = {}
+        given = checked("list_collections", options, method_options.LIST_COLLECTIONS_CHECKS, further)
+        given |= further
         if filter is not None:
             converted("filter", filter, mapping)
         return list_collections(self._core, self._settings, self._name, session, filter, comment, given)
@@ -390,7 +394,12 @@ class DatabaseBase(Watching[DocumentT]):
         from motorlite._operations.schema.create import Create
 
         collection_name(name)
-        given = checked("create_collection", options, method_options.CREATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = checked("create_collection", options, method_options.CREATE_CHECKS, further)
+        write_concern = method_options.given_write_concern(further, write_concern)
+        if "encryptedFields" in further:
+            # The server would create it without the collections that belong to it.
+            raise ConfigurationError("a collection with encryptedFields needs client-side encryption: use PyMongo's")
         call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
         # A transaction must not begin with listCollections, which cannot run in it.
         in_transaction = call.session is not None and call.session.in_transaction
@@ -401,7 +410,7 @@ class DatabaseBase(Watching[DocumentT]):
             name,
             codec_options=self._settings.codec_options,
             write_concern=write_concern,
-            options=given,
+            options=given | further,
         )
         await self._core.executor.execute(operation, call)
 
@@ -416,7 +425,7 @@ class DatabaseBase(Watching[DocumentT]):
         dbref: DBRef,
         session: AsyncClientSession | None = None,
         comment: Any = None,
-        timeoutMS: float | None = None,
+        **options: Any,
     ) -> DocumentT | None:
         """Return the document that a DBRef refers to, or None.
 
@@ -424,10 +433,10 @@ class DatabaseBase(Watching[DocumentT]):
             dbref: A reference into this database.
             session: The session to use.
             comment: Shown in the server's log and profile.
-            timeoutMS: Time limit of the whole operation; 0 for no limit.
+            options: The projection, and options of `find_one`.
 
         Raises:
-            TypeError: `dbref` is not a DBRef.
+            TypeError: `dbref` is not a DBRef, or an option is wrong.
             ValueError: It refers to another database.
             PyMongoError: The operation failed.
 
@@ -436,13 +445,16 @@ class DatabaseBase(Watching[DocumentT]):
         instance("dbref", dbref, DBRef)
         if dbref.database is not None and dbref.database != self._name:
             raise ValueError(wrong("dbref", dbref, f"a reference into the database {self._name!r}"))
-        call = self._begin(session, timeoutMS) or await refused()
+        projection = options.pop("projection", None)
+        query = checked("dereference", options, FIND_ONE_CHECKS)
+        call = self._begin(session, query.pop("timeoutMS", None)) or await refused()
         operation: FindOne[DocumentT] = FindOne(
             self._name,
             collection_name(dbref.collection),
             {"_id": dbref.id},
+            projection=None if projection is None else fields_document(projection),
             comment=comment,
-            **find_arguments(self._settings, {}),
+            **find_arguments(self._settings, query),
         )
         return await self._core.executor.execute(operation, call)
 

@@ -36,6 +36,17 @@ _ARGUMENTS = {
 }
 
 
+def _keywords(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the operation: those that it knows, and fields of the command."""
+    found: dict[str, Any] = {"options": {}}
+    for name, value in options.items():
+        if name in _ARGUMENTS:
+            found[_ARGUMENTS[name]] = value
+        else:
+            found["options"][name] = value
+    return found
+
+
 async def names(cursor: AsyncCommandCursor[dict[str, Any]]) -> list[str]:
     """Return the names in a list of databases or collections.
 
@@ -70,7 +81,7 @@ def list_collections(
     from motorlite._operations.schema.list_collections import ListCollections
 
     limits = CursorLimits(settings.timeout, options.pop("timeoutMS", None), options.pop("timeoutMode", None))
-    keywords = {_ARGUMENTS[name]: value for name, value in options.items()}
+    keywords = _keywords(options)
 
     def make() -> ListCollections:
         primary = ReadPreference.PRIMARY
@@ -99,7 +110,7 @@ def list_databases(
     from motorlite._operations.schema.list_databases import ListDatabases
 
     limits = CursorLimits(settings.timeout, options.pop("timeoutMS", None), None)
-    keywords = {_ARGUMENTS[name]: value for name, value in options.items()}
+    keywords = _keywords(options)
 
     def make() -> ListDatabases:
         primary = ReadPreference.PRIMARY

@@ -74,15 +74,23 @@ class Turns:
         Raises:
             ExecutionTimeout: The deadline passed.
         """
-        now = self._core.now
         while True:
             try:
                 next(slices)
             except StopIteration as end:
                 result: T = end.value
                 return result
-            if now() >= self._ends_at:
-                await self._core.checkpoint()
-                if is_limited and now() >= self._deadline.expires_at:
-                    raise no_time_left(self._deadline.timeout)
-                self._ends_at = now() + TURN
+            await self.take(is_limited=is_limited)
+
+    async def take(self, *, is_limited: bool = True) -> None:
+        """Go on with the turn, or with another one if it is over. `is_limited`: stop at the deadline.
+
+        Raises:
+            ExecutionTimeout: The deadline passed.
+        """
+        now = self._core.now
+        if now() >= self._ends_at:
+            await self._core.checkpoint()
+            if is_limited and now() >= self._deadline.expires_at:
+                raise no_time_left(self._deadline.timeout)
+            self._ends_at = now() + TURN

@@ -39,6 +39,10 @@ _TOO_LONG = 2**63
 _LARGEST = 2.0**53
 # How far up the stack the method is whose options are checked.
 _FRAMES: Final = 4
+# How similar a name that may be a field of a command must be to an option, to be taken for a slip of the pen.
+_MISSPELT: Final = 0.8
+# Fields of commands that the driver changes or reads.
+_CONCERNS: Final = ("readConcern", "writeConcern")
 _PAIRS: Final = "a mapping or a list of (name, direction) pairs"
 # Words that people write for a direction.
 _DIRECTIONS: Final = {"asc": 1, "ascending": 1, "1": 1, "desc": -1, "descending": -1, "-1": -1}
@@ -56,8 +60,17 @@ class WrongValue(ValueError):
     """A wrong value of the right type; says what is allowed (``"an integer of at least 0"``)."""
 
 
-def checked(method: str, options: Mapping[str, Any], checks: Checks) -> dict[str, Any]:
+def checked(
+    method: str, options: Mapping[str, Any], checks: Checks, further: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the options that are not None, each in the form that the command needs.
+
+    Args:
+        method: The public method.
+        options: Its options.
+        checks: Those that it knows.
+        further: Receives other options, unless their names look misspelt: fields of the command, for the server to
+            judge. None: there are no others.
 
     Raises:
         TypeError: `method` has no such option, or a value has the wrong type.
@@ -66,10 +79,15 @@ def checked(method: str, options: Mapping[str, Any], checks: Checks) -> dict[str
     found = {}
     for name, value in options.items():
         check = checks.get(name)
-        if check is None:
+        if check is not None:
+            if value is not None:
+                found[name] = converted(name, value, check)
+        elif further is not None and name in _CONCERNS:
+            further[name] = converted(name, value, mapping)
+        elif further is None or similar(name, {*checks, *_parameters(method)}, _MISSPELT):
             raise _no_option(method, name, value, checks)
-        if value is not None:
-            found[name] = converted(name, value, check)
+        else:
+            further[name] = value
     return found
 
 
@@ -99,12 +117,15 @@ def outside() -> int:
     return level
 
 
-def similar(name: str, known: Iterable[str]) -> str | None:
-    """Return the one of `known` that `name` is most likely meant to be, if any. ``maxPoolSize`` is max_pool_size."""
+def similar(name: str, known: Iterable[str], least: float = 0.6) -> str | None:
+    """Return the one of `known` that `name` is most likely meant to be, if any. ``maxPoolSize`` is max_pool_size.
+
+    `least` is how similar it must be, from 0 to 1.
+    """
     from difflib import get_close_matches
 
     comparable = {each.lower().replace("_", ""): each for each in known}
-    near = get_close_matches(name.lower().replace("_", ""), comparable, 1)
+    near = get_close_matches(name.lower().replace("_", ""), comparable, 1, least)
     return comparable[near[0]] if near else None
 
 

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 # Bytes by which a command may exceed the document limit, for the fields around the document.
 _COMMAND_OVERHEAD: Final = 16 * 1024
+
+# The fields of single writes with their statement, and how errors call it.
+_STATEMENTS: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
+_NAMES: Final = {"documents": "document", "updates": "update", "deletes": "delete"}
+# The size of a document without fields.
+_EMPTY: Final = 5
+
 # Bytes from which a view of a document costs less than a copy.
 _WORTH_A_VIEW: Final = 8 * 1024
 
@@ -47,9 +54,22 @@ def encode_command(
         flags = op_msg.EXHAUST_ALLOWED
     message = op_msg.encode(request_id, body, sequences, flags)
     if len(message) > facts.max_bson_object_size:
+        if not is_acknowledged:
+            _check_statement(document, len(body), codec_options, facts)
         _check_size("command", len(body), facts.max_bson_object_size + _COMMAND_OVERHEAD)
         _check_size("message", len(message), facts.max_message_size)
     return message
+
+
+def _check_statement(document: Document, size: int, codec_options: CodecOptions[Any], facts: ServerFacts) -> None:
+    """Check the statement of an unacknowledged write, which has `size` bytes with all its fields.
+
+    The server has no way to say that it is too large. Batches of bulk writes check their statements themselves.
+    """
+    field = _STATEMENTS.get(next(iter(document)))
+    if field is not None and field in document:
+        around = len(encode({**document, field: [{}]}, codec_options)) - _EMPTY
+        _check_size(_NAMES[field], size - around, facts.max_bson_object_size)
 
 
 def encoded_fields(document: Document) -> bytes:

@@ -83,6 +83,7 @@ def add_server_limits(
     if (
         limits.comment
         and operation.time_limit not in _UNLIMITED
+        and not operation.is_housekeeping
         and (facts.max_wire_version >= wire_versions.V4_4 or operation.name in _TOOK_COMMENTS)
     ):
         document.setdefault("comment", f"{limits.comment} {request_id}")

@@ -176,6 +176,8 @@ class Operation(Generic[R_co]):
     # commitTransaction, abortTransaction: part of a transaction that has ended for all others, and retried whatever
     # retryReads and retryWrites say.
     ends: ClassVar[Ends | None] = None
+    # Of a reply with ``ok: 0`` and a write concern error, the latter is raised, as in PyMongo.
+    prefers_concern_error: ClassVar[bool] = False
     # The caller chose the read preference for this call alone, so that of a transaction does not replace it.
     has_own_preference: bool = False
     # The cursor whose batch it asks for; 0: none.

@@ -108,7 +108,7 @@ class Sender:
             if reply.get("ok") != 1.0:  # servers send a double
                 attempt.progress = ANSWERED
                 self._learn_times(run, reply)
-                raise error_from_reply(reply, facts.max_wire_version)
+                raise error_from_reply(reply, facts.max_wire_version, operation.prefers_concern_error)
         except BaseException as error:
             attempt.phase = "reply"
             if attempt.progress is not ANSWERED:

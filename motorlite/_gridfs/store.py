@@ -9,12 +9,14 @@ from bson.codec_options import TypeRegistry
 
 from motorlite._api.limits import deadline, is_timeout_set
 from motorlite._api.session import is_in_transaction, session_of_one_call
+from motorlite._api.turns import Turns
 from motorlite._base.arguments import converted
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.documents import CHUNKS_INDEX, FILES_INDEX, equal, has_index, revision_order
 from motorlite._gridfs.errors import NoFile
 from motorlite._gridfs.finishing import finish, have_replies_arrived, is_cancellation
 from motorlite.errors import ConfigurationError, InvalidOperation
+from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
@@ -57,6 +59,12 @@ class Store:
         core.enter()
         return deadline(core, inherited, timeout_ms)
 
+    def turns(self, deadline: Deadline) -> Turns:
+        """Return the turns of a stream, which may be busy with bytes in memory for long."""
+        core = self.files._core
+        core.enter()
+        return Turns(core, deadline)
+
     def new_session(self) -> AsyncClientSession:
         """Return a session for the writes of one upload."""
         return session_of_one_call(self.files.database.client, self.files._core)
@@ -96,16 +104,33 @@ class Store:
         return file
 
     async def delete(self, file_id: Any, session: AsyncClientSession | None) -> bool:
-        """Delete a file and then its chunks. Return whether there was such a file."""
+        """Delete a file and then its chunks. Return whether there was such a file.
+
+        Chunks without a file may be those of an upload in progress. If its document was written meanwhile, the file is
+        deleted after all; later, the upload notices (`Upload.complete`).
+        """
         check_session(session)
+        file, chunks = {"_id": equal(file_id)}, {"files_id": equal(file_id)}
         try:
-            deleted = await self.files.delete_one({"_id": equal(file_id)}, session=session)
-            await self.chunks.delete_many({"files_id": equal(file_id)}, session=session)
+            deleted = await self.files.delete_one(file, session=session)
+            found = await self.chunks.delete_many(chunks, session=session)
+            if found.deleted_count and not deleted.deleted_count:
+                deleted = await self.files.delete_one(file, session=session)
+                if deleted.deleted_count:
+                    await self.chunks.delete_many(chunks, session=session)
         except BaseException as error:
             if is_cancellation(error, self.chunks):
                 await finish(self.chunks, error, partial(self._delete_orphans, [file_id], session))
             raise
         return deleted.deleted_count > 0
+
+    async def has_chunks(self, file_id: Any, count: int, session: AsyncClientSession | None) -> bool:
+        """Return whether the primary has the first `count` chunks of a file. Their index is all that it reads."""
+        chunks = self.chunks.with_options(read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("local"))
+        # Numbers are unique, so the last one is in its place if none is missing.
+        fields, last = {"_id": 0, "n": 1}, count - 1
+        found = await chunks.find_one({"files_id": equal(file_id)}, fields, sort={"n": 1}, skip=last, session=session)
+        return found is not None and found["n"] == last
 
     async def delete_named(self, filename: str, session: AsyncClientSession | None) -> bool:
         """Delete all files of a name and then their chunks. Return whether there were any."""

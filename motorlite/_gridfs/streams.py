@@ -68,7 +68,8 @@ class Source:
 
     def _reader(self, source: Any) -> Callable[[], Awaitable[Any]]:
         read, size = source.read, self._size
-        if blocks(source) and not inspect.iscoroutinefunction(read):
+        # In this order: a file of GridFS knows its other attributes only when it is open.
+        if not inspect.iscoroutinefunction(read) and blocks(source):
             return lambda: anyio.to_thread.run_sync(read, size)
 
         async def next_piece() -> Any:
@@ -102,7 +103,7 @@ class Destination:
         self._write = getattr(destination, "write", None)
         if not callable(self._write):
             raise TypeError(wrong("destination", destination, "a file or a stream, with a method write"))
-        self._blocks = blocks(destination) and not inspect.iscoroutinefunction(self._write)
+        self._blocks = not inspect.iscoroutinefunction(self._write) and blocks(destination)
         # Files without a buffer may take a part only.
         self._is_raw = isinstance(destination, io.RawIOBase)
         self._deadline = deadline

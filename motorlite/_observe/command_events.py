@@ -91,7 +91,8 @@ class CommandEvents:
         shown: BaseException | None = error
         if not details or not isinstance(error, PyMongoError):
             # The error did not come from a server, so it needs no redaction.
-            details = {"errmsg": str(error), "type": type(error).__name__}
+            # PyMongo calls the class `errtype`.
+            details = {"errmsg": str(error), "errtype": type(error).__name__, "type": type(error).__name__}
         elif self._is_sensitive:
             details = {key: details[key] for key in _HARMLESS if key in details}
             shown = None

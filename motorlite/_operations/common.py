@@ -53,8 +53,8 @@ def check_needs(needs: Needs, facts: ServerFacts) -> None:
 
 
 def add_write_concern(document: Document, write_concern: WriteConcern | None) -> None:
-    """Add a write concern to a command, unless it is the server's default."""
-    if write_concern is not None and not write_concern.is_server_default:
+    """Add a write concern to a command, unless it is the server's default or the command has one."""
+    if write_concern is not None and not write_concern.is_server_default and "writeConcern" not in document:
         document["writeConcern"] = dict(write_concern.document)
 
 
@@ -65,6 +65,14 @@ def add_read_concern(document: Document, read_concern: ReadConcern | None) -> No
     """
     if read_concern is not None and not read_concern.is_server_default:
         document["readConcern"] = dict(read_concern.document)
+
+
+def add_usual_read_concern(document: Document, read_concern: ReadConcern | None) -> None:
+    """As `add_read_concern`, unless the caller gave a read concern as a field of the command. That one is copied."""
+    if "readConcern" in document:
+        document["readConcern"] = dict(document["readConcern"])
+    else:
+        add_read_concern(document, read_concern)
 
 
 def is_acknowledged(write_concern: WriteConcern | None) -> bool:
@@ -82,6 +90,7 @@ class AdministrativeCommand(Operation[R_co]):
 
     kind = Kind.WRITE
     supports_after_cluster_time = True
+    prefers_concern_error = True
 
     def __init__(
         self,

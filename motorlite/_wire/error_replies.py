@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from motorlite._base import error_documents
@@ -10,6 +11,7 @@ from motorlite._base.error_codes import (
     DUPLICATE_KEY_CODES,
     MAX_TIME_MS_EXPIRED,
     NOT_PRIMARY_CODES,
+    RETRYABLE_WRITE_CODES,
 )
 from motorlite.errors import (
     CursorNotFound,
@@ -26,13 +28,28 @@ from motorlite.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 
-def error_from_reply(reply: Mapping[str, Any], max_wire_version: int | None = None) -> PyMongoError:
-    """Return the exception for a reply with ``ok: 0``."""
+def error_from_reply(
+    reply: Mapping[str, Any], max_wire_version: int | None = None, prefers_concern_error: bool = False
+) -> PyMongoError:
+    """Return the exception for a reply with ``ok: 0``.
+
+    Args:
+        reply: The reply.
+        max_wire_version: The wire version of the server.
+        prefers_concern_error: Whether a write concern error in it counts more, as it does for PyMongo; never more than
+            an error after which the command is sent again.
+    """
     code, message = error_documents.code(reply), error_documents.message(reply)
     error: PyMongoError
+    if (
+        prefers_concern_error
+        and code not in RETRYABLE_WRITE_CODES
+        and isinstance(reply.get("writeConcernError"), Mapping)
+    ):
+        return write_concern_error(reply["writeConcernError"], reply.get("errorLabels") or ())
     if code in NOT_PRIMARY_CODES:
         error = NotPrimaryError(message, reply)
         error.reached_server = True

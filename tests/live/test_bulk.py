@@ -240,10 +240,14 @@ async def test_a_document_of_16_mib_fits_and_one_byte_more_does_not(
         too_large = {"_id": 2, "t": largest["t"] + "x"}
         with pytest.raises(WriteError, match=r"16777217.*16777216"):
             await collection.insert_one(too_large)
-        with pytest.raises(DocumentTooLarge, match=r"insert 1 .*16777217.*16777216"):
+        with pytest.raises(BulkWriteError, match=r"16777217.*16777216") as caught:
             await collection.insert_many([{"_id": 3}, too_large])
+        assert caught.value.details["nInserted"] == 1
+        # The server would read no more than this.
+        with pytest.raises(DocumentTooLarge, match=r"insert 1 .*16793601.*16793600"):
+            await collection.insert_many([{"_id": 4}, {"_id": 5, "t": largest["t"] + "x" * (16 * 1024 + 1)}])
         # What came before it was written, as in any ordered bulk write; and the client goes on.
-        assert await collection.distinct("_id") == [1, 3]
+        assert await collection.distinct("_id") == [1, 3, 4]
 
 
 async def test_other_tasks_get_their_turns(standalone: LocalServer, database_name: str) -> None:

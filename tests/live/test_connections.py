@@ -198,7 +198,7 @@ async def test_many_connections_authenticate_at_once(secure: LocalServer, databa
 
 async def test_min_pool_size(deployment: LocalServer) -> None:
     async with make_client(deployment, minPoolSize=3) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         primary = deployment.wait_for_primary()
         await until(lambda: client.stats().servers[primary].idle >= 3)
         await anyio.sleep(0.02)
@@ -277,7 +277,7 @@ async def test_read_preferences(replica_set3: LocalServer, database_name: str) -
     record = Recorder()
     async with make_client(replica_set3, localThresholdMS=60_000, event_listeners=[record]) as client:
         primary = replica_set3.wait_for_primary()
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         await until(lambda: len(client.nodes) == 3)
         secondaries = set(replica_set3.addresses) - {primary}
         expected: list[tuple[Any, set[Any]]] = [

@@ -98,7 +98,7 @@ def frozen_primary(server: LocalServer) -> Iterator[Callable[[], Address]]:
 
 async def all_known(client: Client) -> None:
     """Connect, and wait until all three members are seen."""
-    await client.aconnect()
+    await client.aconnect(timeoutMS=0)
     await until(lambda: sum(one.server_type != "Unknown" for one in client.stats().servers.values()) == 3)
 
 

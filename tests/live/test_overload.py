@@ -407,7 +407,7 @@ async def all_known(client: Client, record: Recorder) -> None:
     """Wait until all three members are known, so that selection has a choice."""
     with anyio.fail_after(10):
         while len(client.nodes) < 3:
-            await client.aconnect()
+            await client.aconnect(timeoutMS=0)
             await anyio.sleep(0.01)
     record.clear()
 

@@ -58,7 +58,7 @@ async def function_client(deployment: LocalServer) -> AsyncIterator[Client]:
 async def returned_client(deployment: LocalServer) -> AsyncIterator[Client]:
     """Without ``async with``."""
     client: Client = AsyncMongoClient(deployment.uri)
-    await client.aconnect()
+    await client.aconnect(timeoutMS=0)
     yield client
     await client.close()
 

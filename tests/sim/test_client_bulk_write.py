@@ -901,7 +901,7 @@ async def test_an_error_leaves_no_cycle(deployment: ScriptedDeployment, answer: 
     single = {"cursor": {**EMPTY["cursor"], "firstBatch": [{"ok": 0, "idx": 0, "code": 2, "errmsg": "no"}]}}
     server.server.on("bulkWrite", {**answer, **single} if "nErrors" in answer else answer)
     async with scripted_client(deployment) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
 
         async def write() -> weakref.ref[ClientBulkWriteException]:
             try:

@@ -1,11 +1,11 @@
-"""aconnect: discovery begins, a server is waited for, and no command is sent."""
+"""aconnect: discovery begins, with a time limit a server is waited for, and no command is sent."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from anyio import current_time
+from anyio import CancelScope, current_time, sleep
 
 import motorlite
 from motorlite.errors import ServerSelectionTimeoutError
@@ -24,7 +24,7 @@ async def test_no_command_is_sent() -> None:
         deployment[server].on("ping", failure(462, "SystemOverloadedError", "RetryableError"))
     recorder = Recorder()
     async with scripted_client(deployment, event_listeners=[recorder]) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         assert client.nodes
         stats = client.stats()
         assert sum(server.operations + server.connections_created for server in stats.servers.values()) == 0
@@ -35,22 +35,44 @@ async def test_no_command_is_sent() -> None:
         assert recorder.names == ["insert"]
 
 
+async def test_it_returns_at_once() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment["a:1"].is_down = True
+    async with scripted_client(deployment, timeoutMS=5000) as client:
+        started = current_time()
+        await client.aconnect()
+        with motorlite.timeout(1):
+            await client.aconnect()
+        assert current_time() == started
+        deployment["a:1"].is_down = False
+        await sleep(11)
+        assert client.nodes == {("a", 1)}, "discovery has begun"
+
+
+async def test_it_is_a_checkpoint() -> None:
+    async with scripted_client(ScriptedDeployment(["a:1"])) as client:
+        with CancelScope() as scope:
+            scope.cancel()
+            await client.aconnect()
+        assert scope.cancelled_caught
+
+
 async def test_it_waits_for_a_server() -> None:
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     deployment["a:1"].is_down = True
     async with scripted_client(deployment, serverSelectionTimeoutMS=3000) as client:
         started = current_time()
         with pytest.raises(ServerSelectionTimeoutError):
-            await client.aconnect()
+            await client.aconnect(timeoutMS=0)
         assert current_time() - started == pytest.approx(3)
         started = current_time()
         with pytest.raises(ServerSelectionTimeoutError):
             await client.aconnect(timeoutMS=700)
         with motorlite.timeout(0.3), pytest.raises(ServerSelectionTimeoutError):
-            await client.aconnect()
+            await client.aconnect(timeoutMS=700)
         assert current_time() - started == pytest.approx(1)
         deployment["a:1"].is_down = False
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         assert client.nodes == {("a", 1)}
 
 
@@ -58,7 +80,7 @@ async def test_a_secondary_is_enough() -> None:
     deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
     deployment["a:1"].is_down = True
     async with scripted_client(deployment, serverSelectionTimeoutMS=1000) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         assert await client.secondaries == {("b", 1)}
 
 

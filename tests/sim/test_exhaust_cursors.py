@@ -199,7 +199,7 @@ async def test_a_time_limit(scene: Scene) -> None:
 async def test_cancelled_while_it_waits(scene: Scene, point: int, late: bool) -> None:
     scene.server.on("find", Reply(FIRST, 0.01))
     scene.server.on("getMore", Reply(more(1), 0.01), Reply(LAST, 0.01))
-    await scene.client.aconnect()
+    await scene.client.aconnect(timeoutMS=0)
     cursor = scene.find()
     await cancel_at(lambda: ids(cursor), point, late=late)
     await cursor.close()

@@ -79,7 +79,7 @@ async def scenery(**options: Any) -> AsyncIterator[Scene]:
     server.on("getMore", *[SECOND, LAST] * 50)
     recorder = Recorder()
     async with scripted_client(deployment, event_listeners=[recorder], **options) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         yield Scene(client, server, recorder)
 
 
@@ -283,7 +283,7 @@ async def test_a_change_stream_loses_no_change(late: bool) -> None:
 
     deployment["a:1"].on("getMore", large(log.get_more))
     async with scripted_client(deployment) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         reached, point = True, 0
         while reached:
             point += 1

@@ -244,6 +244,7 @@ async def test_after_a_next_batch_that_makes_no_sense_the_cursor_does_not_go_on(
         with pytest.raises(InvalidOperation, match="documents may be missing"):
             await cursor.next()
         await cursor.close()
+        await anyio.sleep(0.1)
         assert len(server.commands("getMore")) == len(server.commands("killCursors")) == 1
 
 

@@ -62,7 +62,7 @@ async def scene() -> AsyncIterator[Scene]:
     server.on("aggregate", FIRST)
     server.on("getMore", *(Reply(each, SLOWLY) for each in (more(2, 3), more(4, 5), LAST)))
     async with scripted_client(deployment) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         yield Scene(client, server)
 
 

@@ -263,7 +263,7 @@ async def test_an_operation_that_finds_no_server_can_be_retried() -> None:
     strategy = Strategy(0.0)
     deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
     async with scripted_client(deployment, retry_strategy=strategy, serverSelectionTimeoutMS=1000) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         deployment.step_down(None)
         strategy.answers = [0.0, NO_RETRY]
         await anyio.sleep(11)
@@ -358,7 +358,7 @@ async def test_a_delay_beyond_the_time_limit_ends_the_operation_when_its_time_ha
     deployment = deployment_of(FOUND)
     options: dict[str, Any] = {"maxAdaptiveRetries": 0, "event_listeners": [recorder]}
     async with scripted_client(deployment, retry_strategy=Strategy(60.0), **options) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         deployment["a:1"].on("ping", Reply(failure(6, "RetryableError"), 0.1))
         begin = anyio.current_time()
         error = await error_of(lambda: client.db.command("ping", timeoutMS=limit))
@@ -418,7 +418,7 @@ async def test_a_cancel_scope_that_is_extended_meanwhile_is_no_timeout() -> None
 async def test_the_policy_still_raises_at_once() -> None:
     deployment = deployment_of(OVERLOADED)
     async with scripted_client(deployment, retry_strategy=Strategy(0.0)) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         begin = anyio.current_time()
         error = await error_of(lambda: client.db.coll.find_one(timeoutMS=50))
         assert anyio.current_time() == begin
@@ -521,7 +521,7 @@ async def test_cancelled_at_every_point() -> None:
     strategy = Strategy(0.25, delay=0.5)
     deployment = deployment_of(*[HOST_UNREACHABLE] * 3, FOUND)
     async with scripted_client(deployment, retry_strategy=strategy, maxPoolSize=1) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         for late in (False, True):
             point, reached = 0, True
             while reached and point < 60:

@@ -75,7 +75,7 @@ async def test_a_listener_hears_of_every_selection_at_any_level(caplog: pytest.L
     caplog.set_level(logging.INFO, LOGGER)
     recorder = Recorder()
     async with scripted_client(ScriptedDeployment(["a:1"]), event_listeners=[recorder]) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         recorder.clear()
         await client.db.coll.find_one()
     kinds = [type(event).__name__ for event in recorder.events if isinstance(event, ServerSelectionEvent)]

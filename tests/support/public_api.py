@@ -86,6 +86,10 @@ class Table:
             module: reason for reason, modules in content["not_compared"].items() for module in modules
         }
         self.different: tuple[Reason, ...] = reasons(content["different"])
+        # What no comparison of names shows: PyMongo's behaviour and motorlite's.
+        self.behaviour: Mapping[str, tuple[str, str]] = {
+            name: (row[0], row[1]) for name, row in content.get("behaviour", {}).items()
+        }
         # What is being built.
         self.not_yet: tuple[Reason, ...] = reasons(content["not_yet"])
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from motorlite._api.constants import CursorType
 from motorlite._base import arguments
 from motorlite._base.arguments import WrongValue
+from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,6 +91,38 @@ class FindOptions(QueryOptions, total=False):
     prefetch: int | None
 
 
+# The options that a filter with "$query" may have, as in the protocol of old servers.
+_MODIFIERS: Final = {
+    "$orderby": "sort",
+    "$hint": "hint",
+    "$comment": "comment",
+    "$maxScan": "max_scan",
+    "$maxTimeMS": "max_time_ms",
+    "$max": "max",
+    "$min": "min",
+    "$returnKey": "return_key",
+    "$showRecordId": "show_record_id",
+    "$showDiskLoc": "show_record_id",
+}
+
+
+def unwrapped(filter: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the filter and the options of a query from a filter with "$query". Options of the call count more.
+
+    Raises:
+        ValueError: There is another modifier.
+    """
+    found: dict[str, Any] = {}
+    for name, value in filter.items():
+        if name in _MODIFIERS:
+            found[_MODIFIERS[name]] = value
+        elif name == "$explain":
+            raise ValueError("a filter with $query cannot have $explain: write find(...).explain()")
+        elif name not in ("$query", "$readPreference"):  # the latter is for mongos, and that of the collection counts
+            raise ValueError(arguments.wrong("filter", filter, f"one with {', '.join(_MODIFIERS)} beside $query"))
+    return arguments.converted("$query", filter["$query"], arguments.mapping), {**found, **options}
+
+
 def sort_document(value: Any) -> dict[str, Any]:
     """Return a sort in the command's form. A single field name sorts in ascending order."""
     return arguments.index_document([value] if isinstance(value, str) else value)
@@ -141,7 +174,13 @@ FIND_CHECKS: arguments.Checks = {
 
 
 def find_arguments(settings: Settings, query: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments of Find and FindOne, from checked options, excluding the cursor's."""
+    """Return the keyword arguments of Find and FindOne, from checked options, excluding the cursor's.
+
+    Raises:
+        InvalidOperation: There are bounds of an index, but no hint says which one.
+    """
+    if ("min" in query or "max" in query) and "hint" not in query:
+        raise InvalidOperation("min and max need a hint: the index that they are bounds of")
     return {
         "selector": settings.read_preference,
         "read_preference": settings.read_preference,

@@ -1,10 +1,15 @@
-"""Pure: keyword arguments of methods under their server names: their types and their checks."""
+"""Pure: keyword arguments of methods under their server names: their types and their checks.
+
+Methods whose arguments become a command pass on others as fields of the command, as PyMongo does, unless a name looks
+misspelt.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from motorlite._base import arguments
+from motorlite.write_concern import WriteConcern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -257,3 +262,12 @@ CREATE_CHECKS: arguments.Checks = {
     "indexOptionDefaults": arguments.mapping,
     "comment": arguments.anything,
 }
+
+
+def given_write_concern(further: dict[str, Any], usual: WriteConcern) -> WriteConcern:
+    """Return the write concern among fields of the command, from which it is taken out, or else the usual one.
+
+    Raises:
+        TypeError, ValueError: It is not valid.
+    """
+    return WriteConcern(**further.pop("writeConcern")) if "writeConcern" in further else usual

@@ -21,7 +21,7 @@ from motorlite._operations.writes.bulk_result import BulkResult
 from motorlite._operations.writes.bulk_runs import insert_run, ordered_runs, unordered_runs
 from motorlite._operations.writes.slices import ITEMS, release
 from motorlite._sessions.session import Session
-from motorlite.errors import BulkWriteExecutionTimeout, PyMongoError
+from motorlite.errors import BulkWriteExecutionTimeout, OperationFailure, PyMongoError
 from motorlite.results import BulkWriteResult, InsertManyResult
 from motorlite.write_concern import DEFAULT_WRITE_CONCERN
 
@@ -108,14 +108,15 @@ class BulkWrite:
 
     async def _execute_runs(self, runs: Sequence[Run], call: Call) -> dict[str, Any] | None:
         result = BulkResult(ordered=self._is_ordered)
-        # One implicit session serves all batches. The first batch acquires its server session.
+        # One implicit session serves all batches. The first acknowledged batch acquires its server session.
         # Unacknowledged writes have no session (driver sessions specification).
         is_acknowledged = self._write_concern.acknowledged
-        implicit = Session(is_implicit=True) if call.session is None and is_acknowledged else None
+        has_session = is_acknowledged or self._is_ordered
+        implicit = Session(is_implicit=True) if call.session is None and has_session else None
         call = Call(call.session or implicit, call.deadline, call.operation_id, call.options)
         try:
             for run in runs:
-                await self._execute_run(run, result, call)
+                await self._execute_run(run, result, call, has_successor=run is not runs[-1])
                 if not result.can_continue:
                     break
             for run in runs:
@@ -127,12 +128,16 @@ class BulkWrite:
                 vars(failure)["partial_result"] = BulkWriteResult(result.details, True)
                 if isinstance(failure, PyMongoError) and has_written(result.details):
                     failure.may_have_been_executed = True
+            elif isinstance(failure, OperationFailure):
+                return None  # the answer to a batch that is acknowledged only so that none follows its errors
             if self._has_written and isinstance(failure, PyMongoError):
                 failure.reached_server = True  # the call did, if not its newest command
             raise
         finally:
             if implicit is not None and implicit.server_session is not None:
                 self._core.executor.release(implicit)
+        if not is_acknowledged:
+            return None
         error = result.error
         if error is not None:
             if isinstance(error, BulkWriteExecutionTimeout):
@@ -143,9 +148,9 @@ class BulkWrite:
                 raise error
             finally:
                 del error
-        return result.details if is_acknowledged else None
+        return result.details
 
-    async def _execute_run(self, run: Run, result: BulkResult, call: Call) -> None:
+    async def _execute_run(self, run: Run, result: BulkResult, call: Call, *, has_successor: bool) -> None:
         start = 0
         while start < len(run.statements) and result.can_continue:
             batch = BATCHES[run.kind](
@@ -153,6 +158,7 @@ class BulkWrite:
                 run,
                 start,
                 ordered=self._is_ordered,
+                has_successor=has_successor,
                 codec_options=self._settings.codec_options,
                 write_concern=self._write_concern,
                 max_time_ms=self._limit.remaining(),

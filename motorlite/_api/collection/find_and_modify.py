@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from motorlite._api.arguments.find_options import sort_document
-from motorlite._api.arguments.method_options import FIND_AND_MODIFY_CHECKS, FindAndModifyOptions
+from motorlite._api.arguments.method_options import FIND_AND_MODIFY_CHECKS, FindAndModifyOptions, given_write_concern
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
@@ -173,11 +173,12 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
         given: dict[str, Any],
         options: dict[str, Any],
     ) -> DocumentT | None:
-        found = checked(f"find_one_and_{change}", options, FIND_AND_MODIFY_CHECKS)
+        further: dict[str, Any] = {}
+        found = checked(f"find_one_and_{change}", options, FIND_AND_MODIFY_CHECKS, further)
         if given["let"] is not None:
             converted("let", given["let"], mapping)
         settings = self._settings
-        write_concern = self._write_concern(session)
+        write_concern = given_write_concern(further, self._write_concern(session))
         call = self._begin(session, found.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
         given.update((_ARGUMENTS[name], value) for name, value in found.items())
         operation: FindAndModify[DocumentT] = FindAndModify(
@@ -188,6 +189,7 @@ class CollectionFindAndModify(CollectionBase[DocumentT]):
             sort=None if sort is None else converted("sort", sort, sort_document),
             codec_options=settings.codec_options,
             write_concern=write_concern,
+            options=further,
             **given,
         )
         document: DocumentT | None = await self._core.executor.execute(operation, call)

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from bson.codec_options import CodecOptions
 
-from motorlite._api.arguments.method_options import RENAME_CHECKS, TIME_CHECKS, RenameOptions, TimeOptions
+from motorlite._api.arguments.method_options import (
+    RENAME_CHECKS,
+    TIME_CHECKS,
+    RenameOptions,
+    TimeOptions,
+    given_write_concern,
+)
 from motorlite._api.arguments.names import collection_name
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
@@ -89,6 +95,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         commitQuorum: int | str | None = None,
         maxTimeMS: float | None = None,
         timeoutMS: float | None = None,
+        **options: Any,
     ) -> list[str]:
         """Create indexes and return their names. Existing indexes are not an error.
 
@@ -99,6 +106,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
             commitQuorum: The number of members that must be ready (MongoDB 4.4 and later).
             maxTimeMS: Time limit on the server, milliseconds; ignored if a timeout is set.
             timeoutMS: Time limit of the whole operation; 0 for no limit.
+            options: Further fields of the command, under their server names.
 
         Raises:
             TypeError, ValueError: An argument is wrong.
@@ -112,7 +120,9 @@ class CollectionIndexes(CollectionBase[DocumentT]):
 
         documents = converted("indexes", indexes, partial(model_documents, IndexModel))
         server_time = None if maxTimeMS is None else converted("maxTimeMS", maxTimeMS, server_milliseconds)
-        write_concern = self._write_concern(session)
+        further: dict[str, Any] = {}
+        checked("create_indexes", options, {}, further)
+        write_concern = given_write_concern(further, self._write_concern(session))
         call = self._begin(session, timeoutMS, write_concern.acknowledged) or await refused()
         operation = CreateIndexes(
             *self._names,
@@ -122,6 +132,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
             commit_quorum=commitQuorum,
             comment=comment,
             max_time_ms=server_time,
+            options=further,
         )
         return await self._core.executor.execute(operation, call)
 
@@ -188,8 +199,9 @@ class CollectionIndexes(CollectionBase[DocumentT]):
     ) -> None:
         from motorlite._operations.schema.drop_indexes import DropIndexes
 
-        given = checked(method, options, TIME_CHECKS)
-        write_concern = self._write_concern(session)
+        further: dict[str, Any] = {}
+        given = checked(method, options, TIME_CHECKS, further)
+        write_concern = given_write_concern(further, self._write_concern(session))
         call = self._begin(session, given.get("timeoutMS"), write_concern.acknowledged) or await refused()
         operation = DropIndexes(
             *self._names,
@@ -197,6 +209,7 @@ class CollectionIndexes(CollectionBase[DocumentT]):
             write_concern=write_concern,
             comment=comment,
             max_time_ms=given.get("maxTimeMS"),
+            options=further,
         )
         try:
             await self._core.executor.execute(operation, call)
@@ -326,10 +339,13 @@ class CollectionIndexes(CollectionBase[DocumentT]):
         from motorlite._operations.schema.rename import Rename
 
         collection_name(new_name)
-        given = checked("rename", options, RENAME_CHECKS)
-        write_concern = self._write_concern(session)
+        further: dict[str, Any] = {}
+        given = checked("rename", options, RENAME_CHECKS, further)
+        write_concern = given_write_concern(further, self._write_concern(session))
         call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
-        operation = Rename(*self._names, new_name, write_concern=write_concern, comment=comment, options=given)
+        operation = Rename(
+            *self._names, new_name, write_concern=write_concern, comment=comment, options=given | further
+        )
         return await self._core.executor.execute(operation, call)
 
     async def drop(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from motorlite._api.arguments import method_options
-from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
+from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments, unwrapped
 from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.cursors.aggregation import aggregation, raw_aggregation
@@ -123,7 +123,9 @@ class CollectionReads(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        if options or projection is not None or BOUND:
+        if type(filter) is not dict:
+            filter = _filter(filter)
+        if options or projection is not None or BOUND or "$query" in filter:
             return await self._find_one(filter, projection, {**options})
         core = self._core
         try:
@@ -132,9 +134,7 @@ class CollectionReads(CollectionBase[DocumentT]):
             await give_way()
             raise
         settings = self._settings
-        operation: FindFirst[DocumentT] = (self._first or self._make_first()).where(
-            filter if type(filter) is dict else _filter(filter)
-        )
+        operation: FindFirst[DocumentT] = (self._first or self._make_first()).where(filter)
         limit, call_options = deadline(core, settings.timeout), effective(settings.call_options)
         if limit is NO_DEADLINE and call_options is settings.call_options:
             call = settings.usual_call
@@ -153,11 +153,13 @@ class CollectionReads(CollectionBase[DocumentT]):
         return self._first
 
     async def _find_one(self, filter: Any, projection: Projection | None, options: dict[str, Any]) -> DocumentT | None:
+        if "$query" in filter:
+            filter, options = unwrapped(filter, options)
         query = arguments.checked("find_one", options, FIND_ONE_CHECKS)
         call = self._begin(query.pop("session", None), query.pop("timeoutMS", None)) or await refused()
         operation: FindOne[DocumentT] = FindOne(
             *self._names,
-            _filter(filter),
+            filter,
             projection=None if projection is None else fields_document(projection),
             **find_arguments(self._settings, query),
         )
@@ -191,7 +193,9 @@ class CollectionReads(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        given = arguments.checked("aggregate", options, method_options.AGGREGATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = arguments.checked("aggregate", options, method_options.AGGREGATE_CHECKS, further)
+        given |= further
         if let is not None:
             given["let"] = arguments.converted("let", let, arguments.mapping)
         if comment is not None:
@@ -226,7 +230,9 @@ class CollectionReads(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        given = arguments.checked("aggregate_raw_batches", options, method_options.AGGREGATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = arguments.checked("aggregate_raw_batches", options, method_options.AGGREGATE_CHECKS, further)
+        given |= further
         if given.get("explain"):
             raise ConfigurationError("aggregate_raw_batches has no explain: a plan is no batch; use aggregate")
         if let is not None:
@@ -266,7 +272,8 @@ class CollectionReads(CollectionBase[DocumentT]):
         arguments.converted("key", key, arguments.text)
         if filter is not None:
             arguments.converted("filter", filter, arguments.mapping)
-        given = arguments.checked("distinct", options, method_options.DISTINCT_CHECKS)
+        further: dict[str, Any] = {}
+        given = arguments.checked("distinct", options, method_options.DISTINCT_CHECKS, further)
         call = self._begin(session, given.pop("timeoutMS", None)) or await refused()
         operation = Distinct(
             *self._names,
@@ -274,6 +281,7 @@ class CollectionReads(CollectionBase[DocumentT]):
             filter,
             comment=comment,
             hint=hint_value(hint),
+            options=further,
             **self._read_arguments(given),
         )
         return await self._core.executor.execute(operation, call)
@@ -302,10 +310,13 @@ class CollectionReads(CollectionBase[DocumentT]):
         Source: CRUD specification.
         """
         arguments.converted("filter", filter, arguments.mapping)
-        given = arguments.checked("count_documents", options, method_options.COUNT_CHECKS)
+        further: dict[str, Any] = {}
+        given = arguments.checked("count_documents", options, method_options.COUNT_CHECKS, further)
         call = self._begin(session, given.pop("timeoutMS", None)) or await refused()
         pipeline = count_pipeline(filter, given.pop("skip", 0), given.pop("limit", 0))
-        operation = CountDocuments(*self._names, pipeline, comment=comment, **self._read_arguments(given))
+        operation = CountDocuments(
+            *self._names, pipeline, comment=comment, options=further, **self._read_arguments(given)
+        )
         return await self._core.executor.execute(operation, call)
 
     async def estimated_document_count(
@@ -327,9 +338,10 @@ class CollectionReads(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        given = arguments.checked("estimated_document_count", options, method_options.ESTIMATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = arguments.checked("estimated_document_count", options, method_options.ESTIMATE_CHECKS, further)
         call = self._begin(given.pop("session", None), given.pop("timeoutMS", None)) or await refused()
-        operation = Count(*self._names, comment=comment, **self._read_arguments(given))
+        operation = Count(*self._names, comment=comment, options=further, **self._read_arguments(given))
         return await self._core.executor.execute(operation, call)
 
     def _read_arguments(self, given: dict[str, Any]) -> dict[str, Any]:

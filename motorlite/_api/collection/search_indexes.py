@@ -205,7 +205,9 @@ class CollectionSearchIndexes(CollectionBase[DocumentT]):
 
         if name is not None:
             converted("name", name, text)
-        given = checked("list_search_indexes", options, AGGREGATE_CHECKS)
+        further: dict[str, Any] = {}
+        given = checked("list_search_indexes", options, AGGREGATE_CHECKS, further)
+        given |= further
         if comment is not None:
             given["comment"] = comment
         settings = self._settings.derive(_PLAIN, ReadPreference.PRIMARY, WriteConcern(), ReadConcern(), None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from bson.code import Code
 
-from motorlite._api.arguments.find_options import FIND_CHECKS, find_arguments, sort_document
+from motorlite._api.arguments.find_options import FIND_CHECKS, find_arguments, sort_document, unwrapped
 from motorlite._api.call_options import effective
 from motorlite._api.constants import CursorType
 from motorlite._api.cursors.batches import BatchedCursor
@@ -85,6 +85,8 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         if filter is not None:
             is_plain = type(filter) is dict
             self._filter = filter if is_plain else arguments.converted("filter", filter, arguments.mapping)
+            if "$query" in self._filter:
+                self._filter, options = unwrapped(self._filter, options)
         self._projection = None if projection is None else arguments.fields_document(projection)
         # The checked options of the query, by the names of PyMongo's keyword arguments.
         self._query: dict[str, Any] = {}
@@ -171,7 +173,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
             return await super()._fetch(is_patient)
         except OperationFailure:
             # A tailable cursor ends if the capped collection has overwritten its position.
-            if not self._stops_on_empty_batch or self.cursor_id:
+            if not self._stops_on_empty_batch or self._cursor is None or self._cursor.has_more:
                 raise
             return False
 

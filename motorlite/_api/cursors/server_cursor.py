@@ -168,8 +168,8 @@ class ServerCursor(Generic[DocumentT]):
 
     @property
     def has_more(self) -> bool:
-        """Whether `fetch` may return a batch: the server has the cursor, or a batch is on its way."""
-        return self.cursor_id != 0 or self._ahead is not None
+        """Whether `fetch` may return a batch, or raises because documents may be missing."""
+        return self.cursor_id != 0 or self._ahead is not None or self._failure is not None
 
     @property
     def is_complete(self) -> bool:
@@ -340,6 +340,11 @@ class ServerCursor(Generic[DocumentT]):
             self._release()
         elif not (isinstance(error, PyMongoError) and was_not_executed(error)):
             self._failure = detached(error)
+            if self.cursor_id and self._pin is None:
+                # It cannot be read on, so the server need not keep it until the program drops it. A connection of its
+                # own stays with it until then (load balancers specification).
+                self._core.kill_cursor(self._lose())
+                self._release()
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Kill the cursor on the server, if it is open there, and release the implicit session."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from motorlite._api.handles import AsyncCollection
 from motorlite._api.limits import within
@@ -12,7 +12,7 @@ from motorlite._base.arguments import converted, instance, integer
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.downloads.chunk_reader import ChunkReader
 from motorlite._gridfs.downloads.layout import layout_of
-from motorlite._gridfs.downloads.piece import Piece
+from motorlite._gridfs.downloads.piece import SLICE, Lines, Piece
 from motorlite._gridfs.downloads.stored_file import StoredFile
 from motorlite._gridfs.errors import CorruptGridFile
 from motorlite._gridfs.store import Store, check_session
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from motorlite._api.session import AsyncClientSession
+    from motorlite._api.turns import Turns
     from motorlite._base.deadline import Deadline
     from motorlite._gridfs.downloads.layout import Layout
+
+
+T = TypeVar("T")
 
 
 class AsyncGridOut(StoredFile):
@@ -62,6 +66,7 @@ class AsyncGridOut(StoredFile):
         "_reader",
         "_session",
         "_store",
+        "_turns",
         "closed",
     )
 
@@ -112,6 +117,8 @@ class AsyncGridOut(StoredFile):
         self._piece: Piece = Piece()
         # The chunks after it; None until they are needed.
         self._reader: ChunkReader | None = None
+        # When to yield to the event loop; None before the first step.
+        self._turns: Turns | None = None
         # Whether a task is reading.
         self._is_busy: bool = False
         # Whether `close` was called.
@@ -170,7 +177,8 @@ class AsyncGridOut(StoredFile):
         """Read lines with their ends.
 
         Args:
-            size: Stop after the line with which this number of bytes is reached; 0 and less for all lines.
+            size: Stop after the line with which there are more bytes than this, as files of Python do; 0 and less for
+                all lines.
 
         Raises:
             ValueError, CorruptGridFile, NoFile, PyMongoError: See `read`.
@@ -178,14 +186,7 @@ class AsyncGridOut(StoredFile):
         Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
         (retryable read); getMore for overload errors only.
         """
-        lines: list[bytes] = []
-        found = 0
-        while line := await self.readline():
-            lines.append(line)
-            found += len(line)
-            if 0 < size <= found:
-                break
-        return lines
+        return await self._perform(lambda: self._read_lines(converted("size", size, integer)))
 
     async def readchunk(self) -> bytes:
         """Read the rest of the chunk at this position: what is there without waiting, or the whole next chunk.
@@ -220,7 +221,7 @@ class AsyncGridOut(StoredFile):
         """
         return await self.readlines()
 
-    async def _perform(self, step: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def _perform(self, step: Callable[[], Awaitable[T]]) -> T:
         """Take a step of the download. If it fails, the next one begins at the same position."""
         if self.closed:
             raise ValueError("the file is closed")
@@ -231,6 +232,8 @@ class AsyncGridOut(StoredFile):
         try:
             await self.open()
             with within(self._deadline):
+                # Most steps wait for nothing.
+                await self._take_turn()
                 return await step()
         except BaseException as error:
             if self.closed and isinstance(error, PyMongoError):  # by another task: then the cursor ends early
@@ -259,6 +262,24 @@ class AsyncGridOut(StoredFile):
                 break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    async def _read_lines(self, size: int) -> list[bytes]:
+        left, lines = max(0, self._known_layout().length - self._position), Lines(size)
+        while left and not lines.are_enough:
+            if not self._piece:
+                self._piece = await self._next_piece()
+            data = self._piece.take(min(left, SLICE))
+            taken = lines.add(data)
+            self._piece.move(taken - len(data))
+            self._position += taken
+            left -= taken
+            await self._take_turn()
+        return lines.all()
+
+    async def _take_turn(self) -> None:
+        if self._turns is None:
+            self._turns = self._store.turns(self._deadline)
+        await self._turns.take()
+
     async def _read_chunk(self) -> bytes:
         if not self._piece and self._position < self._known_layout().length:
             self._piece = await self._next_piece()
@@ -278,6 +299,7 @@ class AsyncGridOut(StoredFile):
             file_id = self._document["_id"]
             self._reader = ChunkReader(self._store.chunks, file_id, layout, self._session, number)
         piece = Piece(await self._reader.next())
+        await self._take_turn()
         piece.move(offset)
         return piece
 

@@ -70,13 +70,12 @@ def _data(chunk: Mapping[str, Any], number: int) -> bytes:
 def layout_of(file: Mapping[str, Any]) -> Layout:
     """The layout of the file that a document of the files collection describes.
 
-    Any numeric type will do for both fields ("Files collection document"). Without a length the file is empty, and an
-    empty file needs no chunk size.
+    Any numeric type will do for both fields ("Files collection document"). An empty file needs no chunk size.
 
     Raises:
         CorruptGridFile: The document makes no sense.
     """
-    length = _whole_number(file.get("length", 0), "length")
+    length = _whole_number(file.get("length"), "length")
     if length == 0:
         return Layout(0, 1)
     chunk_size = _whole_number(file.get("chunkSize"), "chunkSize")

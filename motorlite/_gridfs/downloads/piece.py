@@ -1,6 +1,12 @@
-"""Pure: the part of a downloaded chunk that was not read yet."""
+"""Pure: the part of a downloaded chunk that was not read yet, and the lines of a file."""
 
 from __future__ import annotations
+
+import io
+from typing import Final
+
+SLICE: Final = 64 * 1024
+"""The bytes that are divided into lines at once."""
 
 
 class Piece:
@@ -33,3 +39,42 @@ class Piece:
             return False
         self._start = start
         return True
+
+
+class Lines:
+    """The lines of bytes that come in pieces, until there are enough.
+
+    Args:
+        enough: Stop after the line with which there are more bytes than this, as files of Python do; 0 and less for
+            all lines.
+    """
+
+    __slots__ = ("_begun", "_enough", "_lines", "_size", "are_enough")
+
+    def __init__(self, enough: int) -> None:
+        self._enough = enough
+        # The bytes of all lines.
+        self._size = 0
+        self._lines: list[bytes] = []
+        # The pieces of a line that has no end yet.
+        self._begun: list[bytes] = []
+        self.are_enough: bool = False
+
+    def add(self, data: bytes) -> int:
+        """Take the next bytes, which must not be empty, and return how many of them belong to the lines."""
+        if 0 < self._enough < self._size + len(data):
+            end = data.find(b"\n", max(0, self._enough - self._size)) + 1
+            if end:
+                data, self.are_enough = data[:end], True
+        self._size += len(data)
+        lines = io.BytesIO(data).readlines()
+        self._begun.append(lines[0])
+        if lines[0].endswith(b"\n"):
+            self._lines.append(b"".join(self._begun))
+            self._lines += lines[1:]
+            self._begun = [] if self._lines[-1].endswith(b"\n") else [self._lines.pop()]
+        return len(data)
+
+    def all(self) -> list[bytes]:
+        """Return all lines. Only the last one may have no end."""
+        return [*self._lines, b"".join(self._begun)] if self._begun else self._lines

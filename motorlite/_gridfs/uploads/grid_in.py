@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from motorlite._api.session import AsyncClientSession
+    from motorlite._api.turns import Turns
     from motorlite._base.deadline import Deadline
 
 # Fields of the file's document that have other names as arguments.
@@ -59,7 +60,17 @@ class AsyncGridIn:
 
     __module__ = "motorlite.gridfs"
 
-    __slots__ = ("__weakref__", "_closed", "_fields", "_is_busy", "_is_stored", "_store", "_upload", "_was_cancelled")
+    __slots__ = (
+        "__weakref__",
+        "_closed",
+        "_fields",
+        "_is_busy",
+        "_is_stored",
+        "_store",
+        "_turns",
+        "_upload",
+        "_was_cancelled",
+    )
 
     def __init__(
         self, root_collection: AsyncCollection[Any], session: AsyncClientSession | None = None, **kwargs: Any
@@ -107,6 +118,8 @@ class AsyncGridIn:
         self._closed: bool = False
         # Whether the file exists.
         self._is_stored: bool = False
+        # When to yield to the event loop, since most writes send nothing; None before the first one.
+        self._turns: Turns | None = None
         # Whether a task is writing or closing.
         self._is_busy: bool = False
         # Whether that was cancelled, and the application may not know yet that there is no file.
@@ -177,6 +190,9 @@ class AsyncGridIn:
             raise InvalidOperation("the upload has failed, so a part of the file is missing") from self._upload.failure
         self._is_busy = True
         try:
+            if self._turns is None:
+                self._turns = self._store.turns(self._upload.deadline)
+            await self._turns.take()
             await step()
         except BaseException as error:
             if is_cancellation(error, self._store.chunks):

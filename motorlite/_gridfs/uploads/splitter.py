@@ -53,6 +53,11 @@ class Splitter:
                 start += size
             tail += view[start:]
 
+    @property
+    def count(self) -> int:
+        """The number of chunks that were made."""
+        return self._number
+
     def rest(self) -> Document | None:
         """Make the last chunk, if something is left for it."""
         tail, self._tail = self._tail, bytearray()

@@ -1,6 +1,9 @@
 """Shell: what an upload sends: its chunks in batches, the document of the file at the end, or its deletion.
 
-A file exists when its document does, so that is written last, after the server has acknowledged all chunks.
+A file exists when its document does, so that is written last, after the server has acknowledged all chunks. Somebody
+may have deleted chunks meanwhile: a deletion by the file's id takes the chunks of an upload in progress for left-over
+ones. So an upload looks for its chunks at the end. It does so after the document is written: a deletion looks for the
+document once more when it has deleted chunks without a file (`Store.delete`), so one of the two notices the other.
 
 A server may still carry out an operation that was cancelled. All writes of an upload use one session, which makes them
 retryable writes with rising transaction numbers: a later one waits for an earlier one that is in progress, and makes
@@ -18,7 +21,7 @@ from bson.objectid import ObjectId
 
 from motorlite._api.limits import within
 from motorlite._gridfs.documents import equal, file_document, this_upload
-from motorlite._gridfs.errors import FileExists
+from motorlite._gridfs.errors import FileExists, NoFile
 from motorlite._gridfs.finishing import have_replies_arrived, is_cancellation
 from motorlite._gridfs.uploads.splitter import Splitter
 from motorlite.errors import BulkWriteError, DuplicateKeyError, detached
@@ -131,6 +134,7 @@ class Upload:
 
         Raises:
             FileExists: There is a file with this id.
+            NoFile: Chunks were deleted meanwhile. Nothing of the file is left.
         """
         chunk = self._splitter.rest()
         if chunk is not None:
@@ -141,6 +145,8 @@ class Upload:
         # The time when the upload was completed ("uploadDate").
         document = file_document(fields, self._splitter.length, datetime.datetime.now(datetime.UTC))
         await self._send(self._insert_file, document)
+        if self._splitter.count:
+            await self._send(self._check_chunks, self._splitter.count)
         return document
 
     async def _send_batch(self) -> None:
@@ -184,6 +190,16 @@ class Upload:
             self._document, self._in_doubt = None, False
             raise self._exists() from error
         self._in_doubt = False
+
+    async def _check_chunks(self, count: int) -> None:
+        file_id = self._splitter.file_id
+        if await self._store.has_chunks(file_id, count, self._session):
+            return
+        await self.delete()
+        raise NoFile(
+            f"the file with the id {file_id!r} was deleted while it was uploaded: chunks in "
+            f"{self._store.chunks.full_name} are gone"
+        )
 
     def _exists(self) -> FileExists:
         return FileExists(f"{self._store.files.full_name} has a file with the id {self._splitter.file_id!r} already")

@@ -13,7 +13,7 @@ from motorlite._base.values import format_address
 from motorlite._base.wire_versions import V8_0, release
 from motorlite._execution.operation import Command, CursorReply, DocumentSequence, Kind, Operation
 from motorlite._operations.common import FIRST_BATCH, add_write_concern, is_acknowledged
-from motorlite._operations.writes.slices import all_at_once
+from motorlite._operations.writes.slices import STATEMENT_ALLOWANCE, all_at_once
 from motorlite._wire.replies import concern_error, number
 from motorlite.errors import DocumentTooLarge, InvalidOperation
 
@@ -226,6 +226,8 @@ class ClientBulkBatch(Operation[CursorReply]):
         assert encoded is not None
         available = facts.max_message_size - MESSAGE_OVERHEAD - body
         count = min(bisect_right(encoded.ends, available), facts.max_write_batch_size)
+        if not self.is_acknowledged:
+            count = self._noticed(encoded.operations[:count], facts.max_bson_object_size)
         if not count:
             statement = self._statements[self._start]
             raise DocumentTooLarge(
@@ -236,3 +238,26 @@ class ClientBulkBatch(Operation[CursorReply]):
         self._sequences = encoded.sequences(count)
         self.is_retryable = self.is_acknowledged and not encoded.has_multi(count)
         self._encoded = None
+
+    def _noticed(self, operations: Sequence[bytes], limit: int) -> int:
+        """Return how many of these operations precede one that is too large, of which no reply would tell.
+
+        Raises:
+            DocumentTooLarge: The first operation is.
+        """
+        for count, operation in enumerate(operations):
+            if len(operation) <= limit:
+                continue
+            statement = self._statements[self._start + count]
+            size, largest = len(operation), limit + STATEMENT_ALLOWANCE
+            if statement.whole is not None:
+                size, largest = len(bson.encode(statement.whole, codec_options=self.codec_options)), limit
+            if size <= largest:
+                continue
+            if not count:
+                raise DocumentTooLarge(
+                    f"{statement.kind} {self._start} of the bulk write has {size} bytes; the server takes at most "
+                    f"{largest}"
+                )
+            return count
+        return len(operations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from motorlite._base.arguments import check_list, check_mapping, check_replacement, check_update
@@ -39,6 +40,12 @@ class Statement(NamedTuple):
     def is_multi(self) -> bool:
         """Whether it may change several documents and so is not a retryable write."""
         return bool(self.fields.get("multi"))
+
+    @property
+    def whole(self) -> Mapping[str, Any] | None:
+        """The document that it inserts, or puts in place of another one; None for other operations."""
+        document = self.fields.get("document" if self.kind == "insert" else "updateMods")
+        return document if isinstance(document, Mapping) and not next(iter(document), "").startswith("$") else None
 
     @property
     def shown(self) -> Document:

@@ -19,7 +19,7 @@ from motorlite._execution.operation import (
     WritesByPreference,
     named_collection,
 )
-from motorlite._operations.common import FIRST_BATCH, add_read_concern, add_write_concern
+from motorlite._operations.common import FIRST_BATCH, add_usual_read_concern, add_write_concern
 from motorlite._wire.replies import check_write_concern, document, documents, number
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ class AggregateCommand(Operation[R_co]):
         document.update(options or {})
         self._is_explain = bool(document.get("explain"))
         if not self._is_explain:
-            document.setdefault("cursor", self._cursor_options(batch_size))
+            given = document.setdefault("cursor", {})
+            if isinstance(given, Mapping):
+                document["cursor"] = {**given, **self._cursor_options(batch_size)}
         self._document = document
 
     def _cursor_options(self, batch_size: int | None) -> Document:
@@ -102,7 +104,7 @@ class AggregateCommand(Operation[R_co]):
 
     def command(self, facts: ServerFacts) -> Command:
         document = self._document.copy()
-        add_read_concern(document, self._read_concern)
+        add_usual_read_concern(document, self._read_concern)
         return Command(self.name, document)
 
 
@@ -137,6 +139,7 @@ class AggregateWrite(Aggregate):
     is_retryable = False
     is_idempotent = False
     is_degradable = False
+    prefers_concern_error = True
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._execution.operation import WRITABLE, Command, Kind, Operation, named_collection
-from motorlite._operations.common import add_read_concern
+from motorlite._operations.common import add_usual_read_concern
 from motorlite._wire.replies import number
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Count(Operation[int]):
 
     def command(self, facts: ServerFacts) -> Command:
         document = self._document.copy()
-        add_read_concern(document, self._read_concern)
+        add_usual_read_concern(document, self._read_concern)
         return Command(self.name, document)
 
     def parse(self, reply: Document) -> int:

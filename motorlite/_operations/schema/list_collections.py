@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
@@ -9,8 +10,6 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 from motorlite._execution.operation import WRITABLE, Command, CursorReply, Kind, Operation, R_co, TimeLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bson.codec_options import CodecOptions
 
     from motorlite._execution.operation import Document, Selector, ServerFacts
@@ -65,6 +64,8 @@ class ListCollectionsCommand(Operation[R_co]):
         if max_time_ms is not None:
             document["maxTimeMS"] = max_time_ms
         document.update(options or {})
+        if batch_size and isinstance(document["cursor"], Mapping):
+            document["cursor"] = {**document["cursor"], "batchSize": batch_size}
         self._document = document
 
     def command(self, facts: ServerFacts) -> Command:

@@ -14,7 +14,14 @@ from motorlite._base.wire_versions import V4_4, V8_0
 from motorlite._execution.operation import Command, DocumentSequence, Kind, Operation
 from motorlite._operations.common import UPSERTED, add_write_concern, check_needs, is_acknowledged
 from motorlite._operations.writes.arrays import encode_together, suits_arrays
-from motorlite._operations.writes.slices import MAX_SIZE, MAX_STATEMENTS, all_at_once, is_slice, slice_length
+from motorlite._operations.writes.slices import (
+    MAX_SIZE,
+    MAX_STATEMENTS,
+    STATEMENT_ALLOWANCE,
+    all_at_once,
+    is_slice,
+    slice_length,
+)
 from motorlite._operations.writes.statements import is_multi, statement_needs, unacknowledged_needs
 from motorlite._wire.replies import check_batch
 from motorlite.errors import DocumentTooLarge
@@ -29,9 +36,6 @@ if TYPE_CHECKING:
     from motorlite._operations.writes.slices import Slices
     from motorlite.write_concern import WriteConcern
 
-# How much larger than a document an update or delete statement may be (write commands specification,
-# "Request Size Limits").
-STATEMENT_ALLOWANCE: Final = 16 * 1024
 # Room for the fields that the executor adds after the batch is built: lsid, txnNumber, $clusterTime,
 # $readPreference, readConcern, API version, maxTimeMS. About 500 bytes in practice.
 DECORATION_ALLOWANCE: Final = 16 * 1024
@@ -46,13 +50,18 @@ class BulkBatch(Operation["Document | None"]):
     statements by its server's limits. Retries send the same statements, whatever the next server's limits are. `parse`
     returns the reply with its errors, for `BulkResult.merge`.
 
+    An ordered bulk write has to stop at its first error, so only its last batch is sent without acknowledgement:
+    `has_successor` says that other runs follow this one.
+
     Retry: retryable write, unless a statement of the batch may change several documents or the batch is not
-    acknowledged. Known only after `command`; before, `is_retryable` speaks of the first statement.
+    acknowledged. Known only after `command`; before, `is_retryable` speaks of the first statement, and
+    `is_acknowledged` of the write concern.
     """
 
     __slots__ = (
         "_collection",
         "_encodes_together",
+        "_has_successor",
         "_is_prepared",
         "_options",
         "_ordered",
@@ -82,6 +91,7 @@ class BulkBatch(Operation["Document | None"]):
         start: int = 0,
         *,
         ordered: bool = True,
+        has_successor: bool = False,
         codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
         write_concern: WriteConcern | None = None,
         bypass_document_validation: bool | None = None,
@@ -91,6 +101,7 @@ class BulkBatch(Operation["Document | None"]):
     ) -> None:
         super().__init__(database, codec_options=codec_options)
         self._collection = collection
+        self._has_successor = has_successor
         self._run = run
         self._start = start
         self._ordered = ordered
@@ -124,6 +135,8 @@ class BulkBatch(Operation["Document | None"]):
         add_write_concern(document, self._write_concern)
         if self._sequence is None:
             self._sequence = self._take(document, facts)
+        if self.is_acknowledged and not is_acknowledged(self._write_concern):
+            del document["writeConcern"]
         if facts.max_wire_version < V8_0:
             self._check_options(facts)
         return Command(self.name, document, (self._sequence,))
@@ -215,7 +228,9 @@ class BulkBatch(Operation["Document | None"]):
         run, start = self._run, self._start
         body = len(bson.encode(document, codec_options=self.codec_options))
         available = facts.max_message_size - _ENVELOPE - len(self._field) - body - DECORATION_ALLOWANCE
-        allowance = 0 if self._are_documents else STATEMENT_ALLOWANCE
+        # The server reports a document that is somewhat too large as a write error, and goes on. Without
+        # acknowledgement, that would go unnoticed.
+        allowance = STATEMENT_ALLOWANCE if is_acknowledged(self._write_concern) else 0
         largest = min(facts.max_bson_object_size + allowance, available)
         room = min(available, MAX_SIZE)
         most = min(facts.max_write_batch_size, MAX_STATEMENTS, len(run.statements) - start)
@@ -238,6 +253,8 @@ class BulkBatch(Operation["Document | None"]):
         self.count = count
         next_multi = bisect_left(run.multis, start)
         has_multi = next_multi < len(run.multis) and run.multis[next_multi] < start + count
+        is_last = not self._has_successor and start + count == len(run.statements)
+        self.is_acknowledged = is_acknowledged(self._write_concern) or (self._ordered and not is_last)
         self.is_retryable = self.is_acknowledged and not has_multi
         return DocumentSequence(self._field, taken)
 

@@ -45,6 +45,7 @@ class FindAndModify(Operation["_Document | None"], Generic[_Document]):
     kind = Kind.WRITE
     supports_after_cluster_time = True
     document_fields = VALUE
+    prefers_concern_error = True
 
     def __init__(
         self,

@@ -25,6 +25,9 @@ Building a message and writing it to the socket cannot be interrupted. On a busy
 70 ms, and 8 MiB for 35 ms; a bulk write in commands of either size takes as long.
 """
 
+STATEMENT_ALLOWANCE: Final = 16 * 1024
+"""How much larger than a document a statement may be (write commands specification, "Request Size Limits")."""
+
 # A slice of statements to encode ends after about this many bytes. Each statement adds a constant for its fields.
 _WORK: Final = 64 * 1024
 _WORK_PER_STATEMENT: Final = 1024

@@ -61,7 +61,7 @@ async def addresses_of_two_finds(
     async with make_client(server, jitter=0.0, **options) as client:
         # A retry cannot go to a server that the client has not found yet.
         expected = {"RSPrimary": 1, "RSSecondary": 2}
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         await until(lambda: Counter(member.server_type for member in client.stats().servers.values()) == expected)
         primary = await client.primary
         find_fails = failpoints.fail_command(
@@ -160,7 +160,7 @@ async def test_2_1_reads_are_retried_on_a_different_mongos(cluster: Cluster, dat
     record = Recorder()
     fails = failpoints.fail_command(["find"], error_code=HOST_UNREACHABLE, times=1, namespace=f"{database_name}.coll")
     async with make_client(cluster.uri, retryReads=True, event_listeners=[record]) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=0)
         await until(lambda: len(client.topology_description.known_servers) == 2)
         for number in (0, 1):
             cluster.command(number, fails)

@@ -153,3 +153,29 @@ def test_projections() -> None:
 def test_what_is_not_a_projection(fields: Any) -> None:
     with pytest.raises(TypeError, match="fields must be a mapping or a list of names"):
         arguments.fields_document(fields, "fields")
+
+
+CHECKS: arguments.Checks = {"batchSize": arguments.count, "maxTimeMS": arguments.server_milliseconds}
+
+
+def test_fields_of_the_command_are_passed_on() -> None:
+    further: dict[str, Any] = {}
+    options = {"batchSize": 5, "cursor": {}, "later": None, "maxTimeMS": None}
+    assert arguments.checked("aggregate", options, CHECKS, further) == {"batchSize": 5}
+    assert further == {"cursor": {}, "later": None}
+    concern = {"level": "local"}
+    arguments.checked("aggregate", {"readConcern": concern}, {**CHECKS, "read_concern": arguments.anything}, further)
+    assert further["readConcern"] == concern
+    with pytest.raises(TypeError, match=r"writeConcern must be .*, not 5"):
+        arguments.checked("aggregate", {"writeConcern": 5}, CHECKS, further)
+
+
+@pytest.mark.parametrize("name", ["batchsize", "batch_size", "maxTimeMs", "max_time", "batchSizes"])
+def test_misspelt_names_are_not_passed_on(name: str) -> None:
+    with pytest.raises(TypeError, match=f"has no option {name}=5; did you mean (batchSize|maxTimeMS)"):
+        arguments.checked("aggregate", {name: 5}, CHECKS, {})
+
+
+def test_without_further_options_none_is_unknown() -> None:
+    with pytest.raises(TypeError, match=r"aggregate.. has no option later=5 .allowed: batchSize, maxTimeMS."):
+        arguments.checked("aggregate", {"later": 5}, CHECKS)

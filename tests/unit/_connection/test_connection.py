@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import bson
 import pytest
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 from bson.errors import InvalidDocument
-from motorlite._net.host.numbering import next_request_id
 
 from motorlite._base.progress import Progress
 from motorlite._connection.connection import Connection
@@ -18,6 +18,7 @@ from motorlite._connection.handshake import parse_hello
 from motorlite._connection.messages import encode_command
 from motorlite._net.current import current_runtime
 from motorlite._net.memory import MemoryStream
+from motorlite._net.numbering import next_request_id
 from motorlite._wire import op_msg
 from motorlite._wire.documents import decode_reply
 from motorlite._wire.frames import FrameReader
@@ -369,3 +370,31 @@ async def test_an_owed_reply_that_does_not_come_closes_the_connection() -> None:
     with pytest.raises(NetworkTimeout):
         await connection.receive_owed(connection.owed_until)
     assert peer.was_closed
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "what"),
+    [("insert", "documents", "document"), ("update", "updates", "update"), ("delete", "deletes", "delete")],
+)
+def test_too_large_a_statement_of_an_unacknowledged_write(name: str, field: str, what: str) -> None:
+    """The server has no way to report it."""
+    server = facts(maxBsonObjectSize=1000)
+
+    def encoded(size: int, *, is_acknowledged: bool) -> bytes:
+        statement = {"s": "x" * (size - 13)}
+        assert len(bson.encode(statement)) == size
+        document = {name: "c", "ordered": True, field: [statement], "comment": ["c"], "$db": "d"}
+        return encode_command(document, DEFAULT_CODEC_OPTIONS, (), 1, server, is_acknowledged=is_acknowledged)
+
+    assert len(encoded(1000, is_acknowledged=False)) == len(encoded(1000, is_acknowledged=True))
+    encoded(1001, is_acknowledged=True)
+    with pytest.raises(
+        DocumentTooLarge, match=f"the {what} has 1001 bytes, more than the 1000 that the server accepts"
+    ):
+        encoded(1001, is_acknowledged=False)
+
+
+def test_other_unacknowledged_commands_may_be_larger_than_a_document() -> None:
+    server = facts(maxBsonObjectSize=1000)
+    for document in ({"findAndModify": "c", "update": {"s": "x" * 1100}}, {"insert": "c", "s": "x" * 1100}):
+        encode_command(document, DEFAULT_CODEC_OPTIONS, (), 1, server, is_acknowledged=False)

@@ -14,7 +14,7 @@ import pytest
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._gridfs.streams import Destination, Source, as_bytes, blocks
-from motorlite.errors import ExecutionTimeout
+from motorlite.errors import ExecutionTimeout, InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -253,3 +253,14 @@ async def test_a_cancellation_is_none_of_the_deadline_s() -> None:
     with anyio.move_on_after(1) as scope:
         await all_of(Sleeper(), deadline=deadline_in(2))
     assert scope.cancelled_caught
+
+
+async def test_a_source_with_asynchronous_reads_is_asked_for_nothing_else() -> None:
+    """A file of GridFS that is not open refuses its other attributes."""
+
+    class Refuses(AsyncReader):
+        def __getattr__(self, name: str) -> Any:
+            raise InvalidOperation(name)
+
+    source = Source(Refuses(b"abc"), 4, NO_DEADLINE)
+    assert await source.next() == b"abc"

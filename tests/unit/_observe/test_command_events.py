@@ -79,14 +79,19 @@ def test_document_sequences_are_shown_as_arrays() -> None:
 @pytest.mark.parametrize("error", [AutoReconnect("gone"), KeyError("x"), KeyboardInterrupt()])
 def test_an_error_without_a_reply(error: BaseException) -> None:
     failed = events("find", {"find": "coll"}).failed(1, error)
-    assert failed.failure == {"errmsg": str(error), "type": type(error).__name__}
+    assert failed.failure == {
+        "errmsg": str(error),
+        "errtype": type(error).__name__,
+        "type": type(error).__name__,
+    }
     assert is_kept_copy(failed.error, error)
 
 
 def test_a_foreign_error_with_details_of_its_own() -> None:
     error = ValueError("x")
     error.details = {"secret": 1}  # type: ignore[attr-defined]  # what another library may do
-    assert events("find", {"find": "coll"}).failed(1, error).failure == {"errmsg": "x", "type": "ValueError"}
+    shown = events("find", {"find": "coll"}).failed(1, error).failure
+    assert shown == {"errmsg": "x", "errtype": "ValueError", "type": "ValueError"}
 
 
 def test_a_state_change_has_its_reply() -> None:
@@ -114,7 +119,7 @@ def test_a_network_error_of_a_sensitive_command() -> None:
     error = AutoReconnect("closed")
     failed = events("saslStart", {"saslStart": 1}).failed(1, error)
     # Nothing that a server said, so nothing that must be hidden.
-    assert failed.failure == {"errmsg": "closed", "type": "AutoReconnect"}
+    assert failed.failure == {"errmsg": "closed", "errtype": "AutoReconnect", "type": "AutoReconnect"}
     assert is_kept_copy(failed.error, error)
 
 

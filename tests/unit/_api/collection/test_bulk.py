@@ -10,7 +10,7 @@ from bson.errors import InvalidDocument
 from bson.raw_bson import RawBSONDocument
 
 from motorlite import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne, WriteConcern
-from motorlite.errors import BulkWriteError, InvalidOperation, NetworkTimeout, WriteConcernError
+from motorlite.errors import BulkWriteError, InvalidOperation, NetworkTimeout, OperationFailure, WriteConcernError
 from tests.support import fake_core
 from tests.support.fake_core import FakeCore, fake_client
 
@@ -183,11 +183,42 @@ async def test_a_command_that_fails_as_a_whole(things: Things) -> None:
 async def test_unacknowledged(things: Things) -> None:
     coll, core = things
     unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
-    result = await unacknowledged.bulk_write([InsertOne({}), DeleteOne({})])
+    result = await unacknowledged.bulk_write([InsertOne({}), DeleteOne({})], ordered=False)
     assert not result.acknowledged
     assert core.names == ["insert", "delete"]
     assert core.last.session is None
+    assert [sent.command["writeConcern"] for sent in core.executor.sent] == [{"w": 0}, {"w": 0}]
+
+
+async def test_an_ordered_unacknowledged_bulk_write_stops_at_an_error(things: Things) -> None:
+    coll, core = things
+    unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
+    core.reply({"ok": 1, "n": 1}, {"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 1, "errmsg": "no"}]})
+    requests = [InsertOne({}), DeleteOne({}), InsertOne({})]
+    result = await unacknowledged.bulk_write(requests)
+    assert not result.acknowledged
+    assert core.names == ["insert", "delete"]
+    assert not any("writeConcern" in sent.command for sent in core.executor.sent)
+    core.reply({"ok": 1, "n": 1}, {"ok": 1, "n": 1}, None)
+    await unacknowledged.bulk_write(requests)
+    assert core.names[2:] == ["insert", "delete", "insert"]
     assert core.last.command["writeConcern"] == {"w": 0}
+
+
+async def test_the_reply_to_a_batch_of_an_unacknowledged_bulk_write_is_not_raised(things: Things) -> None:
+    coll, core = things
+    unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
+    core.reply(OperationFailure("no", 13))
+    result = await unacknowledged.bulk_write([InsertOne({}), DeleteOne({})])
+    assert not result.acknowledged
+    assert core.names == ["insert"]
+    core.reply({"ok": 1, "n": 1, "writeConcernError": {"code": 64, "errmsg": "late"}})
+    assert not (await unacknowledged.bulk_write([InsertOne({}), DeleteOne({})])).acknowledged
+    assert core.names[1:] == ["insert", "delete"]
+    core.reply(NetworkTimeout("lost"))
+    with pytest.raises(NetworkTimeout) as caught:
+        await unacknowledged.bulk_write([InsertOne({}), DeleteOne({})])
+    assert "partial_result" not in vars(caught.value)
 
 
 async def test_nothing_to_do(things: Things) -> None:

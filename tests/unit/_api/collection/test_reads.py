@@ -157,7 +157,7 @@ async def test_distinct(things: Things) -> None:
         ("count_documents", [3], {}, "filter must be .*, not 3"),
         ("count_documents", [{}], {"limit": -1}, "limit must be .*, not -1"),
         ("count_documents", [{}], {"limits": 1}, "did you mean limit"),
-        ("estimated_document_count", [], {"filter": {}}, r"no option filter=\{\}"),
+        ("estimated_document_count", [], {"max_time_ms": 5}, r"no option max_time_ms=5; did you mean maxTimeMS\?"),
         ("distinct", [3], {}, "key must be .*, not 3"),
         ("distinct", ["a", 3], {}, "filter must be .*, not 3"),
         ("distinct", ["a"], {"maxTimeMS": "x"}, "maxTimeMS must be .*, not 'x'"),

@@ -429,6 +429,10 @@ class TestFailures:
         with pytest.raises(NetworkTimeout):
             await cursor.to_list()
         assert not cursor.alive
+        # At once, and not only when it is closed or dropped.
+        await core.run_spawned()
+        assert core.names == ["find", "getMore", "killCursors"]
+        assert len(core.executor.released) == 1
         with pytest.raises(InvalidOperation, match="documents may be missing"):
             await cursor.next()
         await cursor.close()

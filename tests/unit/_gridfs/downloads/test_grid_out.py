@@ -8,9 +8,11 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from motorlite._gridfs.downloads import chunk_reader
+from motorlite._api import turns
+from motorlite._gridfs.downloads import chunk_reader, grid_out
 from motorlite.errors import InvalidOperation, PyMongoError
 from motorlite.gridfs import AsyncGridOut, CorruptGridFile, NoFile
 from motorlite.testing.scripted import failure
@@ -18,6 +20,7 @@ from tests.support.stored_files import stored_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.support.stored_files import StoredFiles
 
@@ -67,8 +70,72 @@ async def test_lines() -> None:
         assert await (await bucket.open_download_stream(1)).readlines() == expected
         assert await (await bucket.open_download_stream(1)).to_list() == expected
         stream = await bucket.open_download_stream(1)
+        # As files do that are not in memory, it reads on until there is more than that.
         assert await stream.readlines(12) == expected[:2]
-        assert await stream.readlines(1) == expected[2:3]
+        assert await stream.readlines(1) == expected[2:]
+
+
+class Others:
+    """Another task, which counts its turns."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    async def run(self) -> None:
+        while True:
+            await anyio.lowlevel.checkpoint()
+            self.turns += 1
+
+
+@pytest.mark.parametrize("way", ["readlines", "async for", "readline", "read", "readchunk"])
+async def test_other_tasks_get_their_turns(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """However little each step does, and although most of them wait for nothing."""
+    monkeypatch.setattr(turns, "TURN", 0.0)
+    monkeypatch.setattr(grid_out, "SLICE", 2)
+    async with stored_files() as (_, bucket, _):
+        await bucket.upload_from_stream_with_id(1, "f", b"\n" * 1000, 1000)
+        others = Others()
+        async with await bucket.open_download_stream(1) as stream, anyio.create_task_group() as tasks:
+            await stream.readline()
+            tasks.start_soon(others.run)
+            await anyio.lowlevel.checkpoint()
+            others.turns = 0
+            if way == "readlines":
+                assert len(await stream.readlines()) == 999
+            elif way == "async for":
+                assert len([line async for line in stream]) == 999
+            else:
+                for _ in range(499):
+                    await (stream.readchunk() if way == "readchunk" else getattr(stream, way)(1))
+            tasks.cancel_scope.cancel()
+    assert others.turns >= 490
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1, 2, 5, 10, 11, 100])
+async def test_lines_up_to_a_size_are_those_of_a_file(tmp_path: Path, size: int) -> None:
+    content = b"abcd\nefghi\n\n\nj\nklmnopqrstuvw\r\nxyz"
+    path = tmp_path / "f"
+    path.write_bytes(content)
+    async with stored_files() as (_, bucket, _):
+        await bucket.upload_from_stream_with_id(1, "f", content)
+        async with await bucket.open_download_stream(1) as stream:
+            with path.open("rb") as file:
+                while lines := file.readlines(size):
+                    assert await stream.readlines(size) == lines
+                    assert await stream.seek(0, os.SEEK_CUR) == file.tell()
+                assert await stream.readlines(size) == []
+
+
+async def test_lines_that_fail_leave_the_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stored_files() as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(1, "f", b"ab\nc\ndefghijk\nlm")
+        async with await bucket.open_download_stream(1) as stream:
+            assert await stream.readline() == b"ab\n"
+            files.answers["getMore"] = [failure(1)]
+            with pytest.raises(PyMongoError):
+                await stream.readlines()
+            assert stream.tell() == 3
+            assert await stream.readlines() == [b"c\n", b"defghijk\n", b"lm"]
 
 
 async def test_chunks() -> None:
@@ -109,6 +176,7 @@ async def test_no_more_is_asked_for_than_the_file_has() -> None:
 async def test_what_lies_before_the_position_is_not_read() -> None:
     async with stored_files() as (files, bucket, _):
         await bucket.upload_from_stream_with_id(1, "f", bytes(range(40)))
+        files.server.received.clear()
         async with await bucket.open_download_stream(1) as stream:
             await stream.seek(30)
             assert await stream.read(2) == bytes([30, 31])

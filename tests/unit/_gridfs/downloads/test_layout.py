@@ -83,7 +83,7 @@ def test_any_numeric_type(length: Any, chunk_size: Any) -> None:
     assert (layout.length, layout.chunk_size, layout.count) == (9, 4, 3)
 
 
-@pytest.mark.parametrize("file", [{}, {"length": 0}, {"length": 0, "chunkSize": 0}, {"length": 0, "chunkSize": "x"}])
+@pytest.mark.parametrize("file", [{"length": 0}, {"length": 0, "chunkSize": 0}, {"length": 0, "chunkSize": "x"}])
 def test_an_empty_file_needs_no_chunk_size(file: dict[str, Any]) -> None:
     assert layout_of(file).count == 0
 
@@ -115,3 +115,8 @@ def test_a_document_that_makes_no_sense(field: str, value: Any) -> None:
 def test_chunks_without_bytes() -> None:
     with pytest.raises(CorruptGridFile, match="chunkSize is 0"):
         layout_of({"length": 9, "chunkSize": 0})
+
+
+def test_a_file_without_a_length() -> None:
+    with pytest.raises(CorruptGridFile, match="the file's length is None, not a number of bytes"):
+        layout_of({"chunkSize": 4})

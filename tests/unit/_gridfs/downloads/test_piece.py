@@ -1,4 +1,4 @@
-"""What is left of a chunk."""
+"""What is left of a chunk, and lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._gridfs.downloads.piece import Piece
+from motorlite._gridfs.downloads.piece import Lines, Piece
 
 
 def test_taking() -> None:
@@ -53,3 +53,27 @@ def test_lines_are_those_of_a_file(data: bytes, sizes: list[int]) -> None:
     piece, file = Piece(data), io.BytesIO(data)
     for size in sizes:
         assert piece.take(piece.line_size(size)) == file.readline(size)
+
+
+@given(st.lists(st.sampled_from([b"a", b"\n", b"b\n", b"\n\nc", b"long\r\nlines\n"]), max_size=12))
+def test_lines_of_pieces(pieces: list[bytes]) -> None:
+    lines = Lines(-1)
+    assert [lines.add(piece) for piece in pieces] == list(map(len, pieces))
+    assert lines.all() == io.BytesIO(b"".join(pieces)).readlines()
+    assert not lines.are_enough
+
+
+@given(st.lists(st.sampled_from([b"a", b"\n", b"b\n", b"\n\nc"]), max_size=12), st.integers(1, 20))
+def test_enough_lines(pieces: list[bytes], enough: int) -> None:
+    content, taken, lines = b"".join(pieces), 0, Lines(enough)
+    for piece in pieces:
+        taken += lines.add(piece)
+        if lines.are_enough:
+            break
+    expected: list[bytes] = []
+    for line in io.BytesIO(content):
+        expected.append(line)
+        if sum(map(len, expected)) > enough:
+            break
+    assert lines.all() == expected
+    assert taken == sum(map(len, expected))

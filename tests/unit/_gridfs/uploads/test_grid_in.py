@@ -8,10 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
+from motorlite._api import turns
 from motorlite._gridfs.uploads import upload
 from motorlite.errors import BulkWriteError, ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.gridfs import DEFAULT_CHUNK_SIZE, AsyncGridIn, FileExists
@@ -77,9 +79,9 @@ async def test_the_document_comes_last() -> None:
         await stream.write(bytes(18))
         assert files.names() == [INSERT_CHUNKS] * 2
         await stream.close()
-        assert files.names() == [INSERT_CHUNKS] * 3 + [INSERT_FILE]
+        assert files.names() == [INSERT_CHUNKS] * 3 + [INSERT_FILE, "find fs.chunks"]
         await stream.close()
-        assert len(files.names()) == 4
+        assert len(files.names()) == 5
         # All writes of an upload are of one session, so that the server carries them out in their order.
         inserts = files.server.commands("insert")
         assert len({bytes(each["lsid"]["id"]) for each in inserts}) == 1
@@ -104,6 +106,28 @@ async def test_tiny_chunks_make_batches_too(monkeypatch: pytest.MonkeyPatch) -> 
         await bucket.upload_from_stream_with_id(1, "f", b"abcdefg", 1)
         batches = [each for each in files.server.commands("insert") if each["insert"] == "fs.chunks"]
         assert [len(each["documents"]) for each in batches] == [3, 3, 1]
+
+
+async def test_small_writes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They send nothing, but a program may do nothing else."""
+    monkeypatch.setattr(turns, "TURN", 0.0)
+    others = 0
+
+    async def other() -> None:
+        nonlocal others
+        while True:
+            await anyio.lowlevel.checkpoint()
+            others += 1
+
+    async with stored_files() as (_, bucket, _), anyio.create_task_group() as tasks:
+        stream = bucket.open_upload_stream_with_id(1, "f", 1000)
+        tasks.start_soon(other)
+        await anyio.lowlevel.checkpoint()
+        for _ in range(100):
+            await stream.write(b"x")
+        assert others >= 99
+        await stream.abort()
+        tasks.cancel_scope.cancel()
 
 
 # --- sources ---

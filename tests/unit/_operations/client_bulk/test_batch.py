@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from motorlite._operations.client_bulk.batch import MESSAGE_OVERHEAD, ClientBulkBatch
 from motorlite._operations.client_bulk.statements import Statement, statement_of
-from motorlite._operations.writes.slices import all_at_once
+from motorlite._operations.writes.slices import STATEMENT_ALLOWANCE, all_at_once
 from motorlite.errors import DocumentTooLarge, InvalidOperation, ProtocolError
-from motorlite.operations import DeleteMany, DeleteOne, InsertOne, UpdateOne
+from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateOne
 from motorlite.write_concern import WriteConcern
 from tests.unit._operations.servers import V7_0, V8_0, sent, server
 
@@ -172,3 +172,31 @@ def test_malformed_counts(name: str) -> None:
     assert batch.parse(REPLY).cursor_id == 0
     with pytest.raises(ProtocolError, match=name):
         batch.parse({**REPLY, name: "many"})
+
+
+SMALL = server(25, max_bson_object_size=1000)
+LARGE: dict[str, Any] = {"_id": 1, "s": "x" * 978}
+TOO_LARGE: dict[str, Any] = {"_id": 1, "s": "x" * 979}
+
+
+@pytest.mark.parametrize(
+    ("fits", "fails"),
+    [
+        (InsertOne(LARGE, "d.c"), InsertOne(TOO_LARGE, "d.c")),
+        (ReplaceOne({}, LARGE, namespace="d.c"), ReplaceOne({}, TOO_LARGE, namespace="d.c")),
+        (
+            UpdateOne({}, {"$set": TOO_LARGE}, namespace="d.c"),
+            UpdateOne({}, {"$set": {"s": "x" * (1000 + STATEMENT_ALLOWANCE)}}, namespace="d.c"),
+        ),
+        (DeleteOne(TOO_LARGE, namespace="d.c"), DeleteOne({"s": "x" * (1000 + STATEMENT_ALLOWANCE)}, namespace="d.c")),
+    ],
+)
+def test_without_acknowledgement_nothing_is_sent_that_is_too_large(fits: Any, fails: Any) -> None:
+    """The server has no way to report it."""
+    assert len(bson.encode(LARGE)) == 1000
+    statements = [statement_of(fits), DELETE, statement_of(fails)]
+    assert len(payload(ClientBulkBatch(statements), SMALL)[0]) == 3
+    batch = ClientBulkBatch(statements, ordered=False, write_concern=WriteConcern(0))
+    assert len(payload(batch, SMALL)[0]) == batch.count == 2
+    with pytest.raises(DocumentTooLarge, match=r"(insert|update|delete) 2 of the bulk write has \d+ bytes; the server"):
+        ClientBulkBatch(statements, 2, ordered=False, write_concern=WriteConcern(0)).command(SMALL)

@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from motorlite._operations.writes.bulk_batch import (
     BATCHES,
     DECORATION_ALLOWANCE,
-    STATEMENT_ALLOWANCE,
     BulkBatch,
     DeleteBatch,
     InsertBatch,
     UpdateBatch,
 )
 from motorlite._operations.writes.bulk_runs import Run, insert_run
-from motorlite._operations.writes.slices import all_at_once
+from motorlite._operations.writes.slices import STATEMENT_ALLOWANCE, all_at_once
 from motorlite._operations.writes.statements import delete_statement, update_statement
 from motorlite.errors import ConfigurationError, DocumentTooLarge
 from motorlite.write_concern import WriteConcern
@@ -168,22 +167,30 @@ def test_a_retry_sends_the_same_statements_whatever_the_next_server_takes() -> N
     assert batch.count == 3
 
 
-def test_the_size_of_a_document() -> None:
+def test_the_size_of_a_document_without_acknowledgement() -> None:
     facts = server(max_bson_object_size=1000)
-    assert payload(insert([document_of(1000)]), facts) == [document_of(1000)]
+    assert payload(insert([document_of(1000)], write_concern=UNACKNOWLEDGED), facts) == [document_of(1000)]
     with pytest.raises(DocumentTooLarge) as caught:
-        insert([document_of(1001)]).command(facts)
+        insert([document_of(1001)], write_concern=UNACKNOWLEDGED).command(facts)
     assert str(caught.value) == ("insert 0 of the bulk write has 1001 bytes; the server takes at most 1000")
 
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_what_precedes_a_document_that_is_too_large_is_sent(ordered: bool) -> None:
     facts = server(max_bson_object_size=1000)
-    run = Run("insert", [{"_id": 0}, {"_id": 1}, document_of(1001, 2), {"_id": 3}], [10, 11, 14, 15])
+    size = 1001 + STATEMENT_ALLOWANCE
+    run = Run("insert", [{"_id": 0}, {"_id": 1}, document_of(size, 2), {"_id": 3}], [10, 11, 14, 15])
     batch = InsertBatch("db", "coll", run, ordered=ordered)
     assert [document["_id"] for document in payload(batch, facts)] == [0, 1]
-    with pytest.raises(DocumentTooLarge, match="insert 14 of the bulk write has 1001 bytes"):
+    with pytest.raises(DocumentTooLarge, match=f"insert 14 of the bulk write has {size} bytes"):
         InsertBatch("db", "coll", run, batch.count, ordered=ordered).command(facts)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_the_server_reports_a_document_that_is_somewhat_too_large(ordered: bool) -> None:
+    facts = server(max_bson_object_size=1000)
+    found = [{"_id": 0}, document_of(1001, 1), document_of(1000 + STATEMENT_ALLOWANCE, 2), {"_id": 3}]
+    assert payload(insert(found, ordered=ordered), facts) == found
 
 
 def test_the_size_of_a_statement_may_exceed_that_of_a_document() -> None:
@@ -192,10 +199,38 @@ def test_the_size_of_a_statement_may_exceed_that_of_a_document() -> None:
     largest = 1000 + STATEMENT_ALLOWANCE - overhead
     fits = update_statement({}, {"$set": {"s": "x" * largest}})
     assert payload(updates(fits), facts) == [fits]
+    with pytest.raises(
+        DocumentTooLarge, match="update 0 of the bulk write has 17384 bytes; the server takes at most 1000"
+    ):
+        updates(fits, write_concern=UNACKNOWLEDGED).command(facts)
     with pytest.raises(DocumentTooLarge, match=f"at most {1000 + STATEMENT_ALLOWANCE}"):
         updates(update_statement({}, {"$set": {"s": "x" * (largest + 1)}})).command(facts)
     with pytest.raises(DocumentTooLarge, match="delete 0 of the bulk write"):
         deletes(delete_statement({"s": "x" * (largest + 100)})).command(facts)
+
+
+@pytest.mark.parametrize(
+    ("ordered", "has_successor", "start", "is_acknowledged"),
+    [
+        (True, False, 1, False),
+        (True, False, 0, True),
+        (True, True, 1, True),
+        (False, True, 0, False),
+        (False, False, 1, False),
+    ],
+)
+def test_an_ordered_bulk_write_waits_for_every_reply_but_the_last(
+    ordered: bool, has_successor: bool, start: int, is_acknowledged: bool
+) -> None:
+    facts = server(max_write_batch_size=1)
+    run = insert_run([{"_id": 0}, {"_id": 1}])
+    batch = InsertBatch(
+        "db", "coll", run, start, ordered=ordered, has_successor=has_successor, write_concern=UNACKNOWLEDGED
+    )
+    for _ in range(2):
+        command = batch.command(facts)
+        assert command.document.get("writeConcern") == (None if is_acknowledged else {"w": 0})
+        assert (batch.is_acknowledged, batch.is_retryable) == (is_acknowledged, is_acknowledged)
 
 
 def message_size(batch: BulkBatch, facts: Any, decoration: int = 0) -> int:

@@ -1,0 +1,103 @@
+"""GridFS: a file is deleted, by its id or with its collections, while it is uploaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from motorlite._gridfs.uploads import upload
+from motorlite.errors import OperationFailure
+from motorlite.gridfs import NoFile
+from motorlite.testing.scripted import failure
+from tests.support.stored_files import DELAY, stored_files
+
+if TYPE_CHECKING:
+    from motorlite.gridfs import AsyncGridFSBucket
+    from tests.support.stored_files import StoredFiles
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+CONTENT = bytes(range(30))
+# A look for the indexes, four batches of chunks, the document and the look at the end.
+STEPS = 8
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two chunks in a batch, so that there are several."""
+    monkeypatch.setattr(upload, "BATCH", 8)
+
+
+async def stored(files: StoredFiles, bucket: AsyncGridFSBucket) -> bool:
+    """Whether the file is there, and whole. Otherwise there are no chunks of it."""
+    if not [file for file in files.files if file["_id"] == 1]:
+        assert [chunk for chunk in files.chunks if chunk["files_id"] == 1] == []
+        return False
+    async with await bucket.open_download_stream(1) as stream:
+        assert await stream.read() == CONTENT
+    return True
+
+
+@pytest.mark.parametrize("quarter", range(4 * STEPS + 4))
+async def test_a_deletion_during_an_upload(quarter: int) -> None:
+    uploaded = deleted = None
+    message = "was deleted while it was uploaded"
+    async with stored_files() as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(0, "first", b"first")
+
+        async def delete() -> None:
+            nonlocal deleted
+            await anyio.sleep(DELAY * quarter / 4)
+            try:
+                await bucket.delete(1)
+            except NoFile:
+                deleted = False
+            else:
+                deleted = True
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(delete)
+            try:
+                await bucket.upload_from_stream_with_id(1, "f", CONTENT)
+            except NoFile as error:
+                uploaded, message = False, str(error)
+            else:
+                uploaded = True
+        assert "was deleted while it was uploaded" in message
+        # What both say is what is there.
+        assert await stored(files, bucket) is (uploaded and not deleted)
+        assert {file["_id"] for file in files.files} >= {0}
+
+
+@pytest.mark.parametrize("step", range(STEPS))
+async def test_the_collections_are_dropped_during_an_upload(step: int) -> None:
+    async with stored_files() as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(0, "first", b"first")
+
+        async def drop() -> None:
+            await anyio.sleep(DELAY * (step + 0.5))
+            await bucket.drop()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(drop)
+            try:
+                await bucket.upload_from_stream_with_id(1, "f", CONTENT)
+            except NoFile:
+                assert not await stored(files, bucket)
+        await stored(files, bucket)
+
+
+async def test_a_look_at_the_chunks_that_fails() -> None:
+    """The file is there, but whether it is whole is unknown: `abort` deletes it."""
+    async with stored_files() as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(0, "first", b"first")
+        stream: Any = bucket.open_upload_stream_with_id(1, "f")
+        await stream.write(CONTENT)
+        files.answers["find fs.chunks"] = [failure(1)]
+        with pytest.raises(OperationFailure):
+            await stream.close()
+        assert not stream.closed
+        await stream.abort()
+        assert not await stored(files, bucket)
