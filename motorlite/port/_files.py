@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import tempfile
 import tomllib
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -54,17 +56,37 @@ def parts_of(path: Path, root: Path) -> tuple[str, ...]:
     return below.with_suffix("").parts
 
 
-def write(path: Path, content: bytes) -> None:
-    """Replace a file's content, or leave the file as it was: a crash leaves no half of it."""
-    mode = path.stat().st_mode
-    if not mode & 0o222:
-        raise PermissionError(errno.EACCES, "it is read-only")
+class EditedError(Exception):
+    """A file is not as it was when it was read."""
+
+
+def write(path: Path, content: bytes, before: bytes) -> None:
+    """Replace a file's content, or leave the file as it was: a crash leaves no half of it.
+
+    Args:
+        path: The file.
+        content: What it has from now on.
+        before: What it had when it was read.
+
+    Raises:
+        EditedError: It has something else now.
+        OSError: It cannot be written.
+    """
     target = path.resolve()
+    status = target.stat()
+    if not status.st_mode & 0o222:
+        raise PermissionError(errno.EACCES, "it is read-only")
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        os.chmod(name, mode)
+        os.chmod(name, stat.S_IMODE(status.st_mode))
+        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            with suppress(PermissionError):
+                # Only the superuser may give a file away: the others own what they write.
+                os.chown(name, status.st_uid, status.st_gid)
+        if target.read_bytes() != before:
+            raise EditedError
         os.replace(name, target)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import libcst as cst
 
-from motorlite.port._source import children, dotted, text_of, walk
+from motorlite.port._source import captured, children, dotted, text_of, walk
 from motorlite.port._table import PACKAGES
 
 if TYPE_CHECKING:
@@ -251,6 +251,10 @@ def _is_whole(node: cst.Name | cst.Attribute, parent: cst.CSTNode | None) -> boo
         return parent.value is node
     if isinstance(parent, cst.Param | cst.FunctionDef | cst.ClassDef):
         return parent.name is not node
+    if isinstance(parent, cst.MatchKeywordElement):
+        return parent.key is not node
+    if parent is not None and captured(parent) is node:
+        return False
     return not isinstance(parent, cst.Attribute | cst.ImportAlias | cst.ImportFrom | cst.AsName)
 
 

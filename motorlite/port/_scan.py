@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -28,8 +29,10 @@ _WORDS: Final = re.compile(
     rb"pymongo|motor|gridfs|mongo|database|collection|AsyncIO|\.close\(|fetch_next|get_io_loop|next_object",
     re.IGNORECASE,
 )
-# LibCST goes through a tree by recursion.
-_TOO_DEEP: Final = "an expression is nested too deeply"
+# LibCST goes through a tree by recursion, and its parser's time grows with the square of the depth.
+_TOO_DEEP: Final = "an expression is nested too deeply (a sum has a level for each term)"
+_DEPTH: Final = 1000
+_NUL: Final = "it has a NUL, which Python refuses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Scan:
 
     path: str
     findings: tuple[Finding, ...]
+    # The file as it was read.
+    content: bytes
     # The file with all changes that can be made; None if there are none, or if none should be made.
     changed: bytes | None
 
@@ -60,28 +65,51 @@ def parse(path: str, parts: tuple[str, ...], content: bytes) -> Source | Unreada
     """
     if not _WORDS.search(content):
         return None
+    if b"\0" in content:
+        return Unreadable(path, _NUL)
+    problem = ""
+    try:
+        if _depth(content) > _DEPTH:
+            return Unreadable(path, _TOO_DEEP)
+    except SyntaxError as error:
+        problem = f"line {error.lineno}: {error.msg}"
+        if error.msg.startswith("too many"):
+            # No version of Python takes it, and LibCST's parser overflows the stack.
+            return Unreadable(path, problem)
+        # It may be right for a newer version, which LibCST knows.
+    except (RecursionError, MemoryError):
+        return Unreadable(path, _TOO_DEEP)
+    except ValueError as error:
+        return Unreadable(path, str(error))
     try:
         module = cst.parse_module(content)
         if module.bytes != content:
             return Unreadable(path, "LibCST cannot reproduce it byte by byte (form feeds between lines are a cause)")
         return Source(path, parts, module)
     except cst.ParserSyntaxError as error:
-        return Unreadable(path, _syntax_error(content) or f"line {error.raw_line}: {error.message}")
+        return Unreadable(path, problem or f"line {error.raw_line}: {error.message}")
     except (UnicodeDecodeError, LookupError, SyntaxError, ValueError) as error:
         return Unreadable(path, str(error))
     except RecursionError:
         return Unreadable(path, _TOO_DEEP)
 
 
-def _syntax_error(content: bytes) -> str:
-    """What Python says about a file; "" if it is right for this version, and only LibCST cannot parse it."""
-    try:
-        compile(content, "", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    except SyntaxError as error:
-        return f"line {error.lineno}: {error.msg}"
-    except (ValueError, RecursionError, MemoryError) as error:
-        return str(error)
-    return ""
+def _depth(content: bytes) -> int:
+    """The number of levels of a file's syntax tree, as Python has it; this takes a small part of LibCST's time.
+
+    Raises:
+        SyntaxError, ValueError: It is no Python, or of another version.
+        RecursionError, MemoryError: There are more levels than Python's own parser can take.
+    """
+    with warnings.catch_warnings():
+        # The file's escape sequences are not this command's business.
+        warnings.simplefilter("ignore")
+        level: list[ast.AST] = [ast.parse(content)]
+    depth = 0
+    while level:
+        depth += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
 
 
 def scan(sources: Mapping[str, Source], table: Table, *, write: bool) -> Iterator[Scan | Unreadable]:
@@ -108,4 +136,4 @@ def _scanned(path: str, source: Source, table: Table, kinds: Kinds, clients: Cli
     Uses(table, source, kinds, report).run()
     Texts(table, source, names, report).run()
     changed = report.changed() if write and report.has_changes else None
-    return Scan(path, tuple(sorted(report.findings)), changed.bytes if changed else None)
+    return Scan(path, tuple(sorted(report.findings)), source.module.bytes, changed.bytes if changed else None)

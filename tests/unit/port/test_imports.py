@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from tests.support.porting import ported, report, written
@@ -215,6 +217,56 @@ def test_names_that_are_shadowed_stay() -> None:
     assert report(text) == []
     both = "import pymongo\n" + text + "pymongo.TEXT\n"
     assert written(both) == "import motorlite\n" + text + "motorlite.TEXT\n"
+
+
+def test_names_that_a_match_captures_stay() -> None:
+    """They are the function's own, wherever it uses them, and a name with a dot would be no capture."""
+    matches = """\
+        def f(value):
+            match value:
+                case {"e": errors, **pymongo}:
+                    return errors.code, pymongo
+                case [AsyncIOMotorClient, *errors]:
+                    return AsyncIOMotorClient
+                case object(errors=1) as errors:
+                    return errors
+    """
+    used = """\
+        def g(value):
+            match value:
+                case pymongo.ReturnDocument.AFTER | errors.AutoReconnect(errors=1):
+                    return AsyncIOMotorClient
+                case AsyncIOMotorClient():
+                    return pymongo.has_c()
+    """
+    head = "import pymongo\nfrom pymongo import errors\nfrom motor.motor_asyncio import AsyncIOMotorClient\n"
+    after = written(head + dedent(matches) + dedent(used))
+    assert dedent(matches) in after
+    assert "case motorlite.ReturnDocument.AFTER | errors.AutoReconnect(errors=1):" in after
+    assert "return AsyncMongoClient\n" in after
+    assert "case AsyncMongoClient():" in after
+    compile(after, "", "exec")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "match thing:\n    case AsyncIOMotorClient: pass\n",
+        "for AsyncIOMotorClient in things: pass\n",
+        "with thing as AsyncIOMotorClient: pass\n",
+        "try: pass\nexcept OSError as AsyncIOMotorClient: pass\n",
+        "(AsyncIOMotorClient := thing)\n",
+    ],
+)
+def test_names_that_the_module_also_gives_to_something_else_stay(statement: str) -> None:
+    head = "from motor.motor_asyncio import AsyncIOMotorClient\nAsyncIOMotorClient()\n"
+    after = "from motorlite import AsyncMongoClient as AsyncIOMotorClient\nAsyncIOMotorClient()\n"
+    assert written(head + statement) == after + statement
+    text, lines = ported({"a.py": "import pymongo\npymongo.has_c()\nmatch x:\n    case pymongo: pymongo.TEXT\n"})[
+        "a.py"
+    ]
+    assert "case pymongo: pymongo.TEXT" in text
+    assert any("4: by hand: pymongo.TEXT -> motorlite.TEXT, where" in line for line in lines)
 
 
 def test_bson_stays() -> None:
