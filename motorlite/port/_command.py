@@ -11,9 +11,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from motorlite.port._files import NOTEBOOK, EditedError, parts_of, python_files, read_table, write
+from motorlite.port._files import NOTEBOOK, EditedError, files_of, parts_of, read_table, write
 from motorlite.port._finding import Mark
 from motorlite.port._progress import Progress
+from motorlite.port._rules.requirements import is_requirements_file, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,8 +93,9 @@ class _Run:
     def _project(self, root: Path) -> None:
         from motorlite.port._scan import Unreadable, scan
 
-        sources = self._sources(root)
-        for number, found in enumerate(scan(sources, read_table(), write=self._write)):
+        requirements: dict[str, str] = {}
+        sources = self._sources(root, requirements)
+        for number, found in enumerate(scan(sources, read_table(), write=self._write, requirements=requirements)):
             self._progress.step("compared", number, len(sources))
             if isinstance(found, Unreadable):
                 self._unreadable(found.path, found.problem)
@@ -102,12 +104,12 @@ class _Run:
                 self._unwritten += sum(finding.mark is Mark.WRITE for finding in found.findings)
             self._report(found.path, found.findings)
 
-    def _sources(self, root: Path) -> dict[str, Source]:
-        """The parsed files of a project, by their paths."""
+    def _sources(self, root: Path, requirements: dict[str, str]) -> dict[str, Source]:
+        """The parsed files of a project, by their paths; adds what the project needs to `requirements`."""
         from motorlite.port._scan import Unreadable, parse
 
         sources: dict[str, Source] = {}
-        paths = list(python_files(root))
+        paths = list(files_of(root))
         for number, path in enumerate(paths):
             self._progress.step("read", number, len(paths))
             self._files += path.suffix != NOTEBOOK
@@ -118,6 +120,9 @@ class _Run:
                 continue
             if path.suffix == NOTEBOOK:
                 self._notebook(path, content)
+                continue
+            if is_requirements_file(path.as_posix()):
+                self._requirements(path, content, requirements)
                 continue
             parsed = parse(str(path), parts_of(path, root), content)
             if isinstance(parsed, Unreadable):
@@ -142,6 +147,18 @@ class _Run:
     def _notebook(self, path: Path, content: bytes) -> None:
         if _NOTEBOOK_IMPORT.search(content):
             self._unreadable(str(path), "it is a notebook: `jupyter nbconvert --to script` makes a file to check")
+
+    def _requirements(self, path: Path, content: bytes, found: dict[str, str]) -> None:
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            self._unreadable(str(path), str(error))
+            return
+        problem = problem_of(path.name, text)
+        if problem:
+            self._unreadable(str(path), problem)
+        else:
+            found[str(path)] = text
 
     def _unreadable(self, path: str, problem: str) -> None:
         self._problem(f"{path}: cannot be read: {problem}")

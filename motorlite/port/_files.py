@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import tempfile
 import tomllib
@@ -12,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from motorlite.port._rules.requirements import is_requirements_file
 from motorlite.port._table import Table
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _TABLE: Final = Path(__file__).with_name("table.toml")
 NOTEBOOK: Final = ".ipynb"
+_SCRIPT: Final = re.compile(rb"#!.*\bpython")
 # Folders that are no part of a project's own code.
 _SKIPPED: Final = frozenset(
     {"__pycache__", "build", "dist", "env", "node_modules", "site-packages", "venv", "__pypackages__"}
@@ -31,8 +34,8 @@ def read_table() -> Table:
     return Table(tomllib.loads(_TABLE.read_text(encoding="utf-8")))
 
 
-def python_files(root: Path) -> Iterator[Path]:
-    """Yield `root` if it is a file, or else the Python files below it, in order.
+def files_of(root: Path) -> Iterator[Path]:
+    """Yield `root` if it is a file, or else the files below it that are read: Python, notebooks, requirements.
 
     Environments, caches, build results, hidden folders, and pipes are left out.
     """
@@ -41,13 +44,31 @@ def python_files(root: Path) -> Iterator[Path]:
         return
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not _is_skipped(Path(folder, name)))
-        paths = (Path(folder, name) for name in sorted(names) if name.endswith((".py", ".pyi", ".pyw", NOTEBOOK)))
+        paths = (path for name in sorted(names) for path in [Path(folder, name)] if _is_read(path))
         # A link to nothing is reported when it is read.
         yield from (path for path in paths if path.is_file() or not path.exists())
 
 
+def _is_read(path: Path) -> bool:
+    is_python = path.suffix in (".py", ".pyi", ".pyw") or (not path.suffix and _is_script(path))
+    return is_python or path.suffix == NOTEBOOK or is_requirements_file(path.as_posix())
+
+
+def _is_script(path: Path) -> bool:
+    """Whether a file without an ending says in its first line that Python runs it."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return bool(_SCRIPT.match(file.readline(200)))
+    except OSError:
+        # Who may not read it may not run it either.
+        return False
+
+
 def _is_skipped(folder: Path) -> bool:
-    return folder.name in _SKIPPED or folder.name.startswith(".") or (folder / "pyvenv.cfg").exists()
+    is_other = folder.name in _SKIPPED and not (folder / "__init__.py").exists()
+    return is_other or folder.name.startswith(".") or (folder / "pyvenv.cfg").exists()
 
 
 def parts_of(path: Path, root: Path) -> tuple[str, ...]:

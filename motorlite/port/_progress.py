@@ -19,13 +19,13 @@ class Progress:
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
         self._interval = _ON_TERMINAL if self._is_terminal else _ELSEWHERE
-        self._last = time.monotonic()
+        self._last = time.perf_counter()
         # Whether the terminal's line has a message.
         self._is_shown = False
 
     def step(self, what: str, number: int, total: int) -> None:
         """Print that `number` of `total` files are read, or compared, if it is time to."""
-        now = time.monotonic()
+        now = time.perf_counter()
         if now - self._last < self._interval:
             return
         self._last = now

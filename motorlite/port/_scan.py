@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import libcst as cst
 
-from motorlite.port._imports import Imports
 from motorlite.port._kinds import Kinds
 from motorlite.port._names import Clients, Names
 from motorlite.port._report import Report
+from motorlite.port._rules.imports import Imports
+from motorlite.port._rules.mentions import Mentions
+from motorlite.port._rules.requirements import findings_of
+from motorlite.port._rules.texts import Texts
+from motorlite.port._rules.uses import Uses
 from motorlite.port._source import Source
-from motorlite.port._texts import Texts
-from motorlite.port._uses import Uses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -112,13 +114,16 @@ def _depth(content: bytes) -> int:
     return depth
 
 
-def scan(sources: Mapping[str, Source], table: Table, *, write: bool) -> Iterator[Scan | Unreadable]:
+def scan(
+    sources: Mapping[str, Source], table: Table, *, write: bool, requirements: Mapping[str, str] | None = None
+) -> Iterator[Scan | Unreadable]:
     """Yield the findings of each file.
 
     Args:
         sources: The files of one project, by their paths.
         table: What is known of PyMongo, Motor and motorlite.
         write: Also make the changes.
+        requirements: The project's files that say what it needs, by their paths.
     """
     kinds = Kinds(table, list(sources.values()))
     clients = Clients(table, kinds, sources.values())
@@ -127,13 +132,16 @@ def scan(sources: Mapping[str, Source], table: Table, *, write: bool) -> Iterato
             yield _scanned(path, source, table, kinds, clients, write=write)
         except RecursionError:
             yield Unreadable(path, _TOO_DEEP)
+    for path, findings in findings_of(requirements or {}, is_asynchronous=clients.is_any_asynchronous):
+        yield Scan(path, findings, b"", None)
 
 
 def _scanned(path: str, source: Source, table: Table, kinds: Kinds, clients: Clients, *, write: bool) -> Scan:
     report = Report(source)
     names = Names(table, source, kinds, clients)
     Imports(table, source, names, report).run()
-    Uses(table, source, kinds, report).run()
+    Uses(table, source, kinds, clients, report).run()
     Texts(table, source, names, report).run()
+    Mentions(table, source, names, clients, report).run()
     changed = report.changed() if write and report.has_changes else None
     return Scan(path, tuple(sorted(report.findings)), source.module.bytes, changed.bytes if changed else None)

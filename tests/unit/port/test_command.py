@@ -70,6 +70,23 @@ def test_folders_of_others_are_left_out(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == "0 files: 0 differences\n"
 
 
+def test_folders_that_are_packages_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("build", "env"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(BEFORE)
+    assert main([str(tmp_path)]) == 1
+    assert "2 files: 2 differences" in capsys.readouterr().out
+
+
+def test_scripts_without_an_ending_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").write_text(f"#!/usr/bin/env python3\n{BEFORE}")
+    (tmp_path / "shell").write_text(f"#!/bin/sh\n{BEFORE}")
+    (tmp_path / "binary").write_bytes(b"\xff\x00" * 400)
+    assert main(["--write", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith("1 file: 1 difference, 1 changed in 1 file\n")
+    assert (tmp_path / "run").read_text() == f"#!/usr/bin/env python3\n{AFTER}"
+
+
 def test_files_that_are_no_python_do_not_stop_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.py").write_text("import pymongo\nprint 'two'\n")
     (tmp_path / "b.py").write_bytes(b"# -*- coding: none-such -*-\nimport pymongo\n")
@@ -252,7 +269,7 @@ def test_it_says_how_far_it_is(
     for name in "abc":
         (tmp_path / f"{name}.py").write_text(BEFORE)
     times = iter(range(100))
-    monkeypatch.setattr("time.monotonic", lambda: 6.0 * next(times))
+    monkeypatch.setattr("time.perf_counter", lambda: 6.0 * next(times))
     assert main(["--quiet", str(tmp_path)]) == 1
     assert capsys.readouterr().err.splitlines() == [
         *(f"motorlite.port: read {number} of 3 files" for number in range(3)),
@@ -267,7 +284,7 @@ def test_a_terminal_has_one_line_of_progress(
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     times = iter(range(100))
-    monkeypatch.setattr("time.monotonic", lambda: 0.2 * next(times))
+    monkeypatch.setattr("time.perf_counter", lambda: 0.2 * next(times))
     assert main([str(tmp_path)]) == 1
     clear = "\r\x1b[K"
     lines = [f"{clear}motorlite.port: {what} 0 of 1 files" for what in ("read", "compared")]
