@@ -304,10 +304,11 @@ class _Log:
 
     def _level(self, event: object) -> tuple[int, int]:
         """Return the level, and how many messages of that kind were left out before this one."""
-        level = _MESSAGE_LEVELS.get(type(event), logging.DEBUG)
+        kind: type[Any] = type(event)
+        level = _MESSAGE_LEVELS.get(kind, logging.DEBUG)
         if isinstance(event, events.RetryEvent) and not (event.permitted and event.attempt == 1):
             level = logging.DEBUG
-        if level == logging.DEBUG or type(event) not in _LIMITED or not self.logger.isEnabledFor(level):
+        if level == logging.DEBUG or kind not in _LIMITED or not self.logger.isEnabledFor(level):
             return level, 0
-        left_out = self._limiter.admit(type(event))
+        left_out = self._limiter.admit(kind.__name__)
         return (logging.DEBUG, 0) if left_out is None else (level, left_out)

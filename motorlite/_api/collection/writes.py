@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 
-class CollectionWrites(CollectionBase[DocumentT]):
+class AsyncCollection(CollectionBase[DocumentT]):
     """insert, update, replace, delete and bulk_write."""
 
     __slots__ = ()
