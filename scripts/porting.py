@@ -92,6 +92,8 @@ class Facts:
                     self.missing[path] = self.reason(path)
                 elif not isinstance(value_at(path), types.ModuleType):
                     self.names[path] = f"{ours}.{name}"
+        # No name of an API, and read by many.
+        self.names["pymongo.__version__"] = "motorlite.__version__"
         self._find_names_elsewhere()
         for path, kind in motor_api.motors_classes(self.motor):
             self.names[path] = self.motor.classes[kind]

@@ -102,6 +102,8 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "_gridfs": frozenset({"datetime"}),
     # Clients in several threads may share a budget.
     "retry": frozenset({"threading"}),
+    # How long the command has run, for its messages.
+    "port": frozenset({"time"}),
 }
 
 # Packages besides the standard library, `bson` (open to all) and motorlite itself; patterns of module names.

@@ -24,8 +24,8 @@ METHOD, EXECUTE, POOL, SEND, BUILD, ENCODE, ROUND_TRIP, DECODE, LOOP = (
 )
 ORDER = (METHOD, EXECUTE, POOL, SEND, BUILD, ENCODE, ROUND_TRIP, DECODE, LOOP)
 
-_READS = "motorlite._api.collection.reads:CollectionReads."
-_WRITES = "motorlite._api.collection.writes:CollectionWrites."
+_READS = "motorlite._api.collection.reads:AsyncCollection."
+_WRITES = "motorlite._api.collection.writes:AsyncCollection."
 # What is outside of all of these is the loop's.
 TARGETS = (
     *(Target(METHOD, _READS + name) for name in ("find_one", "find")),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
 from motorlite._api.arguments.names import database_name
-from motorlite._api.client_bulk import ClientBulkWrites
+from motorlite._api.client_bulk import AsyncMongoClient as ClientBulkWrites
 from motorlite._api.cursors.watching import Watching
 from motorlite._api.database import name_of
 from motorlite._api.lists import list_databases, names
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _WRITABLE = ("RSPrimary", "Standalone", "Mongos", "LoadBalancer")
 
 
-class ClientBase(ClientBulkWrites[DocumentT], Watching[DocumentT]):
+class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
     """Life cycle, sessions, lists of databases, and the state of the deployment."""
 
     __slots__ = ("_options",)

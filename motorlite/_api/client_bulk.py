@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _NAME: Final = "bulkWrite"
 
 
-class ClientBulkWrites(Configured[DocumentT]):
+class AsyncMongoClient(Configured[DocumentT]):
     """bulk_write of a client."""
 
     __slots__ = ()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from motorlite.write_concern import WriteConcern
 
 
-class DatabaseBase(Watching[DocumentT]):
+class AsyncDatabase(Watching[DocumentT]):
     """Commands, aggregations and lists on a database."""
 
     __slots__ = ("_name",)
@@ -152,7 +152,7 @@ class DatabaseBase(Watching[DocumentT]):
         timeoutMS: float | None = None,
         timeoutMode: TimeoutMode | None = None,
         **kwargs: Any,
-    ) -> AsyncCommandCursor[DocumentT]: ...
+    ) -> AsyncCommandCursor[dict[str, Any]]: ...
 
     @overload
     def cursor_command(
@@ -233,7 +233,7 @@ class DatabaseBase(Watching[DocumentT]):
         pipeline: Pipeline,
         session: AsyncClientSession | None = None,
         **options: Unpack[method_options.DatabaseAggregateOptions],
-    ) -> AsyncCommandCursor[DocumentT]:
+    ) -> AsyncCommandCursor[dict[str, Any]]:
         """Run a pipeline on the database ($currentOp, $documents ...). Returns a cursor.
 
         The pipeline runs at the cursor's first step.
@@ -466,7 +466,7 @@ class DatabaseBase(Watching[DocumentT]):
             raise TypeError(not_callable("AsyncDatabase", type(self._client), self._name, taken))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, DatabaseBase):
+        if not isinstance(other, AsyncDatabase):
             return NotImplemented
         return self._core is other._core and self._name == other._name
 

@@ -1,7 +1,8 @@
 """Shell: the public client, database and collection objects.
 
 They are created from each other and reference each other (`client.db.coll.database.client`), so their types need each
-other and share one module. The modules below implement their operations.
+other and share one module. The modules below implement their operations, in classes of the same names: type checkers
+name the class that defines a method, and programs know the public one alone.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from motorlite._api.arguments.names import collection_name, database_name
-from motorlite._api.client import ClientBase
-from motorlite._api.collection.bulk import CollectionBulkWrites
-from motorlite._api.collection.find_and_modify import CollectionFindAndModify
-from motorlite._api.collection.indexes import CollectionIndexes
-from motorlite._api.collection.reads import CollectionReads
-from motorlite._api.collection.search_indexes import CollectionSearchIndexes
-from motorlite._api.collection.writes import CollectionWrites
-from motorlite._api.database import DatabaseBase
+from motorlite._api.client import AsyncMongoClient as ClientBase
+from motorlite._api.collection.bulk import AsyncCollection as CollectionBulkWrites
+from motorlite._api.collection.find_and_modify import AsyncCollection as CollectionFindAndModify
+from motorlite._api.collection.indexes import AsyncCollection as CollectionIndexes
+from motorlite._api.collection.reads import AsyncCollection as CollectionReads
+from motorlite._api.collection.search_indexes import AsyncCollection as CollectionSearchIndexes
+from motorlite._api.collection.writes import AsyncCollection as CollectionWrites
+from motorlite._api.database import AsyncDatabase as DatabaseBase
 from motorlite._api.missing import no_attribute
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import instance

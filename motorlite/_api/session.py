@@ -9,7 +9,7 @@ from bson.timestamp import Timestamp
 
 from motorlite._api import limits
 from motorlite._api.transactions.context import BOUND, BoundSession, bound_session
-from motorlite._api.transactions.methods import SessionTransactions
+from motorlite._api.transactions.methods import AsyncClientSession as SessionTransactions
 from motorlite._api.transactions.options import SessionOptions
 from motorlite._api.typings import ClientT_co
 from motorlite._base.arguments import boolean, converted, instance, milliseconds, wrong

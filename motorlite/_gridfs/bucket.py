@@ -8,11 +8,11 @@ from motorlite._api.handles import AsyncDatabase
 from motorlite._api.limits import within
 from motorlite._base.arguments import converted, instance, text
 from motorlite._gridfs.documents import DEFAULT_CHUNK_SIZE, chunk_size, equal
-from motorlite._gridfs.downloads.bucket import BucketDownloads
+from motorlite._gridfs.downloads.bucket import AsyncGridFSBucket as BucketDownloads
 from motorlite._gridfs.downloads.cursor import AsyncGridOutCursor
 from motorlite._gridfs.errors import NoFile
 from motorlite._gridfs.store import check_session
-from motorlite._gridfs.uploads.bucket import BucketUploads
+from motorlite._gridfs.uploads.bucket import AsyncGridFSBucket as BucketUploads
 
 if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession

@@ -26,6 +26,11 @@ class Limiter:
         self._kinds: dict[Hashable, tuple[float, int]] = {}
         self.now: Callable[[], float] = float
 
+    def reopen(self, kind: Hashable) -> None:
+        """Admit the next message of this kind, since it has a new cause; it counts those left out as well."""
+        if kind in self._kinds:
+            self._kinds[kind] = (-inf, self._kinds[kind][1])
+
     def admit(self, kind: Hashable) -> int | None:
         """Return how many messages of this kind were left out since the last one, or None: leave this one out too."""
         now = self.now()

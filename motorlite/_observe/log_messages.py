@@ -88,6 +88,7 @@ _SENTENCES: Final[Mapping[str, tuple[str, ...]]] = {
         *_SELECTION_HEAD,
         ". Remaining time: {remainingTimeMS} ms",
         *_SELECTION_FACTS,
+        *_LEFT_OUT,
     ),
     "Server selection succeeded": (
         "Server selection succeeded",

@@ -14,7 +14,6 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import monitoring as events
-from motorlite._base.error_codes import TRANSIENT_TRANSACTION
 from motorlite._base.pymongo_objects import is_like
 from motorlite._observe.limiter import Limiter
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH
@@ -34,6 +33,9 @@ RETRY: Final = "motorlite.retry"
 SELECTION: Final = "motorlite.serverSelection"
 TOPOLOGY: Final = "motorlite.topology"
 
+# As the logging HOWTO asks of a library: without it, Python prints warnings of programs that set up no logging. Every
+# client imports this module before anything of it logs.
+logging.getLogger("motorlite").addHandler(logging.NullHandler())
 _client_logger: Final = logging.getLogger("motorlite.client")
 
 # The events of each logger, with the listener class and method called for each.
@@ -109,29 +111,21 @@ LOGGERS: Final[Mapping[str, str]] = {
     "selection": SELECTION,
 }
 
-# The levels of messages, except for retries; DEBUG for all others.
+# The levels of messages; DEBUG for all others. What the caller gets as an exception is not for a higher level: who
+# catches it knows whether it is worth a message.
 _MESSAGE_LEVELS: Final[Mapping[type, int]] = {
     events.CircuitBreakerOpenedEvent: logging.WARNING,
     events.CircuitBreakerHalfOpenedEvent: logging.INFO,
     events.CircuitBreakerClosedEvent: logging.INFO,
+    events.RetryEvent: logging.INFO,
     events.ServerSelectionWaitingEvent: logging.INFO,
 }
-# The lowest level at which each logger logs anything; DEBUG for all others.
-_LOWEST: Final[Mapping[str, int]] = {SELECTION: logging.INFO, RETRY: logging.WARNING, BREAKER: logging.WARNING}
-# Refusals that the application asked for.
-_EXPECTED_REFUSALS: Final = ("closed", "disabled")
+# The highest level at which each logger logs anything; DEBUG for all others.
+_HIGHEST: Final[Mapping[str, int]] = {SELECTION: logging.INFO, RETRY: logging.INFO, BREAKER: logging.WARNING}
+# Many operations have these at the same time, from the same cause.
+_LIMITED: Final = (events.RetryEvent, events.ServerSelectionWaitingEvent)
 # Seconds in which one message of a kind is logged above DEBUG; the next one counts those left out.
 QUIET_TIME: Final = 10.0
-
-
-def _is_expected(event: events.RetryEvent) -> bool:
-    """Whether the refusal of a retry is no news: the application decides, or has decided.
-
-    It repeats the whole transaction after an error that ended it (`with_transaction`), as conflicts and failovers do.
-    """
-    return event.refusal in _EXPECTED_REFUSALS or (
-        event.refusal == "not retryable" and TRANSIENT_TRANSACTION in event.error.error_labels
-    )
 
 
 class Publisher(list["Callable[[Any], None]"]):
@@ -205,7 +199,7 @@ def make_publishers(
     Args:
         listeners: Instances of listener classes, as checked by the option ``event_listeners``; one object may be
             several kinds of listener.
-        logging_enabled: Whether the logger of this name is enabled for its lowest level; None: check the logger.
+        logging_enabled: Whether the logger of this name is enabled for its highest level; None: check the logger.
         max_document_length: The maximum length of a document in a log record in code points; longer ones are truncated.
 
     Raises:
@@ -218,7 +212,7 @@ def make_publishers(
         made[kind] = publisher = Publisher()
         calls = {event: tuple(_methods(listeners, *handler)) for event, handler in HANDLERS[name].items()}
         if any(calls.values()):
-            publisher.append(_Listeners(calls))
+            publisher.append(_Listeners(calls, limiter))
         logs.append((publisher, _Log(logging.getLogger(name), max_document_length, limiter, logging_enabled)))
     if logging_enabled is None or logging_enabled(_client_logger.name):
         made["topology"].append(Reachability(_client_logger, max_document_length, limiter))
@@ -239,30 +233,35 @@ def _methods(listeners: Sequence[object], kind: type, name: str) -> Iterator[Cal
             yield method
 
 
-def _complain(text: str, event: object) -> None:
-    safe_log(_client_logger, logging.ERROR, text, type(event).__name__, exc_info=True)
+def _complain(text: str, event: object, limiter: Limiter) -> None:
+    """Log the current exception, of code of the application's that every event may call."""
+    left_out = limiter.admit((text, type(event)))
+    level = logging.DEBUG if left_out is None else logging.WARNING
+    tail = f". Similar messages left out: {left_out}" if left_out else ""
+    safe_log(_client_logger, level, text + tail, type(event).__name__, exc_info=True)
 
 
 class _Listeners:
     """Calls the listeners of one kind of event."""
 
-    __slots__ = ("_calls",)
+    __slots__ = ("_calls", "_limiter")
 
-    def __init__(self, calls: Mapping[type, tuple[Callable[[Any], None], ...]]) -> None:
+    def __init__(self, calls: Mapping[type, tuple[Callable[[Any], None], ...]], limiter: Limiter) -> None:
         self._calls = calls
+        self._limiter = limiter
 
     def __call__(self, event: Any) -> None:
         for call in self._calls[type(event)]:
             try:
                 call(event)
             except Exception:
-                _complain("a listener failed on %s; ignored", event)
+                _complain("a listener failed on %s; ignored", event, self._limiter)
 
 
 class _Log:
     """Logs one kind of event."""
 
-    __slots__ = ("_limiter", "_lowest", "_override", "_topology_id", "logger", "max_length")
+    __slots__ = ("_highest", "_limiter", "_override", "_topology_id", "logger", "max_length")
 
     def __init__(
         self, logger: logging.Logger, max_length: int, limiter: Limiter, override: Callable[[str], bool] | None
@@ -270,7 +269,7 @@ class _Log:
         self.logger: logging.Logger = logger
         self.max_length: int = max_length
         self._limiter = limiter
-        self._lowest = _LOWEST.get(logger.name, logging.DEBUG)
+        self._highest = _HIGHEST.get(logger.name, logging.DEBUG)
         self._override = override
         # The id from the last topology event: heartbeats are logged with it, but their events do not carry it.
         self._topology_id: ObjectId | None = None
@@ -279,7 +278,7 @@ class _Log:
         """Whether the logger logs anything."""
         if self._override is not None:
             return self._override(self.logger.name)
-        return self.logger.isEnabledFor(self._lowest)
+        return self.logger.isEnabledFor(self._highest)
 
     def is_detailed(self) -> bool:
         """Whether the logger logs everything."""
@@ -288,9 +287,7 @@ class _Log:
     def __call__(self, event: Any) -> None:
         if isinstance(event, events.TopologyEvent):
             self._topology_id = event.topology_id
-        level, left_out = _MESSAGE_LEVELS.get(type(event), logging.DEBUG), 0
-        if isinstance(event, events.RetryEvent):
-            level, left_out = self._retry_level(event)
+        level, left_out = self._level(event)
         if not self.logger.isEnabledFor(level):
             return
         # Most programs log nothing at these levels.
@@ -303,15 +300,15 @@ class _Log:
         except Exception:
             # Documents may hold the application's objects, and logging filters are its code: their errors must not
             # fail an operation.
-            _complain("%s could not be logged; ignored", event)
+            _complain("%s could not be logged; ignored", event, self._limiter)
 
-    def _retry_level(self, event: events.RetryEvent) -> tuple[int, int]:
+    def _level(self, event: object) -> tuple[int, int]:
         """Return the level, and how many messages of that kind were left out before this one."""
-        if event.permitted:
-            level = logging.INFO if event.attempt == 1 else logging.DEBUG
-        else:
-            level = logging.DEBUG if _is_expected(event) else logging.WARNING
-        if level == logging.DEBUG or not self.logger.isEnabledFor(level):
+        kind: type[Any] = type(event)
+        level = _MESSAGE_LEVELS.get(kind, logging.DEBUG)
+        if isinstance(event, events.RetryEvent) and not (event.permitted and event.attempt == 1):
+            level = logging.DEBUG
+        if level == logging.DEBUG or kind not in _LIMITED or not self.logger.isEnabledFor(level):
             return level, 0
-        left_out = self._limiter.admit(("retry", event.refusal))
+        left_out = self._limiter.admit(kind.__name__)
         return (logging.DEBUG, 0) if left_out is None else (level, left_out)

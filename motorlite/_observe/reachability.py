@@ -40,6 +40,10 @@ class Reachability:
     def __call__(self, event: Any) -> None:
         if type(event) is events.ServerDescriptionChangedEvent:
             self._changed(event.server_address, event.new_description)
+            is_new = event.new_description.server_type != event.previous_description.server_type
+            if is_new and event.new_description.is_server_type_known:
+                # Operations may have waited for it: those that have to wait from now on wait for something else.
+                self._limiter.reopen(events.ServerSelectionWaitingEvent.__name__)
         elif type(event) is events.ServerClosedEvent:
             self._lost.pop(event.server_address, None)
 

@@ -58,8 +58,7 @@ class SRVPolling:
                     await self._rescan()
                 except Exception as error:
                     # An unexpected response, or a bug. Polling continues.
-                    _logger.exception("rescan of SRV records")
-                    self._failed(f"{records.query_name(self._srv)}: {error!r}")
+                    self._failed(f"{records.query_name(self._srv)}: {error!r}", error)
 
     async def _rescan(self) -> None:
         name = records.query_name(self._srv)
@@ -86,12 +85,12 @@ class SRVPolling:
         known = self._topology.description.server_descriptions()
         return records.next_hosts(self._srv, known, verified, self._below)
 
-    def _failed(self, complaint: str) -> None:
+    def _failed(self, complaint: str, error: Exception | None = None) -> None:
         """Log `complaint`, keep the servers unchanged and schedule the next attempt soon ("Implementation")."""
-        self._complain(complaint)
+        self._complain(complaint, error)
         self._interval = self._heartbeat_frequency
 
-    def _complain(self, complaint: str) -> None:
+    def _complain(self, complaint: str, error: Exception | None = None) -> None:
         if complaint and complaint != self._complaint:
-            _logger.warning("rescan of SRV records: %s", complaint)
+            _logger.warning("rescan of SRV records: %s", complaint, exc_info=error)
         self._complaint = complaint

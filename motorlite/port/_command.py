@@ -11,8 +11,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from motorlite.port._files import NOTEBOOK, parts_of, python_files, read_table, write
+from motorlite.port._files import NOTEBOOK, EditedError, files_of, parts_of, read_table, write
 from motorlite.port._finding import Mark
+from motorlite.port._progress import Progress
+from motorlite.port._rules.requirements import is_requirements_file, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,8 +74,11 @@ class _Run:
     def __init__(self, *, write: bool, quiet: bool) -> None:
         self._write = write
         self._quiet = quiet
+        self._progress = Progress()
         self._marks: Counter[Mark] = Counter()
         self._changed = 0
+        # How many differences could have been changed, in files that could not be written.
+        self._unwritten = 0
         self._files = 0
         self._problems = 0
 
@@ -86,10 +91,27 @@ class _Run:
         return DIFFERENCES if left else NOTHING_TO_DO
 
     def _project(self, root: Path) -> None:
-        from motorlite.port._scan import Unreadable, parse, scan
+        from motorlite.port._scan import Unreadable, scan
+
+        requirements: dict[str, str] = {}
+        sources = self._sources(root, requirements)
+        for number, found in enumerate(scan(sources, read_table(), write=self._write, requirements=requirements)):
+            self._progress.step("compared", number, len(sources))
+            if isinstance(found, Unreadable):
+                self._unreadable(found.path, found.problem)
+                continue
+            if found.changed is not None and not self._change(Path(found.path), found.changed, found.content):
+                self._unwritten += sum(finding.mark is Mark.WRITE for finding in found.findings)
+            self._report(found.path, found.findings)
+
+    def _sources(self, root: Path, requirements: dict[str, str]) -> dict[str, Source]:
+        """The parsed files of a project, by their paths; adds what the project needs to `requirements`."""
+        from motorlite.port._scan import Unreadable, parse
 
         sources: dict[str, Source] = {}
-        for path in python_files(root):
+        paths = list(files_of(root))
+        for number, path in enumerate(paths):
+            self._progress.step("read", number, len(paths))
             self._files += path.suffix != NOTEBOOK
             try:
                 content = path.read_bytes()
@@ -99,36 +121,51 @@ class _Run:
             if path.suffix == NOTEBOOK:
                 self._notebook(path, content)
                 continue
+            if is_requirements_file(path.as_posix()):
+                self._requirements(path, content, requirements)
+                continue
             parsed = parse(str(path), parts_of(path, root), content)
             if isinstance(parsed, Unreadable):
                 self._unreadable(parsed.path, parsed.problem)
             elif parsed is not None:
                 sources[str(path)] = parsed
-        for found in scan(sources, read_table(), write=self._write):
-            if isinstance(found, Unreadable):
-                self._unreadable(found.path, found.problem)
-                continue
-            if found.changed is not None:
-                self._change(Path(found.path), found.changed)
-            self._report(found.path, found.findings)
+        return sources
 
-    def _change(self, path: Path, content: bytes) -> None:
+    def _change(self, path: Path, content: bytes, before: bytes) -> bool:
+        """Write a file, and return whether that was possible."""
         try:
-            write(path, content)
+            write(path, content, before)
         except OSError as error:
             self._problem(f"{path}: cannot be written: {error.strerror}")
+        except EditedError:
+            self._problem(f"{path}: cannot be written: it was edited after it was read; run the command again")
         else:
             self._changed += 1
+            return True
+        return False
 
     def _notebook(self, path: Path, content: bytes) -> None:
         if _NOTEBOOK_IMPORT.search(content):
             self._unreadable(str(path), "it is a notebook: `jupyter nbconvert --to script` makes a file to check")
+
+    def _requirements(self, path: Path, content: bytes, found: dict[str, str]) -> None:
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            self._unreadable(str(path), str(error))
+            return
+        problem = problem_of(path.name, text)
+        if problem:
+            self._unreadable(str(path), problem)
+        else:
+            found[str(path)] = text
 
     def _unreadable(self, path: str, problem: str) -> None:
         self._problem(f"{path}: cannot be read: {problem}")
 
     def _problem(self, text: str) -> None:
         self._problems += 1
+        self._progress.clear()
         print(text, file=sys.stderr)
 
     def _report(self, path: str, findings: Sequence[Finding]) -> None:
@@ -137,8 +174,8 @@ class _Run:
             for finding in findings:
                 self._print(finding.text(path))
 
-    @staticmethod
-    def _print(text: str) -> None:
+    def _print(self, text: str) -> None:
+        self._progress.clear()
         try:
             print(text, flush=True)
         except BrokenPipeError:
@@ -149,7 +186,7 @@ class _Run:
         written, by_hand, stays = (self._marks[mark] for mark in (Mark.WRITE, Mark.HAND, Mark.NOTE))
         parts = [f"{_count(self._files, 'file')}: {_count(written + by_hand, 'difference')}"]
         if self._write:
-            parts.append(f"{written} changed in {_count(self._changed, 'file')}")
+            parts.append(f"{written - self._unwritten} changed in {_count(self._changed, 'file')}")
         elif written:
             parts.append(f"--write changes {written}")
         if by_hand:

@@ -325,8 +325,14 @@ class Kinds:
         if own:
             return self.of_result(*own)
         if isinstance(function, cst.Attribute):
-            return self._of_method(function, source)
+            return self.of_unknown_class(function) or self._of_method(function, source)
         return None
+
+    def of_unknown_class(self, node: cst.Attribute) -> Kind | None:
+        """Return the kind of ``anything.AsyncIOMotorClient()``: nothing else has such names."""
+        name = node.attr.value
+        kind = "AsyncMongoClient" if name == "AsyncMongoClient" else self._table.kind(f"a_module.{name}")
+        return Kind(kind, "pymongo" if kind == name else "motor") if kind else None
 
     # --- attributes ---
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import libcst as cst
 
-from motorlite.port._source import children, dotted, text_of, walk
+from motorlite.port._source import captured, children, dotted, text_of, walk
 from motorlite.port._table import PACKAGES
 
 if TYPE_CHECKING:
@@ -101,6 +101,9 @@ class Names:
             return Name(path, "", target.reason, target.is_synchronous)
         if not _is_theirs(path) and self._kinds.module(path.rpartition(".")[0], self._source) is None:
             return Name(path, "", _FOREIGN)
+        if self._clients.are_both and self._table.is_value(target.path):
+            # Modules hand them to each other; the synchronous client takes only PyMongo's, and motorlite both.
+            return Name(path, "")
         if self._is_synchronous and not self._clients.is_asynchronous(path):
             # The synchronous client takes PyMongo's objects, and motorlite takes them too.
             return Name(path, "", self._errors_of_both(path, target) if self._is_asynchronous else "")
@@ -134,7 +137,30 @@ class Clients:
         self._chains = {source: _Chains(source) for source in sources}
         self._own = {source: self._known(source) for source in self._chains}
         self._all = frozenset(api for apis in self._own.values() for api in apis)
+        self._own_names = frozenset(name for source in self._chains for name in self._names_of(source))
         self._neighbours: dict[Source, list[Source]] = {}
+
+    @staticmethod
+    def _names_of(source: Source) -> set[str]:
+        try:
+            return source.own_names()
+        except RecursionError:
+            # The file will be reported.
+            return set()
+
+    @property
+    def are_both(self) -> bool:
+        """Whether the project uses both clients."""
+        return len(self._all) > 1
+
+    @property
+    def is_any_asynchronous(self) -> bool:
+        """Whether a module of the project uses the asynchronous client, or motorlite."""
+        return Api.ASYNC in self._all
+
+    def is_own_name(self, name: str) -> bool:
+        """Whether a module of the project defines `name`."""
+        return name in self._own_names
 
     def chains(self, source: Source) -> _Chains:
         """Return the chains of names of a module."""
@@ -251,6 +277,10 @@ def _is_whole(node: cst.Name | cst.Attribute, parent: cst.CSTNode | None) -> boo
         return parent.value is node
     if isinstance(parent, cst.Param | cst.FunctionDef | cst.ClassDef):
         return parent.name is not node
+    if isinstance(parent, cst.MatchKeywordElement):
+        return parent.key is not node
+    if parent is not None and captured(parent) is node:
+        return False
     return not isinstance(parent, cst.Attribute | cst.ImportAlias | cst.ImportFrom | cst.AsName)
 
 

@@ -31,6 +31,8 @@ class Report:
             if "port" in line and _KEEP.search(line)
         }
         self.findings: set[Finding] = set()
+        # The nodes that findings are about.
+        self._found: set[cst.CSTNode] = set()
         self._edits: dict[cst.CSTNode, Edit] = {}
         # Import statements, and what replaces them.
         self._statements: dict[cst.CSTNode, Sequence[cst.BaseSmallStatement]] = {}
@@ -44,8 +46,22 @@ class Report:
         if self.is_kept(node):
             return
         self.findings.add(Finding(*self._source.position(node), found, instead, mark))
+        self._found.add(node)
         if edit is not None:
             self.edit(node, edit)
+
+    def add_within(self, node: cst.CSTNode, before: str, found: str, instead: str, mark: Mark) -> None:
+        """Add a finding about a part of a string or a comment; `before` is the node's code in front of it."""
+        line, column = self._source.position(node)
+        skipped, _, last = before.rpartition("\n")
+        if before != last:
+            line, column = line + skipped.count("\n") + 1, 1
+        if line not in self._kept:
+            self.findings.add(Finding(line, column + len(last), found, instead, mark))
+
+    def has_finding(self, node: cst.CSTNode) -> bool:
+        """Whether a finding is about `node`."""
+        return node in self._found
 
     def edit(self, node: cst.CSTNode, edit: Edit) -> None:
         """Change a node; several changes of one follow each other."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import libcst as cst
 from libcst.metadata import (
+    Assignment,
     ClassScope,
     ImportAssignment,
     MetadataWrapper,
@@ -44,9 +45,19 @@ def expression(path: str) -> cst.Attribute | cst.Name:
 
 
 def text_of(node: cst.SimpleString) -> str:
-    """Return the value of a string literal; "" for bytes."""
-    value = node.evaluated_value
+    """Return the value of a string literal; "" for bytes, and for one that this version of Python refuses."""
+    try:
+        value = node.evaluated_value
+    except (SyntaxError, ValueError):
+        return ""
     return value if isinstance(value, str) else ""
+
+
+def captured(node: cst.CSTNode) -> cst.Name | None:
+    """Return the name that a pattern of ``match`` captures."""
+    if isinstance(node, cst.MatchAs | cst.MatchStar):
+        return node.name
+    return node.rest if isinstance(node, cst.MatchMapping) else None
 
 
 # Fields of nodes with punctuation and white space: no names are in them.
@@ -104,7 +115,13 @@ class Source:
 
     @cached_property
     def _scopes(self) -> dict[cst.CSTNode, Scope | None]:
-        return dict(self._wrapper.resolve(ScopeProvider))
+        scopes = dict(self._wrapper.resolve(ScopeProvider))
+        # LibCST does not take captures for assignments.
+        for node in self.nodes:
+            name, scope = captured(node), scopes.get(node)
+            if name is not None and scope is not None:
+                scope.record_assignment(name.value, name)
+        return scopes
 
     @cached_property
     def nodes(self) -> list[cst.CSTNode]:
@@ -186,6 +203,23 @@ class Source:
             for assignment in scope.assignments
             if not isinstance(assignment, ImportAssignment)
         }
+
+    @cached_property
+    def rebound_names(self) -> frozenset[str]:
+        """The names of imports that the file also captures, or gives to a loop, a block or an exception."""
+        return frozenset(
+            assignment.name
+            for scope in self.scopes()
+            for assignment in scope.assignments
+            if isinstance(assignment, Assignment)
+            and self._is_rebinding(assignment.node)
+            and any(isinstance(each, ImportAssignment) for each in scope[assignment.name])
+        )
+
+    def _is_rebinding(self, node: cst.CSTNode) -> bool:
+        parent = self._parents.get(node)
+        is_captured = parent is not None and captured(parent) is node
+        return is_captured or isinstance(parent, cst.AsName | cst.For | cst.NamedExpr)
 
     def class_names(self) -> set[str]:
         """Return all names that are assigned in the bodies of classes, where ``A = A`` takes the outer `A`."""

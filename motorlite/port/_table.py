@@ -11,6 +11,22 @@ if TYPE_CHECKING:
 # The packages that a program is ported from.
 PACKAGES: Final = ("pymongo", "motor", "gridfs")
 _SYNCHRONOUS: Final = "motorlite is asynchronous only"
+# Where the classes are whose objects may be PyMongo's.
+_VALUES: Final = tuple(
+    f"motorlite.{name}."
+    for name in (
+        *("client_session.TransactionOptions", "collation", "driver_info", "operations", "read_concern"),
+        *("read_preferences", "server_api", "write_concern"),
+    )
+)
+# The same in the package itself, and constants.
+_VALUE_NAMES: Final = frozenset(
+    {
+        *("ASCENDING", "DESCENDING", "GEO2D", "GEOSPHERE", "HASHED", "TEXT", "CursorType", "ReturnDocument"),
+        *("DeleteMany", "DeleteOne", "IndexModel", "InsertOne", "ReplaceOne", "UpdateMany", "UpdateOne"),
+        *("ReadPreference", "WriteConcern"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +64,12 @@ class Table:
         for module, places in content["names"].items():
             for place, names in places.items():
                 self._names.update({f"{module}.{name}": f"{place}.{name}" for name in names})
-        # Motor's class names, which begin with AsyncIOMotor: a program's own module may export them.
+        # Motor's class names, which begin with AsyncIOMotor, or Motor for Tornado: a program's own module may export
+        # them.
         self._motor_names: Mapping[str, str] = {
-            path.rpartition(".")[2]: path for path in self._names if path.startswith("motor.motor_asyncio.")
+            path.rpartition(".")[2]: path
+            for path in (*self._names, *self._missing)
+            if path.startswith(("motor.motor_asyncio.", "motor.motor_tornado."))
         }
         self.classes: Mapping[str, ClassFacts] = {
             name: ClassFacts(frozenset(facts["members"]), frozenset(facts["awaited"]))
@@ -106,6 +125,11 @@ class Table:
                 return True
             path = path.rpartition(".")[0]
         return False
+
+    def is_value(self, path: str) -> bool:
+        """Whether a path in motorlite names a value, or a class of values; motorlite takes PyMongo's as well."""
+        _, _, rest = path.partition(".")
+        return f"{path}.".startswith(_VALUES) or rest.partition(".")[0] in _VALUE_NAMES
 
     def known_paths(self) -> list[str]:
         """Return the paths of all names that have a counterpart."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
 from motorlite import OverloadRetry
-from motorlite.errors import OperationFailure
+from motorlite.errors import OperationFailure, PyMongoError
+from motorlite.monitoring import CommandListener
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
 from tests.support.clients import scripted_client
 from tests.support.core import replica_set
@@ -102,29 +104,31 @@ async def test_loggers_that_a_configuration_disabled_stay_cheap() -> None:
         assert publishers.levels
 
 
-async def test_the_first_retry_and_the_refusal_are_for_people(caplog: pytest.LogCaptureFixture) -> None:
-    logging.getLogger("motorlite.retry").setLevel(logging.INFO)
+async def test_the_first_retry_is_for_people_and_the_refusal_reaches_the_caller(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logging.getLogger("motorlite.retry").setLevel(logging.DEBUG)
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].on("find", *[overloaded()] * 3)
     policy = OverloadRetry(max_retries=2)
     async with scripted_client(deployment, overload_policy=policy) as client:
         with pytest.raises(OperationFailure):
             await client.db.coll.find_one()
-    (first, second) = lines(caplog)
-    assert first[0] == "INFO"
-    assert first[1].startswith('Attempt 1 of "find"')
-    assert second[0] == "WARNING"
-    assert second[1].startswith('Attempt 3 of "find"')
+    assert [(level, text[:19]) for level, text in lines(caplog, logging.DEBUG)] == [
+        ("INFO", 'Attempt 1 of "find"'),
+        ("DEBUG", 'Attempt 2 of "find"'),
+        ("DEBUG", 'Attempt 3 of "find"'),
+    ]
 
 
 async def test_a_storm_is_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("motorlite.retry").setLevel(logging.INFO)
     deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", *[overloaded()] * 8)
-    async with scripted_client(deployment, overload_policy=OverloadRetry(max_retries=0)) as client:
+    deployment["a:1"].on("find", *[failure(91), FOUND] * 8)
+    async with scripted_client(deployment) as client:
         for pause in (0, 0, 0, 0, 11, 0, 11, 0):
             await anyio.sleep(pause)
-            with pytest.raises(OperationFailure):
-                await client.db.coll.find_one()
+            await client.db.coll.find_one()
         texts = [record.getMessage() for record in caplog.records if record.name == "motorlite.retry"]
     assert ["Similar" in text for text in texts] == [False, True, True]
     assert texts[1].endswith(". Similar messages left out: 3")
@@ -140,16 +144,72 @@ async def test_at_debug_nothing_is_left_out(caplog: pytest.LogCaptureFixture) ->
             with pytest.raises(OperationFailure):
                 await client.db.coll.find_one()
     levels = [record.levelname for record in caplog.records if record.name == "motorlite.retry"]
-    assert levels == ["WARNING", "DEBUG", "DEBUG"]
+    assert levels == ["DEBUG"] * 3
 
 
-async def test_what_the_application_wants_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("options", [{"retryReads": False}, {"timeoutMS": 100}])
+async def test_what_the_caller_gets_as_an_exception_is_not_logged(
+    options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Raise or log, not both: who catches the error decides whether it is worth a line."""
+    logging.getLogger("motorlite").setLevel(logging.INFO)
     deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", overloaded())
-    async with scripted_client(deployment, retryReads=False) as client:
-        with pytest.raises(OperationFailure):
-            await client.db.coll.find_one()
+    policy = OverloadRetry(max_retries=0)
+    async with scripted_client(deployment, overload_policy=policy, **options) as client:
+        await client.aconnect()
+        caplog.clear()
+        replies = [overloaded(), failure(13), failure(11000)]
+        for reply in [*replies, Reply(FOUND, 0.5)] if "timeoutMS" in options else replies:
+            deployment["a:1"].on("find", reply)
+            with pytest.raises(PyMongoError):
+                await client.db.coll.find_one()
     assert lines(caplog) == []
+
+
+async def test_an_outage_with_many_callers_is_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("motorlite").setLevel(logging.INFO)
+    deployment = ScriptedDeployment(["a:1"])
+    async with scripted_client(deployment, serverSelectionTimeoutMS=60_000) as client:
+        await client.db.coll.find_one()
+        caplog.clear()
+        deployment["a:1"].is_down = True
+        deployment["a:1"].drop_connections()
+        await anyio.sleep(1)
+        failed: list[PyMongoError] = []
+
+        async def call() -> None:
+            try:
+                await client.db.coll.find_one()
+            except PyMongoError as error:
+                failed.append(error)
+
+        async with anyio.create_task_group() as group:
+            for number in range(500):
+                group.start_soon(call)
+                if number % 100 == 99:
+                    await anyio.sleep(8)
+        assert len(failed) == 500
+        found = [(record.levelname, record.getMessage()) for record in caplog.records if record.levelno > logging.DEBUG]
+    assert [text[:25] for level, text in found if level != "INFO"] == ["Server a:1 is unreachable"]
+    waits = [text for _, text in found if text.startswith("Waiting for server")]
+    # The monitor notices after ten seconds at the latest, and the last callers come after thirty-two.
+    assert len(waits) == 2
+    assert re.search(r"Similar messages left out: \d{2,3}$", waits[1])
+    assert len(found) < 8
+
+
+async def test_a_listener_that_always_fails_is_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(CommandListener):
+        def started(self, event: object) -> None:
+            raise LookupError("a bug of the application")
+
+    async with scripted_client(ScriptedDeployment(["a:1"]), event_listeners=[Broken()]) as client:
+        for pause in (0, 0, 0, 11):
+            await anyio.sleep(pause)
+            await client.db.coll.find_one()
+        found = [(record.levelname, record.getMessage()) for record in caplog.records]
+    text = "a listener failed on CommandStartedEvent; ignored"
+    assert found == [("WARNING", text), ("WARNING", f"{text}. Similar messages left out: 2")]
 
 
 async def test_a_transaction_that_is_to_be_repeated_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -200,3 +260,26 @@ async def test_a_reply_that_is_late_is_no_lost_connection(caplog: pytest.LogCapt
         assert client.stats().retries == {"connection lost in flight": 1}
         await anyio.sleep(30)
         assert " on a:1 failed (connection lost in flight): " in (await attempt(client)).getMessage()
+
+
+async def test_each_outage_has_a_line_about_those_who_wait(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("motorlite").setLevel(logging.INFO)
+    deployment = ScriptedDeployment(["a:1"])
+    options = {"serverSelectionTimeoutMS": 1000, "heartbeatFrequencyMS": 500}
+    async with scripted_client(deployment, **options) as client:
+        await client.db.coll.find_one()
+        start = deployment.now()
+        for _ in range(2):
+            deployment["a:1"].is_down = True
+            deployment["a:1"].drop_connections()
+            await anyio.sleep(1)
+            for _ in range(2):
+                with pytest.raises(PyMongoError):
+                    await client.db.coll.find_one()
+            deployment["a:1"].is_down = False
+            await client.db.coll.find_one()
+        assert deployment.now() - start < 10
+    waits = [record.getMessage() for record in caplog.records if record.name == "motorlite.serverSelection"]
+    # The client's first operation waits as well, before the server is known.
+    assert ["Similar" in text for text in waits] == [False, False, True]
+    assert waits[2].endswith(". Similar messages left out: 2")

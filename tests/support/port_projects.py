@@ -15,6 +15,10 @@ PROJECTS: Final = ("motor_service", "pymongo_worker", "import_script")
 # What a person writes, by file and line. The command must have listed each of these lines as one to change by hand.
 BY_HAND: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "motor_service": {
+        "requirements.txt": {
+            "motor[srv]>=3.4,<4  # the driver\n": "motorlite\n",
+            "pymongo>=4.6\n": "",
+        },
         "shop/main.py": {
             '    db.log.insert_one({"restock": counts})\n': '    await db.log.insert_one({"restock": counts})\n'
         },
@@ -31,6 +35,7 @@ BY_HAND: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         },
     },
     "pymongo_worker": {
+        "pyproject.toml": {'    "pymongo>=4.13",\n': '    "motorlite",\n'},
         "worker/connection.py": {
             '        log.info("PyMongo %s, C extension: %s", motorlite.version, pymongo.has_c())\n': (
                 '        log.info("motorlite %s, C extension: %s", motorlite.version, bson.has_c())\n'

@@ -180,7 +180,7 @@ class BulkWrite:
         return await self._core.executor.execute(batch, call)
 
 
-class CollectionBulkWrites(CollectionBase[DocumentT]):
+class AsyncCollection(CollectionBase[DocumentT]):
     """insert_many and bulk_write."""
 
     __slots__ = ()

@@ -37,7 +37,7 @@ _ARGUMENTS = {
 }
 
 
-class CollectionFindAndModify(CollectionBase[DocumentT]):
+class AsyncCollection(CollectionBase[DocumentT]):
     """find_one_and_update, find_one_and_replace and find_one_and_delete."""
 
     __slots__ = ()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PLAIN: CodecOptions[dict[str, Any]] = CodecOptions()
 
 
-class CollectionIndexes(CollectionBase[DocumentT]):
+class AsyncCollection(CollectionBase[DocumentT]):
     """Indexes, options, rename and drop."""
 
     __slots__ = ()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from motorlite._operations.reads.find import FindFirst
 
 
-class CollectionReads(CollectionBase[DocumentT]):
+class AsyncCollection(CollectionBase[DocumentT]):
     """find, aggregate, distinct and the counts."""
 
     __slots__ = ()
@@ -172,7 +172,7 @@ class CollectionReads(CollectionBase[DocumentT]):
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
         **options: Unpack[method_options.AggregateOptions],
-    ) -> AsyncCommandCursor[DocumentT]:
+    ) -> AsyncCommandCursor[dict[str, Any]]:
         """Run an aggregation pipeline. Returns a cursor, which runs the pipeline at its first step.
 
         This also applies to a pipeline with $out or $merge: ``await`` the cursor to run it.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PLAIN: CodecOptions[dict[str, Any]] = CodecOptions()
 
 
-class CollectionSearchIndexes(CollectionBase[DocumentT]):
+class AsyncCollection(CollectionBase[DocumentT]):
     """Search indexes. They ignore the collection's read preference, read concern and write concern."""
 
     __slots__ = ()

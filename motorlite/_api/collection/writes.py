@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from motorlite.collation import CollationLike
 
 
-class CollectionWrites(CollectionBase[DocumentT]):
+class AsyncCollection(CollectionBase[DocumentT]):
     """insert_one, update, replace and delete."""
 
     __slots__ = ()

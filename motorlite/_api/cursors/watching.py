@@ -83,7 +83,7 @@ class Watching(Configured[DocumentT]):
         full_document_before_change: str | None = None,
         show_expanded_events: bool | None = None,
         timeoutMS: float | None = None,
-    ) -> AsyncChangeStream[DocumentT]:
+    ) -> AsyncChangeStream[dict[str, Any]]:
         """Watch the changes to a collection, to a database or, for a client, to the whole deployment.
 
         Returns a change stream, which opens at its first step. Unlike ``aggregate([{"$changeStream": {}}])``, it
@@ -133,7 +133,7 @@ class Watching(Configured[DocumentT]):
 
     def _change_stream(
         self, given: dict[str, Any], session: AsyncClientSession | None, timeout_ms: float | None
-    ) -> AsyncChangeStream[DocumentT]:
+    ) -> AsyncChangeStream[dict[str, Any]]:
         """Make the change stream. `given`: the checked options, by the names of the arguments."""
         from motorlite._api.cursors.change_stream import AsyncChangeStream
         from motorlite._operations.reads.change_stream import Position, Watch

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class SessionTransactions(ABC):
+class AsyncClientSession(ABC):
     """The state of a session, and its transactions."""
 
     __slots__ = ("_call_options", "_core", "_inherited", "_options", "_published", "_state", "_timeout")

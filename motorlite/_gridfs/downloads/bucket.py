@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
 
 
-class BucketDownloads(BucketBase):
+class AsyncGridFSBucket(BucketBase):
     """download_to_stream, open_download_stream."""
 
     __slots__ = ()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
 
 
-class BucketUploads(BucketBase):
+class AsyncGridFSBucket(BucketBase):
     """upload_from_stream, open_upload_stream."""
 
     __slots__ = ()

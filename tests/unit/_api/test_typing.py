@@ -42,6 +42,7 @@ from motorlite.errors import (
     OperationFailure,
     WriteConcernError,
 )
+from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.operations import IndexModel, InsertOne, ReplaceOne
 
 
@@ -107,7 +108,14 @@ async def changes(client: AsyncMongoClient[dict[str, Any]], movies: AsyncCollect
         assert_type(await everything.next(), dict[str, Any])
         assert_type(await shop.try_next(), dict[str, Any] | None)
         assert_type(shop.resume_token, dict[str, Any] | None)
-    assert_type(movies.watch([], "updateLookup"), AsyncChangeStream[Movie])
+    # Changes, and what a pipeline makes, are no documents of the collection.
+    assert_type(movies.watch([], "updateLookup"), AsyncChangeStream[dict[str, Any]])
+    assert_type(movies.database.watch(), AsyncChangeStream[dict[str, Any]])
+    assert_type(movies.database.client.watch(), AsyncChangeStream[dict[str, Any]])
+    async for change in movies.watch():
+        print(change["operationType"], change["ns"]["coll"])
+        wrong: Movie = change  # error
+        print(wrong)
 
 
 async def sessions(client: AsyncMongoClient) -> None:
@@ -155,8 +163,14 @@ async def classes_of_documents(client: AsyncMongoClient, movies: AsyncDatabase[M
 
 async def pipelines_and_results(movies: AsyncCollection[Movie]) -> None:
     stages: list[dict[str, object]] = [{"$match": {"name": "Big"}}]
-    assert_type(movies.aggregate(stages), AsyncCommandCursor[Movie])
-    assert_type(await movies.aggregate(({"$limit": 1},)).to_list(), list[Movie])
+    assert_type(movies.aggregate(stages), AsyncCommandCursor[dict[str, Any]])
+    assert_type(await movies.aggregate(({"$limit": 1},)).to_list(), list[dict[str, Any]])
+    assert_type(movies.database.aggregate(stages), AsyncCommandCursor[dict[str, Any]])
+    assert_type(movies.database.cursor_command("checkMetadataConsistency"), AsyncCommandCursor[dict[str, Any]])
+    raw = CodecOptions(RawBSONDocument)
+    assert_type(movies.database.cursor_command("a", codec_options=raw), AsyncCommandCursor[RawBSONDocument])
+    async for total in movies.aggregate(stages):
+        total["share"] = total["count"] / 2
     assert_type(await movies.find_one_and_update({}, stages), Movie | None)
     assert_type(await movies.find_one_and_update({}, {"$set": {"name": "Big"}}, return_document=True), Movie | None)
     movies.aggregate({"$match": {}})  # error
@@ -207,6 +221,20 @@ async def failures(collection: AsyncCollection[Movie]) -> None:
         assert_type(error.details, Mapping[str, Any])
 
 
+async def public_names(client: AsyncMongoClient, bucket: AsyncGridFSBucket, session: AsyncClientSession) -> None:
+    await client.shop.parts.insert_one({}, sesion=None)  # error
+    client.shop.parts.find({}, 1)  # error
+    await client.shop.parts.find_one_and_delete(1)  # error
+    await client.shop.parts.create_index(1)  # error
+    await client.shop.parts.drop_search_index(1)  # error
+    await client.shop.command(1)  # error
+    await client.list_database_names(1)  # error
+    await client.bulk_write(1)  # error
+    await bucket.upload_from_stream(1, b"")  # error
+    await bucket.download_to_stream_by_name(1, b"")  # error
+    session.start_transaction(1)  # error
+
+
 async def limits() -> None:
     with motorlite.timeout(1):
         number: int = "a"  # error
@@ -241,6 +269,10 @@ def test_mypy(program: Path) -> None:
     output = run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", ".mypy_cache/typing", *files)
     found = re.findall(r"program\.py:(\d+): error: (.*)", output)
     assert {int(line) for line, _ in found} == EXPECTED, output
+    # Programs know the public classes, not those that they are made of.
+    assert {name for _, text in found for name in re.findall(r'" of "(\w+)"', text)} == {
+        *("AsyncClientSession", "AsyncCollection", "AsyncDatabase", "AsyncGridFSBucket", "AsyncMongoClient"),
+    }
     assert PAGE
     assert "page.py" not in output
 

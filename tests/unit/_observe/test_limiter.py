@@ -61,3 +61,13 @@ def test_a_clock_that_stands_at_infinity_admits_everything() -> None:
     made, clock = limiter()
     clock.time = inf
     assert made.admit("a") == 0
+
+
+def test_a_kind_with_a_new_cause_is_admitted_at_once() -> None:
+    made, clock = limiter()
+    assert [made.admit("a"), made.admit("a"), made.admit("b")] == [0, None, 0]
+    made.reopen("a")
+    made.reopen("c")
+    assert [made.admit("a"), made.admit("a"), made.admit("b"), made.admit("c")] == [1, None, None, 0]
+    clock.time = 10.0
+    assert made.admit("a") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -216,11 +217,26 @@ async def test_a_bug_while_connecting_is_told_to_who_waits(
         raise ZeroDivisionError("a bug")
 
     deployment["a:1"].connect_error = bug
+    caplog.set_level(logging.DEBUG, "motorlite.client")
     async with pool_on(deployment) as subject:
         with pytest.raises(PoolClearedError, match="a connection could not be made: ZeroDivisionError"):
             await subject.check_out()
         assert not subject.pool.state.total
         assert subject.failures == []
+    assert {record.levelname for record in caplog.records} == {"DEBUG"}
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_bug_while_connecting_for_no_one_is_logged(
+    deployment: ScriptedDeployment, caplog: pytest.LogCaptureFixture
+) -> None:
+    def bug() -> Any:
+        raise ZeroDivisionError("a bug")
+
+    deployment["a:1"].connect_error = bug
+    async with pool_on(deployment, min_size=1):
+        await anyio.sleep(1)
+    assert {record.levelname for record in caplog.records} == {"ERROR"}
     assert "ZeroDivisionError" in caplog.text
 
 

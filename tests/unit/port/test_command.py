@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import io
 import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -68,6 +70,23 @@ def test_folders_of_others_are_left_out(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == "0 files: 0 differences\n"
 
 
+def test_folders_that_are_packages_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("build", "env"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(BEFORE)
+    assert main([str(tmp_path)]) == 1
+    assert "2 files: 2 differences" in capsys.readouterr().out
+
+
+def test_scripts_without_an_ending_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").write_text(f"#!/usr/bin/env python3\n{BEFORE}")
+    (tmp_path / "shell").write_text(f"#!/bin/sh\n{BEFORE}")
+    (tmp_path / "binary").write_bytes(b"\xff\x00" * 400)
+    assert main(["--write", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith("1 file: 1 difference, 1 changed in 1 file\n")
+    assert (tmp_path / "run").read_text() == f"#!/usr/bin/env python3\n{AFTER}"
+
+
 def test_files_that_are_no_python_do_not_stop_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.py").write_text("import pymongo\nprint 'two'\n")
     (tmp_path / "b.py").write_bytes(b"# -*- coding: none-such -*-\nimport pymongo\n")
@@ -77,13 +96,18 @@ def test_files_that_are_no_python_do_not_stop_it(tmp_path: Path, capsys: pytest.
     (tmp_path / "f.py").write_text("import pymongo\n\x0cx = 1\n")
     (tmp_path / "g.py").write_text(f"import pymongo\nx = {' + '.join('y' * 2000)}\n")
     (tmp_path / "h.py").write_text(f"import pymongo\nx = {' + '.join('y' * 380)}\n")
+    (tmp_path / "i.py").write_bytes(b"import pymongo\nx = 'a\0b'\n")
+    (tmp_path / "j.py").write_bytes(b"import pymongo\n\0\n")
+    (tmp_path / "k.py").write_text("import pymongo\nx = '\\N{NO SUCH CHARACTER}'\n")
     assert main(["--write", str(tmp_path)]) == 1
     output = capsys.readouterr()
-    assert [line.partition(": ")[0] for line in output.err.splitlines()] == [
-        str(tmp_path / f"{n}.py") for n in "abcefgh"
+    assert sorted(line.partition(": ")[0] for line in output.err.splitlines()) == [
+        str(tmp_path / f"{n}.py") for n in "abcefghij"
     ]
-    assert "7 files not read" in output.out
+    assert "9 files not read" in output.out
     assert (tmp_path / "d.py").read_text() == AFTER
+    # LibCST takes what this version of Python does not.
+    assert (tmp_path / "k.py").read_text().startswith("import motorlite\n")
 
 
 @pytest.mark.parametrize(
@@ -128,6 +152,34 @@ def test_a_file_is_whole_if_it_cannot_be_written(
     assert "0 changed in 0 files" not in output.err
     assert file.read_text() == BEFORE
     assert os.listdir(tmp_path) == ["a.py"]
+
+
+def test_a_file_that_was_edited_in_the_meantime_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody saves b.py while the command writes a.py."""
+    edited = BEFORE + "edited = True\n"
+    for name in ("a.py", "b.py", "c.py"):
+        (tmp_path / name).write_text(BEFORE)
+    replace = os.replace
+
+    def replaced(source: str, target: Path) -> None:
+        replace(source, target)
+        if target.name == "a.py":
+            (tmp_path / "b.py").write_text(edited)
+
+    monkeypatch.setattr("os.replace", replaced)
+    assert main(["--write", "--quiet", str(tmp_path)]) == 1
+    output = capsys.readouterr()
+    assert output.err == (
+        f"{tmp_path / 'b.py'}: cannot be written: it was edited after it was read; run the command again\n"
+    )
+    assert output.out == "3 files: 3 differences, 2 changed in 2 files, 1 file not read or not written\n"
+    assert [(tmp_path / name).read_text() for name in ("a.py", "b.py", "c.py")] == [AFTER, edited, AFTER]
+    assert sorted(os.listdir(tmp_path)) == ["a.py", "b.py", "c.py"]
+    # The next run has nothing in its way.
+    assert main(["--write", "--quiet", str(tmp_path)]) == 0
+    assert (tmp_path / "b.py").read_text() == AFTER + "edited = True\n"
 
 
 def test_a_file_that_is_read_only_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,6 +233,63 @@ def test_a_terminal_that_lacks_characters(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
     assert (done.returncode, done.stderr) == (1, "")
     assert "\\xfc.py:1: write: " in done.stdout
+
+
+# --- large programs ---
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [" + ".join("y" * 20_000), "y" + ".a()" * 20_000, "(" * 5000 + "y" + ")" * 5000, "not " * 20_000 + "y"],
+    ids=["sum", "calls", "parentheses", "not"],
+)
+def test_an_expression_without_end_takes_no_time(
+    expression: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """LibCST's parser takes minutes for the first of these, and overflows the stack at others."""
+    (tmp_path / "a.py").write_text(f"import pymongo\nx = {expression}\n")
+    (tmp_path / "b.py").write_text(BEFORE)
+    start = time.process_time()
+    assert main(["--write", str(tmp_path)]) == 1
+    assert time.process_time() - start < 10
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{tmp_path / 'a.py'}: cannot be read: ")
+    assert "too deeply" in line or "too many nested" in line
+    assert (tmp_path / "b.py").read_text() == AFTER
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_it_says_how_far_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.py").write_text(BEFORE)
+    times = iter(range(100))
+    monkeypatch.setattr("time.perf_counter", lambda: 6.0 * next(times))
+    assert main(["--quiet", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        *(f"motorlite.port: read {number} of 3 files" for number in range(3)),
+        *(f"motorlite.port: compared {number} of 3 files" for number in range(3)),
+    ]
+
+
+def test_a_terminal_has_one_line_of_progress(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.py").write_text(BEFORE)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    times = iter(range(100))
+    monkeypatch.setattr("time.perf_counter", lambda: 0.2 * next(times))
+    assert main([str(tmp_path)]) == 1
+    clear = "\r\x1b[K"
+    lines = [f"{clear}motorlite.port: {what} 0 of 1 files" for what in ("read", "compared")]
+    assert terminal.getvalue() == "".join(lines) + clear
+    assert capsys.readouterr().out.endswith("1 file: 1 difference, --write changes 1\n")
 
 
 # --- wrong use ---

@@ -68,6 +68,34 @@ def test_what_has_no_counterpart(path: str, reason: str, is_synchronous: bool) -
     assert Target("", reason).is_synchronous is is_synchronous
 
 
+def test_values_of_both_packages_are_the_same() -> None:
+    """A project with both clients keeps PyMongo's: constants are equal, objects are accepted by their class's name."""
+    values = {
+        path: target.path
+        for path in TABLE.known_paths()
+        for target in [TABLE.target(path)]
+        if target and TABLE.is_value(target.path)
+    }
+    assert len(values) > 40
+    for theirs, ours in values.items():
+        one, other = porting.value_at(theirs), porting.value_at(ours)
+        if isinstance(one, str | int):
+            assert one == other
+        elif isinstance(one, type):
+            assert one.__name__ == other.__name__
+            constants = {name: value for name, value in vars(one).items() if isinstance(value, str | int | bool)}
+            assert all(getattr(other, name) == value for name, value in constants.items() if name[0] != "_"), theirs
+    for path in (
+        "errors.AutoReconnect",
+        "AsyncMongoClient",
+        "timeout",
+        "version",
+        "results.UpdateResult",
+        "monitoring",
+    ):
+        assert not TABLE.is_value(f"motorlite.{path}")
+
+
 @pytest.mark.parametrize("path", ["os.path", "motorlite.errors", "bson.ObjectId", "pymongo_inmemory.MongoClient"])
 def test_what_is_not_of_these_packages(path: str) -> None:
     assert TABLE.target(path) is None

@@ -102,6 +102,6 @@ def test_options_that_methods_share_are_listed_with_each() -> None:
 
 def test_the_options_of_find_and_of_what_it_inherits() -> None:
     package = griffe.load("motorlite", search_paths=[str(REPOSITORY)], extensions=griffe.Extensions(Readable()))
-    text = package["_api.collection.reads.CollectionReads.find"].docstring.value
+    text = package["_api.collection.reads.AsyncCollection.find"].docstring.value
     for key in ("batch_size", "cursor_type", "timeoutMode"):
         assert f"`{key}`" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import libcst as cst
@@ -9,13 +10,15 @@ from libcst.metadata import Assignment
 
 from motorlite.port._finding import Mark
 from motorlite.port._kinds import CHILDREN, Kind
-from motorlite.port._loops import chunks_instead, is_fetch_loop, iterated_instead
+from motorlite.port._names import Api
+from motorlite.port._rules.loops import chunks_instead, is_fetch_loop, iterated_instead
 from motorlite.port._source import dotted, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from motorlite.port._kinds import Kinds
+    from motorlite.port._names import Clients
     from motorlite.port._report import Report
     from motorlite.port._source import Source
     from motorlite.port._table import Table
@@ -29,6 +32,9 @@ _TELLING: Final = {
     "stream_to_handler": "AsyncGridOut",
 }
 _OF_FUTURES: Final = frozenset({"add_done_callback", "cancel", "done", "exception", "result"})
+_CLOSE: Final = "`await` it, if it closes a client: `close` is a coroutine"
+# How programs call what has a client.
+_CLIENT: Final = re.compile(r"client|mongo|motor", re.IGNORECASE)
 _NOT_HERE: Final = "must be awaited, and nothing can be awaited here"
 _REFERENCE: Final = "what calls it must await it"
 
@@ -36,11 +42,13 @@ _REFERENCE: Final = "what calls it must await it"
 class Uses:
     """Reports the uses in a file."""
 
-    def __init__(self, table: Table, source: Source, kinds: Kinds, report: Report) -> None:
+    def __init__(self, table: Table, source: Source, kinds: Kinds, clients: Clients, report: Report) -> None:
         self._table = table
         self._source = source
         self._kinds = kinds
         self._report = report
+        # Whether what is closed here is a client of motorlite's, or not PyMongo's synchronous one.
+        self._is_asynchronous = clients.own(source) == {Api.ASYNC}
         # Parts of loops that are rewritten as a whole.
         self._done: set[cst.CSTNode] = set()
 
@@ -191,6 +199,9 @@ class Uses:
             if kind and any(self._table.kind(path) == kind.name for path in paths):
                 return kind.name
         if isinstance(function, cst.Attribute):
+            made = self._kinds.of_unknown_class(function)
+            if made:
+                return made.name
             base = self._kind(function.value)
             if base and base.name and not base.is_pending:
                 return f"{base.name}.{function.attr.value}"
@@ -240,11 +251,20 @@ class Uses:
     def _statement(self, node: cst.Expr) -> None:
         kind = self._kind(node.value)
         function = node.value.func if isinstance(node.value, cst.Call) else None
+        if kind is None and isinstance(function, cst.Attribute) and self._is_close(function):
+            self._report.hand(node.value, _CLOSE)
         if kind is None or not kind.is_pending or not isinstance(function, cst.Attribute):
             return
         base = self._kind(function.value)
         if base and f"{base.name}.{function.attr.value}" not in self._table.awaited_methods:
             self._report.hand(node.value, self._table.behaviour["a call that is not awaited"])
+
+    def _is_close(self, function: cst.Attribute) -> bool:
+        """Whether it may be the `close` of a client, of which nothing is known but its name."""
+        base = function.value
+        name = base.attr.value if isinstance(base, cst.Attribute) else base.value if isinstance(base, cst.Name) else ""
+        is_unknown = self._is_asynchronous and self._kind(base) is None
+        return is_unknown and function.attr.value == "close" and bool(_CLIENT.search(name))
 
     def _while(self, node: cst.While) -> None:
         if not is_fetch_loop(node):

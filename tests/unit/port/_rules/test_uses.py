@@ -221,3 +221,41 @@ def test_objects_that_only_the_driver_makes() -> None:
         "4: by hand: AsyncCursor",
     ]
     assert report(after) == by_hand
+
+
+# --- objects of modules that are imported by name ---
+
+
+def test_objects_whose_class_comes_from_nowhere_are_followed() -> None:
+    text = """\
+        class Storage:
+            def __init__(self, dependencies):
+                self.lib = dependencies["motor.motor_asyncio"].module
+                self.client = self.lib.AsyncIOMotorClient("mongodb://a", io_loop=loop)
+                self.other = dependencies["pymongo"].module.AsyncMongoClient()
+
+            async def stop(self):
+                self.client.close()
+                self.other.close()
+                print(self.client.primary)
+    """
+    after, lines = ported({"a.py": text})["a.py"]
+    assert "        await self.client.close()\n        await self.other.close()\n" in after
+    assert "print(await self.client.primary)" in after
+    assert 'AsyncIOMotorClient("mongodb://a")' in after
+    assert [line.partition(":")[0] for line in lines if ": by hand: " in line] == ["3", "4", "5"]
+
+
+@pytest.mark.parametrize("call", ["self.mongo.close()", "motor_client.close()", "app.state.client.close()"])
+def test_a_close_that_is_not_awaited(call: str) -> None:
+    (line,) = report(f"from motorlite import AsyncCollection\nasync def f():\n    {call}\n")
+    assert line == f"3: by hand: {call} -> `await` it, if it closes a client: `close` is a coroutine"
+    # In a program of something else, or with PyMongo's own client, it is right.
+    assert report(f"import collections\nasync def f():\n    {call}\n") == []
+    lines = report(f"from pymongo import MongoClient\nasync def f():\n    {call}\n")
+    assert all(": stays: " in each for each in lines)
+
+
+@pytest.mark.parametrize("text", ["await self.mongo.close()", "file.close()", "session.close()", "x = client.close()"])
+def test_a_close_of_something_else(text: str) -> None:
+    assert report(f"from motorlite import AsyncCollection\nasync def f():\n    {text}\n") == []

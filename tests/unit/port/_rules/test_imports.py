@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from tests.support.porting import ported, report, written
@@ -217,6 +219,56 @@ def test_names_that_are_shadowed_stay() -> None:
     assert written(both) == "import motorlite\n" + text + "motorlite.TEXT\n"
 
 
+def test_names_that_a_match_captures_stay() -> None:
+    """They are the function's own, wherever it uses them, and a name with a dot would be no capture."""
+    matches = """\
+        def f(value):
+            match value:
+                case {"e": errors, **pymongo}:
+                    return errors.code, pymongo
+                case [AsyncIOMotorClient, *errors]:
+                    return AsyncIOMotorClient
+                case object(errors=1) as errors:
+                    return errors
+    """
+    used = """\
+        def g(value):
+            match value:
+                case pymongo.ReturnDocument.AFTER | errors.AutoReconnect(errors=1):
+                    return AsyncIOMotorClient
+                case AsyncIOMotorClient():
+                    return pymongo.has_c()
+    """
+    head = "import pymongo\nfrom pymongo import errors\nfrom motor.motor_asyncio import AsyncIOMotorClient\n"
+    after = written(head + dedent(matches) + dedent(used))
+    assert dedent(matches) in after
+    assert "case motorlite.ReturnDocument.AFTER | errors.AutoReconnect(errors=1):" in after
+    assert "return AsyncMongoClient\n" in after
+    assert "case AsyncMongoClient():" in after
+    compile(after, "", "exec")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "match thing:\n    case AsyncIOMotorClient: pass\n",
+        "for AsyncIOMotorClient in things: pass\n",
+        "with thing as AsyncIOMotorClient: pass\n",
+        "try: pass\nexcept OSError as AsyncIOMotorClient: pass\n",
+        "(AsyncIOMotorClient := thing)\n",
+    ],
+)
+def test_names_that_the_module_also_gives_to_something_else_stay(statement: str) -> None:
+    head = "from motor.motor_asyncio import AsyncIOMotorClient\nAsyncIOMotorClient()\n"
+    after = "from motorlite import AsyncMongoClient as AsyncIOMotorClient\nAsyncIOMotorClient()\n"
+    assert written(head + statement) == after + statement
+    text, lines = ported({"a.py": "import pymongo\npymongo.has_c()\nmatch x:\n    case pymongo: pymongo.TEXT\n"})[
+        "a.py"
+    ]
+    assert "case pymongo: pymongo.TEXT" in text
+    assert any("4: by hand: pymongo.TEXT -> motorlite.TEXT, where" in line for line in lines)
+
+
 def test_bson_stays() -> None:
     assert report("import bson\nfrom bson import ObjectId\nfrom bson.codec_options import CodecOptions\n") == []
     # Some word of a database has to be there, or the file is not read at all.
@@ -383,6 +435,30 @@ def test_motors_names_that_a_module_of_the_project_exports() -> None:
     assert "a package outside of the project exports Motor's class" in found["app/d.py"][1][0]
 
 
+def test_values_of_projects_with_both_clients_stay() -> None:
+    """The synchronous client takes nothing but PyMongo's, and motorlite takes them too."""
+    text = """\
+        import pymongo
+        from pymongo import AsyncMongoClient, IndexModel, ReadPreference, UpdateOne, timeout
+        from pymongo.errors import DuplicateKeyError
+        from pymongo.results import InsertOneResult
+        from pymongo.write_concern import WriteConcern
+        x = pymongo.ReadPreference.PRIMARY, pymongo.version
+    """
+    found = ported({"app/sync.py": SYNC, "app/aio.py": text})
+    after, lines = found["app/aio.py"]
+    assert "from pymongo import IndexModel, ReadPreference, UpdateOne\n" in after
+    assert "from pymongo.write_concern import WriteConcern\n" in after
+    assert "import motorlite\n" in after
+    assert "from motorlite import AsyncMongoClient, timeout\n" in after
+    assert "from motorlite.errors import DuplicateKeyError\n" in after
+    assert "from motorlite.results import InsertOneResult\n" in after
+    assert "x = pymongo.ReadPreference.PRIMARY, motorlite.version\n" in after
+    assert all(": write: " in line for line in lines)
+    # Without the synchronous client, all of them move.
+    assert "pymongo" not in ported({"app/aio.py": text})["app/aio.py"][0]
+
+
 # --- strings ---
 
 
@@ -396,13 +472,14 @@ def test_loggers_and_paths() -> None:
         mock.patch("pymongo.AsyncMongoClient")
         mock.patch("motor.motor_asyncio.AsyncIOMotorClient")
         mock.patch("app.db.AsyncIOMotorClient")
-        mock.patch("os.path", b"pymongo.errors", "pymongo")
-        print("pymongo.something", "motor.cars", {"pymongo": {}})
+        mock.patch("os.path", b"pymongo.errors", "gridfs")
+        print("pymongo.something", "motor.cars", "motor", {"motor": "electric"}, "a motor", "pymongo of old")
     """
     text, lines = ported({"a.py": before})["a.py"]
     assert 'getLogger("motorlite.command")' in text
     assert "getLogger(name='motorlite')" in text
     assert '{"loggers": {"motorlite.topology": {"level": "INFO"}}, "pymongo": 1}' in text
+    assert '5: by hand: "pymongo" -> "motorlite", if it names the package' in lines
     assert '6: by hand: "pymongo.AsyncMongoClient" -> "motorlite.AsyncMongoClient"' in lines
     assert all(int(line.partition(":")[0]) < 9 for line in lines)
     assert '8: by hand: "app.db.AsyncIOMotorClient" -> "app.db.AsyncMongoClient"' in lines
@@ -420,12 +497,88 @@ def test_loggers_and_paths() -> None:
         ('patch.object(database, "AsyncIOMotorClient")', '-> "AsyncMongoClient"'),
         ('getattr(ma, "AsyncIOMotorGridFSBucket")', '-> "AsyncGridFSBucket"'),
         ('for name in ("pymongo.command",): pass', '"motorlite.command", if it names a logger'),
+        ('import_module("pymongo")', '"motorlite", if it names the package'),
+        ('importlib.import_module(name="motor")', '"motorlite", if it names the package'),
+        ('importlib.util.find_spec("motor")', '"motorlite", if it names the package'),
+        ('find_spec("gridfs")', '"motorlite.gridfs", if it names the package'),
+        ('__import__("motor")', '"motorlite", if it names the package'),
+        ('pytest.importorskip("motor")', '"motorlite", if it names the package'),
+        ('version("motor")', '"motorlite", if it names the package'),
+        ('sys.modules["motor"] = None', '"motorlite", if it names the package'),
+        ('x = "motor" in sys.modules', '"motorlite", if it names the package'),
+        ('monkeypatch.setitem(sys.modules, "motor", None)', '"motorlite", if it names the package'),
+        ('DEPENDENCIES = ["motor"]', '"motorlite", if it names the package'),
+        ('x: dict = {"packages": {"pymongo": "4.0"}}', '"motorlite", if it names the package'),
+        ('Storage(requires="motor")', '"motorlite", if it names the package'),
+        ('def f(package="motor"): pass', '"motorlite", if it names the package'),
+        ('setup(install_requires=["pymongo>=4.9"])', '"motorlite", if it names the package'),
+        ('session.install("motor[srv] ~= 3.7")', '"motorlite", if it names the package'),
+        ('run("pip install -U motor pytest")', "installs Motor or PyMongo"),
+        ('exec("from motor import motor_asyncio")', "imports Motor or PyMongo"),
+        ('"""An example::\\n\\n    import pymongo\\n"""', "imports Motor or PyMongo"),
+        ('import_module(f"motor.motor_{name}")', "names a module of Motor or PyMongo"),
+        ('import_module("pymongo." + name)', "names a module of Motor or PyMongo"),
+        ('patch("pymongo.no_such_thing.Client")', "motorlite has no such name"),
+        ('patch("motor.aiohttp.AIOHTTPGridFS")', "open_download_stream"),
+        ('patch("motor.nothing.Client")', "motorlite has no such name"),
     ],
 )
 def test_strings_that_a_person_has_to_change(before: str, expected: str) -> None:
     (line,) = report(before + "\n")
     assert line.startswith("1: by hand: ")
     assert expected in line
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("x = module.AsyncIOMotorClient()", "1: by hand: module.AsyncIOMotorClient -> AsyncMongoClient"),
+        ("x = a['b'].module.AsyncIOMotorGridOut", "AsyncIOMotorGridOut -> AsyncGridOut"),
+        ("x = f().AsyncIOMotorDatabase", "1: by hand: f().AsyncIOMotorDatabase -> AsyncDatabase"),
+        ("x = module.MotorClient", "1: by hand: module.MotorClient -> AsyncMongoClient"),
+        ("x = module.AsyncIOMotorNothing", "AsyncIOMotorNothing -> motorlite has no counterpart"),
+        ("x = AsyncIOMotorClient()", "1: by hand: AsyncIOMotorClient -> AsyncMongoClient"),
+        ("def f(x: 'AsyncIOMotorClient'): ...", "1: by hand: AsyncIOMotorClient -> AsyncMongoClient"),
+        ("x = 'AsyncIOMotorClient'", "1: by hand: 'AsyncIOMotorClient' -> \"AsyncMongoClient\""),
+        ("x = {'app.db.AsyncIOMotorClient': 1}", '-> "app.db.AsyncMongoClient"'),
+        ("x = 'No AsyncIOMotorClient here.'", "1: by hand: AsyncIOMotorClient -> AsyncMongoClient"),
+        ("x = b'AsyncIOMotorClient'", "1: by hand: AsyncIOMotorClient -> AsyncMongoClient"),
+        ("x = f'{y} AsyncIOMotorClient'", "1: by hand: AsyncIOMotorClient -> AsyncMongoClient"),
+        ("x = f'an {AsyncIOMotorClient}'", "1: by hand: AsyncIOMotorClient -> AsyncMongoClient"),
+        ("'''One.\n\nAn AsyncIOMotorClient.\n'''", "3: by hand: AsyncIOMotorClient -> AsyncMongoClient"),
+        ("x = y  # type: AsyncIOMotorClient", "1: by hand: AsyncIOMotorClient -> AsyncMongoClient"),
+        ("# One AsyncIOMotorClient", "1: by hand: AsyncIOMotorClient -> AsyncMongoClient"),
+    ],
+)
+def test_motors_classes_are_reported_wherever_they_are(before: str, expected: str) -> None:
+    lines = report(f"{before}\n")
+    assert any(expected in line for line in lines), lines
+    if "One." not in before:
+        assert report(f"{before}  # port: keep\n") == []
+
+
+def test_names_of_the_program_itself_are_none_of_motors() -> None:
+    text = """\
+        class AsyncIOMotorStorage: pass
+        def f(AsyncIOMotorClient): return AsyncIOMotorClient
+        x = AsyncIOMotorStorage()
+        y = module.AsyncIOMotorStorage
+        from motorlite import AsyncDatabase as AsyncIOMotorDatabase
+        z: "AsyncIOMotorDatabase"
+    """
+    assert report(text) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import pymongo\npymongo.__version__\n", "import motorlite\nmotorlite.__version__\n"),
+        ("from pymongo import __version__\n", "from motorlite import __version__\n"),
+        ("from pymongo import version as v\n", "from motorlite import version as v\n"),
+    ],
+)
+def test_versions_have_a_counterpart(before: str, after: str) -> None:
+    assert (written(before), report(after)) == (after, [])
 
 
 @pytest.mark.parametrize(

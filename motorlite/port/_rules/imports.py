@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from motorlite.port._table import Table
 
 _STAR: Final = "write out the names that you use, then run this again"
+_REBOUND: Final = "{text}, where `{name}` is the import: it also means something else in this file"
 # The module that `import motorlite` does not import.
 _GRIDFS: Final = "motorlite.gridfs"
 
@@ -60,9 +61,14 @@ class Imports:
         for key, plan in self._plans.items():
             for use in self._names.locals[key].uses:
                 self._use(use, plan, self._names.locals[key])
-        for node in {use.node for facts in self._names.locals.values() for use in facts.uses}:
-            if isinstance(node, cst.SimpleString):
-                self._string(node)
+        strings: dict[cst.SimpleString, list[tuple[Use, _Plan, Local]]] = {}
+        for key, plan in self._plans.items():
+            facts = self._names.locals[key]
+            for use in facts.uses:
+                if isinstance(use.node, cst.SimpleString):
+                    strings.setdefault(use.node, []).append((use, plan, facts))
+        for node, uses in strings.items():
+            self._string(node, uses)
         for statement in self._names.statements:
             if not self._report.is_kept(statement):
                 self._statement(statement)
@@ -96,7 +102,7 @@ class Imports:
             if not name.ours:
                 return _Plan(local, "", stays=True)
             theirs, own = facts.path.rpartition(".")[2], name.ours.rpartition(".")[2]
-            is_renamed = local == theirs and own not in self._taken and local not in self._source.class_names()
+            is_renamed = local == theirs and own not in self._taken and not self._is_fixed(local)
             return _Plan(own if is_renamed else local, name.ours, stays=False)
         ours = self._table.modules.get(facts.path, "")
         moved = [use for use in facts.uses if use.name.ours]
@@ -111,9 +117,14 @@ class Imports:
         }
         return replace(plan, extras=tuple(sorted(extras)))
 
-    @staticmethod
-    def _new_name(local: str, path: str, ours: str) -> str:
+    def _is_fixed(self, local: str) -> bool:
+        """Whether a name means something else in places that are not renamed with it."""
+        return local in self._source.rebound_names or local in self._source.class_names()
+
+    def _new_name(self, local: str, path: str, ours: str) -> str:
         """The name of the module that replaces `path`: an alias, or a submodule's own name, stays."""
+        if self._is_fixed(local):
+            return local
         if local == path.partition(".")[0] and local != "gridfs":
             return "motorlite"
         is_alias = local != path.rpartition(".")[2]
@@ -136,7 +147,11 @@ class Imports:
             self._stays(use.node, use.name)
             return
         text = self._replaced(use, plan, facts)
-        if text != use.chain:
+        if text == use.chain:
+            return
+        if facts.name in self._source.rebound_names:
+            self._report.hand(use.node, _REBOUND.format(text=text, name=facts.name))
+        else:
             self._report.write(use.node, self._in_place(use.node, text))
 
     def _replaced(self, use: Use, plan: _Plan, facts: Local) -> str:
@@ -158,14 +173,12 @@ class Imports:
             mark = Mark.NOTE if name.is_synchronous else Mark.HAND
             self._report.add(node, name.path, name.advice, mark)
 
-    def _string(self, node: cst.SimpleString) -> None:
+    def _string(self, node: cst.SimpleString, uses: list[tuple[Use, _Plan, Local]]) -> None:
         """Change the names in a string that is code."""
         text = text_of(node)
-        for key, facts in self._names.locals.items():
-            for use in facts.uses:
-                if use.node is node and use.name.ours and key in self._plans:
-                    new = self._replaced(use, self._plans[key], facts)
-                    text = _replace_chain(text, use.chain, new)
+        for use, plan, facts in uses:
+            if use.name.ours:
+                text = _replace_chain(text, use.chain, self._replaced(use, plan, facts))
         if text != text_of(node):
             quote = node.prefix + node.quote
             self._report.write(node, node.with_changes(value=f"{quote}{text}{node.quote}"))
@@ -314,7 +327,7 @@ class Imports:
     def _renamed(self, alias: cst.ImportAlias, plan: _Plan | None, local: str, new: str) -> cst.ImportAlias:
         """The alias with the new name; its local name stays where uses keep it."""
         own = dotted(alias.name)
-        is_kept = local != own or new in self._taken or local in self._source.class_names()
+        is_kept = local != own or new in self._taken or self._is_fixed(local)
         now = plan.new if plan and plan.new else (local if is_kept else new)
         if alias.asname is not None and local == own and now == new:
             # ``from a import B as B`` exports it.
