@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
-import material
 import pytest
 
 from scripts.site import search
 
-WORKER = search.worker_of(Path(material.__file__).parent / "templates")
+_MATERIAL = importlib.util.find_spec("material")
+assert _MATERIAL is not None
+assert _MATERIAL.origin is not None
+WORKER = search.worker_of(Path(_MATERIAL.origin).parent / "templates")
 
 
 @pytest.fixture
