@@ -68,7 +68,7 @@ def test_the_overview_has_a_line_for_each_module() -> None:
         ("Use it::\n\n    a = 1", "Use it:\n\n    a = 1"),
         ("``a`` and `b`", "`a` and `b`"),
         ("Ends.\n\nRetries: none.", "Ends.\n\n**Retries:** none."),
-        ("`docs/retries.md` says", "[What is retried when](../retries.md) says"),
+        ("`docs/retries.md` says", "[What is retried, and when](../retries.md) says"),
         ("(docs/limits.md)", "([Breakers and limits](../limits.md))"),
         ("[limits](docs/limits.md)", "[limits](docs/limits.md)"),
     ],
