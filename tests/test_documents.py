@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from motorlite.retry.overload import MAX_ADAPTIVE_RETRIES
-from scripts.site.links import OUTSIDE, in_repository, is_external, repository_url, resolve, targets
-from tests.support.code_blocks import blocks
+from scripts.site.links import OUTSIDE, in_repository, is_external, raw_url, repository_url, resolve, targets
+from tests.support.code_blocks import blocks, documents
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 RETRIES: Final = (REPOSITORY / "docs" / "retries.md").read_text(encoding="utf-8")
@@ -100,45 +100,119 @@ def test_the_order_of_operations_is_documented() -> None:
     )
 
 
-# --- README, SECURITY and pyproject.toml: read where relative links lead nowhere ---
+# --- links, addresses and commands ---
 
-PROJECT: Final = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-ELSEWHERE: Final = ("README.md", "SECURITY.md")
+PYPROJECT: Final = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT: Final = PYPROJECT["project"]
+README: Final = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+INDEX_TEXT: Final = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+# Files that show commands to users.
+SHOWN: Final = [
+    *documents(),
+    *(
+        path.relative_to(REPOSITORY).as_posix()
+        for folder in ("motorlite", "pytest_motorlite", "benchmarks", "examples", "scripts")
+        for path in sorted((REPOSITORY / folder).rglob("*.py"))
+    ),
+]
+UNQUOTED: Final = re.compile(r"pip install (?:-\S+ )*[\w.]+\[")
 
 
-def lead_to(page: str) -> list[str]:
-    """Where the links of a page lead: those to the project as paths in the repository."""
+def on_the_index(text: str) -> str:
+    """The README as a package index shows it: the settings of pyproject.toml, applied as the build applies them."""
+    for each in INDEX_TEXT["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    return text
+
+
+@pytest.mark.parametrize("page", documents())
+def test_links_are_relative_and_alive(page: str) -> None:
+    """So that they work wherever the repository is."""
     found = targets((REPOSITORY / page).read_text(encoding="utf-8"))
-    return [in_repository(target) or target.replace(f"{repository_url()}#", "README.md#") for target in found]
+    assert [target for target in found if target.startswith((repository_url(), raw_url("")))] == []
+    for target in found:
+        if not is_external(target):
+            resolve(page, target)
 
 
-@pytest.mark.parametrize("page", ELSEWHERE)
-def test_links_that_the_package_index_shows_are_absolute_and_alive(page: str) -> None:
-    text = (REPOSITORY / page).read_text(encoding="utf-8")
-    assert [target for target in targets(text) if not is_external(target)] == []
-    inside = [path for path in lead_to(page) if not is_external(path)]
-    assert inside
-    for path in inside:
-        resolve("README.md", path)
+def test_the_readme_leads_to_what_belongs_to_overload() -> None:
+    assert set(targets(README)) >= {
+        f"docs/{name}.md" for name in ("overload", "wait-queue", "retry-strategies", "limits")
+    }
 
 
-def test_the_address_of_the_project_is_the_same_everywhere() -> None:
-    owner, _, name = repository_url().removeprefix("https://github.com/").partition("/")
-    for page in (*ELSEWHERE, "CONTRIBUTING.md", "mkdocs.yml", "docs/index.md"):
+def test_the_address_of_the_project_is_in_one_place() -> None:
+    address = repository_url().removeprefix("https://")
+    pages = [*documents(), "mkdocs.yml", *(path for path in SHOWN if path.startswith(("scripts", "motorlite")))]
+    for page in pages:
         text = (REPOSITORY / page).read_text(encoding="utf-8")
-        assert set(re.findall(rf"(?:github|githubusercontent)\.com/{owner}/([\w-]+)", text)) <= {name}, page
-    assert {"Repository", "Documentation", "Changelog", "Issues"} <= PROJECT["urls"].keys()
+        assert address not in text, page
+        assert address.replace("github.com", "raw.githubusercontent.com") not in text, page
+    assert {"Repository", "Documentation", "Changelog", "Issues", "Security"} <= PROJECT["urls"].keys()
     for url in PROJECT["urls"].values():
         assert url.startswith(repository_url())
         if path := in_repository(url):
             resolve("README.md", path)
 
 
-def test_the_readme_is_short_and_begins_with_how_to_install() -> None:
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) < 200
-    assert blocks("README.md")[0].text == "pip install motorlite\n"
-    assert "fast at point reads" in words(text).lower()
+def test_the_package_index_shows_absolute_links() -> None:
+    text = on_the_index(README)
+    assert INDEX_TEXT["fragments"] == [{"path": "README.md"}]
+    assert "readme" in PROJECT["dynamic"]
+    shown, written = targets(text), targets(README)
+    assert len(shown) == len(written) > 30
+    for target, before in zip(shown, written, strict=True):
+        if is_external(before):
+            assert target == before
+        elif before.startswith("#"):
+            assert target == repository_url() + before
+        else:
+            assert in_repository(target) == before
+            assert target.startswith(raw_url("")) is before.endswith(".svg"), target
+
+
+def test_the_package_index_shows_how_to_install_from_it() -> None:
+    """What has no release says so; what is on an index has one."""
+    text = on_the_index(README)
+    assert "not released" in README
+    assert "not released" not in text
+    assert "\n```console\npip install motorlite\n```\n" in text
+    assert "pip install 'motorlite[testing]'" in text
+    assert "pip install '.[" not in text.partition("## See it and test it")[0]
+
+
+def test_a_report_of_a_vulnerability_needs_no_address() -> None:
+    text = words((REPOSITORY / "SECURITY.md").read_text(encoding="utf-8"))
+    assert "://" not in text
+    assert "[project.urls]" in text
+    assert "say only that you have found a vulnerability" in text
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
+def test_what_cannot_be_installed_by_name_says_how_else(page: str) -> None:
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    assert "not released" in text.partition("```")[0]
+    assert blocks(page)[0].text == "pip install .\n"
+    assert "pip install '.[testing]'" in text
+
+
+@pytest.mark.parametrize("path", SHOWN)
+def test_extras_are_quoted(path: str) -> None:
+    """Of a bracket without quotes zsh makes a pattern, and finds no file."""
+    found = UNQUOTED.findall(words((REPOSITORY / path).read_text(encoding="utf-8")))
+    assert found == []
+
+
+def test_who_reads_of_the_port_command_reads_of_its_extra() -> None:
+    for page in documents():
+        text = words((REPOSITORY / page).read_text(encoding="utf-8"))
+        if "python -m motorlite.port" in text and page not in ("CHANGELOG.md", "docs/architecture.md"):
+            assert "[port]" in text or "extra `port`" in text, page
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) < 200
+    assert "fast at point reads" in words(README).lower()
 
 
 def test_every_page_is_in_the_navigation_once() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.release import packages
+from scripts.site.links import is_external, targets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +34,12 @@ def test_the_sdist_has_sources_and_tests(built: Packages) -> None:
 
 def test_the_metadata_are_valid(built: Packages) -> None:
     packages.check_metadata(built)
+
+
+def test_the_text_for_the_package_index_has_absolute_links(built: Packages) -> None:
+    text = packages.description(built.wheel)
+    assert [target for target in targets(text) if not is_external(target)] == []
+    assert "pip install motorlite" in text
 
 
 def test_repository_and_sdist_build_the_same_wheel(built: Packages, tmp_path: Path) -> None:

@@ -39,7 +39,9 @@ def main() -> int:
             console.print(f"MongoDB {server.version} runs as a replica set at {server.uri}\n", soft_wrap=True)
             if not _run_quick_start(server.uri, console):
                 return 1
-            surprises, conclusion = anyio.run(partial(play, server.uri, console), backend=arguments.backend)
+            surprises, conclusion = anyio.run(
+                partial(play, server.uri, console, arguments.backend), backend=arguments.backend
+            )
     except ServerNotFound as error:
         console.print(str(error), markup=False)
         return 1

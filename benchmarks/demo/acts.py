@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import pymongo
 
 from benchmarks.demo import tables
 from benchmarks.demo.display import Display
-from benchmarks.demo.load import Watch, prepare, run_load
+from benchmarks.demo.load import PyMongoWatch, Watch, prepare, run_load
 from benchmarks.demo.overload import APP_NAME, limited, reject
 from benchmarks.demo.scenario import (
     CAPACITY,
@@ -17,18 +18,20 @@ from benchmarks.demo.scenario import (
     DATABASE,
     OVERLOADED_CAPACITY,
     OVERLOADS,
-    POLICIES,
+    PYMONGO,
     REJECTED,
-    RETRIES,
     SURVIVAL_LOAD,
     TOKENS,
     capacity,
+    policies,
     timeline,
 )
 from benchmarks.demo.tally import Tally
 from motorlite import AsyncMongoClient
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from benchmarks.demo.load import Items
@@ -39,13 +42,13 @@ if TYPE_CHECKING:
 FRAMES_PER_SECOND = 4
 
 
-async def play(uri: str, console: Console) -> tuple[list[str], str]:
+async def play(uri: str, console: Console, backend: str) -> tuple[list[str], str]:
     """Run both parts; return the unexpected errors and the conclusion."""
     client: Client = AsyncMongoClient(uri)
     async with client as control:
         await prepare(_items(control))
         surprises = await survive(uri, control, console)
-        tallies = await compare(uri, control, console)
+        tallies = await compare(uri, control, console, policies(backend))
     surprises += [surprise for tally in tallies for surprise in tally.surprises]
     return surprises, tables.conclusion(*(tally.total for tally in tallies[:2]))
 
@@ -70,12 +73,7 @@ async def survive(uri: str, control: Client, console: Console) -> list[str]:
             with anyio.CancelScope(shield=True):
                 await reject(control, 0.0)
     tally.end_second()
-    total = tally.total
-    console.print(
-        f"\n{total.served:,} of {total.requests:,} requests were served, with {total.attempts:,} attempts. A "
-        f"request fails when all its {RETRIES + 1} attempts are rejected: {REJECTED ** (RETRIES + 1):.1%} of "
-        f"the requests during the overload. Without retries, {REJECTED:.0%} would fail.\n"
-    )
+    console.print(f"\n{tables.survival(tally.total, tally.overloaded)}\n")
     return tally.surprises
 
 
@@ -90,22 +88,26 @@ async def _show_seconds(client: Client, control: Client, tally: Tally, console: 
             for frame in range(1, FRAMES_PER_SECOND + 1):
                 await anyio.sleep_until(start + number - 1 + frame / FRAMES_PER_SECOND)
                 display.running(tables.second_row(number, phase.name, tally.now, client.stats().tokens))
-            display.finished(tables.second_row(number, phase.name, tally.end_second(), client.stats().tokens))
+            ended = tally.end_second(is_overloaded=phase.rejected > 0)
+            display.finished(tables.second_row(number, phase.name, ended, client.stats().tokens))
 
 
-async def compare(uri: str, control: Client, console: Console) -> list[Tally]:
+async def compare(uri: str, control: Client, console: Console, compared: Sequence[Policy]) -> list[Tally]:
     """Run all policies, one after the other, with the same load on the same server."""
     load = COMPARISON_LOAD
     times = " and ".join(f"between seconds {begin:g} and {end:g}" for begin, end in OVERLOADS)
+    other = (
+        f"The last line is PyMongo Async {pymongo.version}" if PYMONGO in compared else "PyMongo Async needs asyncio"
+    )
     console.rule("[bold]The same load with other policies", align="left")
     console.print(
         f"{load.tasks} tasks send {load.rate:.0f} requests a second for {load.seconds} seconds. The server "
         f"admits {CAPACITY:.0f} attempts a second, but only {OVERLOADED_CAPACITY:.0f} {times}. It rejects the "
-        "others.\n"
+        f"others. {other}.\n"
     )
     tallies: list[Tally] = []
     with Display(console, tables.POLICIES) as display:
-        for policy in POLICIES:
+        for policy in compared:
             tally = Tally()
             await _measure(uri, control, policy, tally, display)
             display.finished(tables.policy_row(policy, tally, load.seconds))
@@ -131,7 +133,7 @@ async def _measure(uri: str, control: Client, policy: Policy, tally: Tally, disp
             tally.end_second()
             display.running(tables.policy_row(policy, tally, min(second, COMPARISON_LOAD.seconds)))
 
-    async with _client(uri, tally, **policy.options) as client, anyio.create_task_group() as group:
+    async with _compared(uri, tally, policy) as client, anyio.create_task_group() as group:
         group.start_soon(tick)
         async with limited(control, capacity):
             await run_load(_items(client), tally, COMPARISON_LOAD, policy.application_retries)
@@ -140,7 +142,15 @@ async def _measure(uri: str, control: Client, policy: Policy, tally: Tally, disp
 
 
 def _client(uri: str, tally: Tally, **options: Any) -> Client:
-    return AsyncMongoClient(uri, appName=APP_NAME, event_listeners=[Watch(tally)], **options)
+    return AsyncMongoClient(uri, appname=APP_NAME, event_listeners=[Watch(tally)], **options)
+
+
+def _compared(uri: str, tally: Tally, policy: Policy) -> Client:
+    """The client of a policy; PyMongo's has the methods that the load uses, and its own defaults."""
+    if not policy.is_pymongo:
+        return _client(uri, tally, **policy.options)
+    theirs: Any = pymongo.AsyncMongoClient(uri, appName=APP_NAME, event_listeners=[PyMongoWatch(tally)])
+    return cast("Client", theirs)
 
 
 def _items(client: Client) -> Items:

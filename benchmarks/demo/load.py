@@ -6,6 +6,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import pymongo.errors
+import pymongo.monitoring
 
 from motorlite.errors import PyMongoError
 from motorlite.monitoring import CommandListener, RetryListener
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     Items = AsyncCollection[dict[str, Any]]
 
+# The two drivers have the same labels, and no exception in common.
+ERRORS = (PyMongoError, pymongo.errors.PyMongoError)
 ITEMS = 200
 SHELVES = 20
 
@@ -33,6 +37,22 @@ class Watch(CommandListener, RetryListener):
 
     def retry(self, event: RetryEvent) -> None:
         self._tally.now.retries += event.permitted
+
+
+class PyMongoWatch(pymongo.monitoring.CommandListener):
+    """Counts the attempts of PyMongo, which has no events for retries."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+
+    def started(self, event: pymongo.monitoring.CommandStartedEvent) -> None:
+        self._tally.now.attempts += 1
+
+    def succeeded(self, event: pymongo.monitoring.CommandSucceededEvent) -> None:
+        """PyMongo wants all three."""
+
+    def failed(self, event: pymongo.monitoring.CommandFailedEvent) -> None:
+        """PyMongo wants all three."""
 
 
 async def prepare(items: Items) -> None:
@@ -62,7 +82,7 @@ async def send(items: Items, tally: Tally, chance: random.Random, retries: int) 
     while True:
         try:
             await _request(items, kind, number)
-        except PyMongoError as error:
+        except ERRORS as error:
             if not error.has_error_label("SystemOverloadedError"):
                 tally.surprises.append(f"{type(error).__name__}: {error}")
             elif retries:

@@ -71,6 +71,7 @@ class Policy:
     options: dict[str, Any] = field(default_factory=dict)
     # Immediate retries in a loop of the application.
     application_retries: int = 0
+    is_pymongo: bool = False
 
 
 _NO_RETRIES = {"maxAdaptiveRetries": 0, "retryReads": False, "retryWrites": False}
@@ -79,6 +80,14 @@ POLICIES = (
     Policy("no retries", _NO_RETRIES),
     Policy("immediate retries", _NO_RETRIES, application_retries=RETRIES),
 )
+
+PYMONGO = Policy("PyMongo Async", is_pymongo=True)
+
+
+def policies(backend: str) -> tuple[Policy, ...]:
+    """What the second part compares; PyMongo runs on asyncio alone."""
+    return (*POLICIES, PYMONGO) if backend == "asyncio" else POLICIES
+
 
 COMPARISON_LOAD = Load(interval=0.5, seconds=6)
 CAPACITY = 800.0  # attempts per second that the server admits

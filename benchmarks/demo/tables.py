@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from benchmarks.demo.tally import share_range
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -91,12 +93,36 @@ def policy_row(policy: Policy, tally: Tally, seconds: float) -> Row:
     )
 
 
-def conclusion(default: Counts, without_retries: Counts) -> str:
-    """The result of the comparison in one line."""
+def survival(total: Counts, overloaded: Counts) -> str:
+    """What was measured in the first part: all of it, and the seconds of the overload."""
+    attempts, requests = overloaded.attempts, overloaded.requests
+    rejected = attempts - overloaded.served
     return (
-        f"Conclusion: {without_retries.error_share:.1%} of requests fail without retries, "
-        f"{default.error_share:.1%} with motorlite's."
+        f"{total.served:,} of {total.requests:,} requests were served, with {total.attempts:,} attempts. Measured "
+        f"during the overload: the server rejected {_share(rejected, attempts)} of {attempts:,} attempts (95% interval "
+        f"{_range(rejected, attempts)}), and {_share(overloaded.failed, requests)} of {requests:,} requests failed "
+        f"({_range(overloaded.failed, requests)})."
     )
+
+
+def conclusion(default: Counts, without_retries: Counts) -> str:
+    """The result of the comparison in one line, with 95 % intervals."""
+    shares = [
+        f"{_share(counts.failed, counts.requests)} ({_range(counts.failed, counts.requests)})"
+        for counts in (without_retries, default)
+    ]
+    return f"Failed: {shares[0]} without retries, {shares[1]} with motorlite's."
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "-"
+
+
+def _range(part: int, whole: int) -> str:
+    if not whole:
+        return "-"
+    low, high = share_range(part, whole)
+    return f"{low * 100:.1f}-{high:.1%}"
 
 
 def milliseconds(seconds: float) -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import Final
 
 from benchmarks.figures import percentile
+
+# 95 % of a normal distribution are within so many standard deviations.
+Z: Final = 1.96
 
 
 @dataclass(slots=True)
@@ -42,22 +47,33 @@ class Counts:
         self.latencies += other.latencies
 
 
-class Tally:
-    """Counts of the current second and the total of all finished seconds."""
+def share_range(successes: int, trials: int) -> tuple[float, float]:
+    """The 95 % interval of a share that was counted (Wilson's, which holds for few and for none)."""
+    share, spread = successes / trials, Z * Z / trials
+    middle = share + spread / 2
+    width = Z * math.sqrt(share * (1 - share) / trials + spread / trials / 4)
+    return max(0.0, (middle - width) / (1 + spread)), min(1.0, (middle + width) / (1 + spread))
 
-    __slots__ = ("now", "peak_attempts", "surprises", "total")
+
+class Tally:
+    """Counts of the current second, the total of all finished seconds, and that of those in an overload."""
+
+    __slots__ = ("now", "overloaded", "peak_attempts", "surprises", "total")
 
     def __init__(self) -> None:
         self.now = Counts()
         self.total = Counts()
+        self.overloaded = Counts()
         # The most attempts in one second.
         self.peak_attempts = 0
         # Errors other than overload rejections; the demo fails if there are any.
         self.surprises: list[str] = []
 
-    def end_second(self) -> Counts:
+    def end_second(self, *, is_overloaded: bool = False) -> Counts:
         """Finish the current second and return its counts."""
         ended, self.now = self.now, Counts()
         self.total.add(ended)
+        if is_overloaded:
+            self.overloaded.add(ended)
         self.peak_attempts = max(self.peak_attempts, ended.attempts)
         return ended

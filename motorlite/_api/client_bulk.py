@@ -96,7 +96,7 @@ class AsyncMongoClient(Configured[DocumentT]):
         if not isinstance(models, list | tuple):
             raise TypeError(wrong("models", models, "a list of write models"))
         if not models:
-            raise InvalidOperation("models must have at least one model, but it is empty; check it before the call")
+            raise InvalidOperation("models must contain at least one model; check for an empty list before the call")
         if write_concern is None:
             write_concern = self._write_concern(session)
         elif is_in_transaction(session):

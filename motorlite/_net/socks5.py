@@ -56,7 +56,9 @@ def conversation(host: str, port: int, username: str | None, password: str | Non
         if status != 0:
             raise Socks5Error("it refused proxyUsername and proxyPassword")
     elif method != _NONE:
-        raise Socks5Error("it accepts no user name and password" if has_password else "it demands authentication")
+        raise Socks5Error(
+            "it does not accept user names and passwords" if has_password else "it requires authentication"
+        )
     version, reply, _, kind = yield bytes([_VERSION, _CONNECT, 0]) + _address(host) + port.to_bytes(2), 4
     if version != _VERSION:
         raise Socks5Error("it does not speak SOCKS5")

@@ -73,7 +73,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric("queue_timeout", "counter", ("server",), "Operations that waited too long for a connection."),
         Metric("queue_memory", "gauge", ("server",), "Estimated size of the waiting operations.", "bytes"),
         Metric("queue_standing", "gauge", ("server",), "1 while an adaptive queue does not drain, else 0."),
-        Metric("queue_admitted", "counter", ("server", "priority"), "Operations that a queue of priorities let in."),
+        Metric("queue_admitted", "counter", ("server", "priority"), "Operations that a priority queue admitted."),
         Metric("backpressure", "counter", ("server", "strategy", "reason"), "Operations that were refused."),
         Metric("retry_after", "histogram", ("server",), "When refused operations should be tried again.", "seconds"),
         Metric("breaker_state", "gauge", ("server", "state"), "1 for the state of the circuit breaker, else 0."),

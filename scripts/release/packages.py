@@ -13,8 +13,11 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from scripts.site.links import is_external, targets
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from email.message import Message
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 # The packages that the wheel installs.
@@ -69,8 +72,11 @@ def check_same_wheel(packages: Packages, folder: Path, *, isolated: bool) -> Non
 
 
 def check_metadata(packages: Packages) -> None:
-    """Check what a package index shows."""
+    """Check what a package index shows; links and pictures that are relative in the repository lead nowhere there."""
     run(sys.executable, "-m", "twine", "check", "--strict", packages.wheel, packages.sdist)
+    relative = [target for target in targets(description(packages.wheel)) if not is_external(target)]
+    if relative:
+        raise CheckFailed(f"relative links in the text for a package index: {', '.join(relative)}")
 
 
 def check_wheel(packages: Packages) -> None:
@@ -106,10 +112,12 @@ def check_sdist(packages: Packages) -> None:
 
 def requirements(wheel: Path) -> list[str]:
     """What the wheel requires without any extra."""
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        metadata = HeaderParser().parsestr(archive.read(name).decode())
-    return [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
+    return [line for line in _metadata(wheel).get_all("Requires-Dist", []) if "extra ==" not in line]
+
+
+def description(wheel: Path) -> str:
+    """The text that a package index shows."""
+    return str(_metadata(wheel).get_payload())
 
 
 def oldest(required: list[str]) -> list[str]:
@@ -131,6 +139,12 @@ def name_of(requirement: str) -> str:
 def _build(folder: Path, source: Path, *options: str, isolated: bool) -> None:
     isolation = [] if isolated else ["--no-isolation"]
     run(sys.executable, "-m", "build", *isolation, *options, "--outdir", folder, source)
+
+
+def _metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return HeaderParser().parsestr(archive.read(name).decode())
 
 
 def _only(folder: Path, pattern: str) -> Path:

@@ -3,8 +3,8 @@
     python -m scripts.site            # writes build/site, to be opened in a browser
     python -m scripts.site --check    # builds it in a temporary folder
 
-A warning of the generator is an error, and so is a link to a page, file or heading that does not exist, and anything
-that a browser would fetch from another host.
+A warning of the generator is an error, and so is a link to a page, file or heading that does not exist, anything that a
+browser would fetch from another host, and a search that does not find what readers look for.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from scripts.site import search
 from scripts.site.built import problems
 from scripts.site.links import REPOSITORY, DeadLinkError
-from scripts.site.prepare import prepare
+from scripts.site.prepare import INTERNAL, prepare
 
 
 def build(folder: Path) -> int:
@@ -38,17 +39,25 @@ def build(folder: Path) -> int:
         print(done.stdout, done.stderr, sep="", file=sys.stderr)
         return done.returncode
     search_from_disk(site)
-    found = list(problems(site))
+    found = [*problems(site), *search.left_out(site, frozenset(map(built_name, INTERNAL)))]
+    program = search.node()
+    if program is not None:
+        found += search.missed(program, search.worker_of(site), site / search.INDEX, search.FIRST)
     for problem in found:
         print(problem, file=sys.stderr)
     count = len(list(site.rglob("*.html")))
-    print(f"{count} pages, {len(found)} problems")
+    print(f"{count} pages, {len(found)} problems" + ("" if program else "; without node the search was not tried"))
     return 1 if found else 0
+
+
+def built_name(page: str) -> str:
+    """The file of a page on the site."""
+    return str(Path(page).with_suffix(".html"))
 
 
 def search_from_disk(site: Path) -> None:
     """Write the index of the search as a script: a page from the disk may not fetch it (assets/search-from-disk.js)."""
-    index = site / "search" / "search_index.json"
+    index = site / search.INDEX
     index.with_suffix(".js").write_text(f"var __index = {index.read_text(encoding='utf-8')}", encoding="utf-8")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import griffe
 
+from scripts.site.examples import CLASSES, examples, introduction
 from scripts.site.links import REPOSITORY
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _LITERAL: Final = re.compile(r"::$", re.MULTILINE)
 _LABEL: Final = re.compile(r"^(Retries|Source): ", re.MULTILINE)
 _OPTIONS: Final = re.compile(r"^( *)options: See `(\w+)`([^\n.]*)\.$", re.MULTILINE)
 _KEY: Final = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n      .*)*)", re.MULTILINE)
+_RAISED: Final = re.compile(r"^ +(\w+(?:, \w+)*): ", re.MULTILINE)
 _DOUBLE: Final = re.compile(r"``([^`\n]+)``")
 # A page of the documentation, with or without quotes, and not the target of a link.
 _PAGE: Final = re.compile(r"(?<![\w/])(?<!\]\()`?docs/([a-z-]+\.md)`?")
@@ -44,6 +46,12 @@ def _title(page: str) -> str:
     """The heading of a page of docs/."""
     with (REPOSITORY / "docs" / page).open(encoding="utf-8") as lines:
         return next(lines).removeprefix("# ").strip()
+
+
+def raised(text: str) -> set[str]:
+    """The names of the errors in the section ``Raises:`` of a docstring."""
+    section = text.partition("Raises:\n")[2].partition("\n\n")[0]
+    return {name for names in _RAISED.findall(section) for name in names.split(", ")}
 
 
 def keys(text: str) -> list[str]:
@@ -71,15 +79,31 @@ class Readable(griffe.Extension):
         """The whole package is loaded."""
         del options
         classes = {found.name: found for found in _classes(pkg)}
-        self._options = {name: _all_keys(found, classes) for name, found in classes.items()}
+        self._options = {name: all_keys(found, classes) for name, found in classes.items()}
+        self._errors = {name: f"{pkg.path}.errors.{name}" for name in pkg["errors"].classes}
+        self._examples: dict[str, str] = {}
+        for file, name in CLASSES.items():
+            self._examples[pkg[name].canonical_path] = f"\n\nIn the examples, {introduction(file)}\n"
+        for example in examples():
+            found = pkg[CLASSES[example.file]].all_members[example.method]
+            # Classes share methods: then there is an example for each of them.
+            before = self._examples.get(found.canonical_path, "\n\n**Example:**\n")
+            self._examples[found.canonical_path] = f"{before}\n```python\n{example.text}```\n"
         self._change(pkg)
 
     def _change(self, thing: Object) -> None:
         if thing.docstring is not None:
-            thing.docstring.value = readable(with_options(thing.docstring.value, self._options))
-        for member in thing.members.values():
+            self._know(thing, raised(thing.docstring.value))
+            text = readable(with_options(thing.docstring.value, self._options))
+            thing.docstring.value = text + self._examples.get(thing.path, "")
+        for member in [*thing.members.values()]:
             if not isinstance(member, griffe.Alias):
                 self._change(member)
+
+    def _know(self, thing: Object, errors: set[str]) -> None:
+        """Let a module find the errors that its docstrings name, so that the site links them."""
+        for name in errors & (self._errors.keys() - thing.module.members.keys()):
+            thing.module.set_member(name, griffe.Alias(name, self._errors[name], parent=thing.module))
 
 
 def _classes(thing: Object) -> Iterator[Class]:
@@ -91,7 +115,7 @@ def _classes(thing: Object) -> Iterator[Class]:
             yield from _classes(member)
 
 
-def _all_keys(found: Class, classes: Mapping[str, Class]) -> list[str]:
+def all_keys(found: Class, classes: Mapping[str, Class]) -> list[str]:
     """The keys of a class and of its bases, which come first."""
-    inherited = [key for base in found.bases if str(base) in classes for key in _all_keys(classes[str(base)], classes)]
+    inherited = [key for base in found.bases if str(base) in classes for key in all_keys(classes[str(base)], classes)]
     return [*inherited, *keys(found.docstring.value if found.docstring else "")]

@@ -23,6 +23,11 @@ CONFIGURATION: Final = REPOSITORY / "mkdocs.yml"
 REFERENCE: Final = "reference"
 # Where mkdocs.yml wants the pages of the API reference.
 PLACE: Final = "reference/"
+# Pages on the site for those who change the driver: in a section of their own, and not found by the search.
+INTERNAL: Final = ("architecture.md", "contributing.md", "seeds.md")
+_HIDDEN: Final = "---\nsearch:\n  exclude: true\n---\n\n"
+# The reference repeats the words of the guide in hundreds of entries.
+_BEHIND: Final = "---\nsearch:\n  boost: 0.5\n---\n\n"
 
 
 def markdown_files(root: Path = REPOSITORY) -> Iterator[str]:
@@ -39,12 +44,13 @@ def prepare(folder: Path, site: Path) -> Path:
     shutil.copytree(REPOSITORY / "docs", source)
     for path in markdown_files():
         text = (REPOSITORY / path).read_text(encoding="utf-8")
-        target = source / str(site_path(path))
-        target.write_text(rewritten(text, partial(for_site, path)), encoding="utf-8")
+        name = str(site_path(path))
+        hidden = _HIDDEN if name in INTERNAL else ""
+        (source / name).write_text(hidden + rewritten(text, partial(for_site, path)), encoding="utf-8")
     pages = reference.pages()
     (source / REFERENCE).mkdir()
     for page in pages:
-        (source / REFERENCE / page.file).write_text(page.text, encoding="utf-8")
+        (source / REFERENCE / page.file).write_text(_BEHIND + page.text, encoding="utf-8")
     written = folder / CONFIGURATION.name
     written.write_text(yaml.safe_dump(configuration(source, site, pages), sort_keys=False), encoding="utf-8")
     return written
@@ -58,4 +64,7 @@ def configuration(source: Path, site: Path, pages: list[reference.Page]) -> dict
         {title: listed if entries == PLACE else entries for title, entries in section.items()}
         for section in read["nav"]
     ]
-    return read | {"docs_dir": str(source), "site_dir": str(site), "repo_url": repository_url(), "nav": nav}
+    # Not `repo_url`: with it, every page asks the host of the repository for its stars.
+    link = {"icon": "fontawesome/brands/git-alt", "link": repository_url(), "name": "The repository"}
+    extra = read["extra"] | {"social": [link]}
+    return read | {"docs_dir": str(source), "site_dir": str(site), "extra": extra, "nav": nav}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import griffe
 
-from scripts.site.docstrings import readable
+from scripts.site.docstrings import all_keys, readable
 from scripts.site.links import REPOSITORY
 
 if TYPE_CHECKING:
@@ -20,6 +20,25 @@ if TYPE_CHECKING:
 PACKAGE: Final = "motorlite"
 # Classes whose methods fill a page.
 LARGE: Final = ("AsyncMongoClient", "AsyncDatabase", "AsyncCollection")
+# Types that signatures name and that are in no public module, since programs rarely need them.
+TYPES: Final = (
+    "_api.typings.DocumentT",
+    "_api.typings.OtherDocumentT",
+    "_api.typings.ClientT_co",
+    "_api.typings.Filter",
+    "_api.typings.Projection",
+    "_api.typings.TimeoutMode",
+    "_base.arguments.Hint",
+    "_base.arguments.IndexKeys",
+    "_base.arguments.Pipeline",
+    "_base.values.Address",
+    "_base.values.Document",
+    "read_preferences.TagSets",
+    "testing.server.local_server.Topology",
+)
+# The modules of the typed dictionaries whose keys are keyword arguments.
+OPTIONS: Final = ("_api.arguments.find_options", "_api.arguments.method_options")
+_TYPES_FILE: Final = "types.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +167,32 @@ def _page(path: str, module: griffe.Module) -> Page:
     return Page(f"{path}.md", path.removeprefix(f"{PACKAGE}."), "\n".join(lines))
 
 
+def _types() -> Page:
+    """The page of the types that have none of their own: signatures link to its headings."""
+    lines = [
+        "# Types in signatures",
+        "",
+        "Names that signatures use and no module exports. Type checkers know them; programs write what they stand for.",
+        "",
+    ]
+    for path in TYPES:
+        found = package()[path]
+        lines += [f"[](){{ #{found.canonical_path} }}", "", f"## {found.name}", "", readable(_meaning(found)), ""]
+        if found.value is not None and not found.name.endswith(("T", "_co")):
+            lines += ["```python", f"{found.name} = {found.value}", "```", ""]
+    classes = {found.name: found for module in OPTIONS for found in package()[module].classes.values()}
+    for name, found in sorted(classes.items()):
+        if name.endswith("Options"):
+            listed = all_keys(found, classes)
+            lines += [f"[](){{ #{found.canonical_path} }}", "", f"## {name}", ""]
+            lines += [*map(readable, listed or [_meaning(found)]), ""]
+    return Page(_TYPES_FILE, "Types in signatures", "\n".join(lines))
+
+
+def _meaning(found: griffe.Object | griffe.Alias) -> str:
+    return " ".join(found.docstring.value.split()) if found.docstring else ""
+
+
 def _file_of(name: str) -> str:
     return f"{PACKAGE}.{name}.md"
 
@@ -156,9 +201,10 @@ def pages() -> list[Page]:
     """All pages, the overview first."""
     # Their methods come from several base classes, so the order of the source is not one that a reader knows.
     look = {"heading_level": "1", "members_order": "alphabetical"}
-    large = [Page(_file_of(name), name, _entry(package(), name, **look) + "\n") for name in LARGE]
+    large = [Page(_file_of(name), name, f"{_entry(package(), name, **look)}\n") for name in LARGE]
     modules = [_page(path, module) for path, module in public_modules().items()]
     rows = [f"| [`{path}`]({path}.md) | {_summary(module)} |" for path, module in public_modules().items()]
+    rows.append(f"| [types in signatures]({_TYPES_FILE}) | What stands for a type in the signatures of methods. |")
     overview = [
         "# API reference",
         "",
@@ -173,4 +219,4 @@ def pages() -> list[Page]:
         *rows,
         "",
     ]
-    return [Page("index.md", "Overview", "\n".join(overview)), *large, *modules]
+    return [Page("index.md", "Overview", "\n".join(overview)), *large, *modules, _types()]

@@ -28,6 +28,8 @@ USUAL: Final = PAGES[""]
 PROGRAMS: Final = [
     pytest.param(program, id=program.name) for page in documents() for program in programs(page, PAGES.get(page, USUAL))
 ]
+# Pages whose programs a newcomer runs.
+FIRST: Final = ("README.md", "docs/index.md", "docs/install.md", "docs/tutorial.md", "docs/tutorial-trio.md")
 FILES: Final = {page: [block for block in blocks(page) if block.file] for page in documents()}
 RUN: Final = f"{NO_WORD_ABOUT_SLOW_STEPS}\nimport runpy; runpy.run_path('program.py', run_name='__main__')"
 KEPT: Final = ("admin", "config", "local")
@@ -73,6 +75,17 @@ def test_program(program: Program, empty: LocalServer, tmp_path: Path) -> None:
     assert program.words in done.stdout
     if not program.is_for_motor:
         assert re.fullmatch(program.logged, done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    "program", [each for page in FIRST for each in programs(page, PAGES.get(page, USUAL))], ids=str
+)
+def test_a_second_run_succeeds(program: Program, empty: LocalServer, tmp_path: Path) -> None:
+    """Who tries a first program tries it again, and the database is as the first run left it."""
+    (tmp_path / "program.py").write_text(LOCAL.sub(empty.uri, program.text), encoding="utf-8")
+    first, second = (run(tmp_path, empty.uri, "-c", RUN) for _ in range(2))
+    assert (first.returncode, second.returncode) == (0, 0), second.stderr
+    assert second.stdout == first.stdout
 
 
 @pytest.mark.parametrize("page", [page for page, found in FILES.items() if found])

@@ -298,7 +298,7 @@ async def test_the_write_concern_of_the_client_is_the_default(deployment: Script
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"models": []}, InvalidOperation, "models must have at least one model"),
+        ({"models": []}, InvalidOperation, "models must contain at least one model"),
         ({"models": None}, TypeError, "models must be a list of write models, not None"),
         ({"models": InsertOne({}, "d.c")}, TypeError, "models must be a list of write models"),
         ({"models": [1]}, TypeError, "a write request must be .*, not 1"),

@@ -73,7 +73,8 @@ def _pip(words: list[str]) -> str:
     if words[0] != "install":
         return "pages only install"
     for word in words[1:]:
-        match = re.fullmatch(r"motorlite(?:\[([\w,]+)\])?", word)
+        # The clone is the current folder.
+        match = re.fullmatch(r"(?:motorlite|\.)(?:\[([\w,]+)\])?", word)
         if match is None:
             return f"{word} is not motorlite"
         if unknown := set((match[1] or "").split(",")) - {""} - extras():

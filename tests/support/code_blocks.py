@@ -87,6 +87,9 @@ class Program:
     words: str = ""
     logged: str = ""
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def is_for_pytest(self) -> bool:
         """Whether it consists of tests."""

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 FILE: Final = Path(__file__).resolve().parents[2] / "docs" / "options.md"
 
 _TEXT = """\
-# The options of a client
+# Client options
 
-Every option is a keyword argument of `AsyncMongoClient`, in any case. A connection string may have all of them except
-those marked with \\*. Keyword arguments override the connection string; a wrong one raises. In a connection string, a
-wrong value is ignored with a warning, except [in TLS and authentication
-options](authentication.md#mistakes-in-the-connection-string). Deprecated names are for connection strings only.
+Every option is a keyword argument of `AsyncMongoClient`; case does not matter. All of them except those marked with \\*
+may also be in the connection string. Keyword arguments override the connection string, and an invalid one raises. An
+invalid value in a connection string is ignored with a warning, except [in TLS and authentication
+options](authentication.md#mistakes-in-the-connection-string). Deprecated names work in connection strings only.
 `client.options` has the result.
 
-Most services need `timeoutMS`, [`maxPoolSize`](performance.md#the-size-of-the-pool) and the
-[credentials](authentication.md), and with many clients a smaller `retry_budget`.
-[What happens under overload](overload.md#what-to-set) says when to set which of the others.
+Most services need `timeoutMS`, [`maxPoolSize`](performance.md#pool-size) and the
+[credentials](authentication.md), and, if there are many clients, a smaller `retry_budget`.
+[What happens under overload](overload.md#what-to-set) says when to set the others.
 
 This page is generated from `motorlite/_options/table.py` (`python -m tests.support.options_document`), and a test
 verifies that it is current.

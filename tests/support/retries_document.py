@@ -283,7 +283,7 @@ _OPTION = {Kind.READ: "retryReads", Kind.WRITE: "retryWrites", Kind.COMMAND: "re
 _HEAD = ("call", "command", "after overload errors, unless off", "after network errors and failovers", "deadline sent")
 
 _TEXT = f"""\
-# What is retried when
+# What is retried, and when
 
 One retry loop implements everything on this page, which is generated from the operations' declarations
 (`python -m tests.support.retries_document`); a test verifies that it is current. [What happens under

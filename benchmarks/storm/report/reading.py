@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--markdown", type=Path, metavar="SESSION.json", help="print its tables as markdown")
     add("--page", type=Path, metavar="SESSION.json", help="write its HTML page anew, beside it")
-    add("--plots", type=Path, metavar="SESSION.json", help="write the plots of the README to docs/")
+    add("--plots", type=Path, metavar="SESSION.json", help="write the plots of README and pages to docs/")
     add("--read", type=Path, metavar="SESSION.json", help="print its conclusions, and with --compare what changed")
 
 

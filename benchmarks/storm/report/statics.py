@@ -1,4 +1,4 @@
-"""Shell: the two plots of the README, from a session's file."""
+"""Shell: the plots of README and documentation, from a session's file."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.storm.report.plots import canvas
 from benchmarks.storm.report.plots.overtime import bin_width, binned
-from benchmarks.storm.report.plots.palette import mark
+from benchmarks.storm.report.plots.palette import BLUE, VERMILION, mark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from benchmarks.storm.report.session import Group, Session
@@ -21,11 +21,18 @@ ARMS: Final = {
 }
 """By scenario. More lines than these cannot be told apart at this size."""
 POINTS: Final = 60
+LASTING: Final = "lasting"
+SIZES: Final = {"": (7.2, 3.0), "-narrow": (3.7, 3.1)}
+"""Inches, by the end of the file's name: phones get a plot of their own, whose words they need not shrink."""
 
 
 def write(session: Session, folder: Path) -> list[Path]:
-    """Write `storm-sustained.svg` and `storm-metastable.svg`, as far as the session has the scenarios."""
+    """Write the plots of the session's scenarios: one of `lasting` and one for each scenario of `ARMS`."""
     written = []
+    for group in _lasting(session):
+        for end, size in SIZES.items():
+            written.append(folder / f"storm-{LASTING}{end}.svg")
+            canvas.write(_draw_attempts(group, *size), written[-1])
     for name, arms in ARMS.items():
         if name not in {scenario.name for scenario in session.scenarios}:
             continue
@@ -36,6 +43,57 @@ def write(session: Session, folder: Path) -> list[Path]:
                 written.append(folder / f"storm-{name}.svg")
                 canvas.write(_draw(chosen), written[-1])
     return written
+
+
+def _lasting(session: Session) -> Iterator[dict[str, Group]]:
+    """The arms of the scenario `lasting` by name, if the session has it with the two that the plot compares."""
+    if LASTING in {scenario.name for scenario in session.scenarios}:
+        for backend in session.backends(LASTING)[:1]:
+            groups = {group.arm: group for group in session.groups(LASTING, backend) if group.records}
+            if groups.keys() >= {"immediate", "default"}:
+                yield groups
+
+
+def _draw_attempts(groups: Mapping[str, Group], wide: float, high: float) -> Any:
+    """What reaches the server with and without a budget, each line with its name beside it."""
+    immediate, default = groups["immediate"], groups["default"]
+    run = default.records[0].run
+    start, end = run.overload
+    width = max(bin_width(run.seconds), math.ceil(len(run.series["offered"]) / POINTS))
+    made, ((axis,),) = canvas.figure(wide, high)
+    times, offered = binned(default, "offered", width)
+    axis.fill_between(times, offered, color=canvas.SHADE, linewidth=0)
+    peaks = {}
+    for group, colour in ((immediate, VERMILION), (default, BLUE)):
+        times, attempts = binned(group, "attempts", width)
+        axis.plot(times, attempts, color=colour, linewidth=2.4)
+        peaks[group.arm] = max(attempts)
+    times, capacity = binned(default, "capacity", width)
+    axis.plot(times, capacity, color=canvas.INK, linewidth=1.0, linestyle="--")
+    axis.set_xlim(0, run.seconds)
+    axis.set_ylim(0, 1.16 * max(peaks.values()))
+    axis.set_ylabel("per second")
+    axis.set_xlabel("seconds")
+    axis.xaxis.set_major_locator(canvas.round_numbers(6))
+    middle, level = (start + end) / 2, max(offered)
+    for height, words, colour in (
+        (max(peaks.values()), "five immediate retries, no budget", VERMILION),
+        (1.09 * level, "motorlite's default", BLUE),
+        (0.62 * level, "requests of the application", canvas.INK),
+        (capacity[0], "what the server can answer", canvas.INK),
+    ):
+        # Above its line.
+        axis.annotate(
+            words,
+            (middle, height),
+            (0, 4),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            color=colour,
+            fontweight="bold" if colour != canvas.INK else "normal",
+        )
+    return made
 
 
 def _draw(groups: Sequence[Group]) -> Any:

@@ -234,7 +234,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         given = arguments.checked("aggregate_raw_batches", options, method_options.AGGREGATE_CHECKS, further)
         given |= further
         if given.get("explain"):
-            raise ConfigurationError("aggregate_raw_batches has no explain: a plan is no batch; use aggregate")
+            raise ConfigurationError("aggregate_raw_batches has no explain: a plan is not a batch; use aggregate")
         if let is not None:
             given["let"] = arguments.converted("let", let, arguments.mapping)
         if comment is not None:

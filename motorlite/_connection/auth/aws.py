@@ -62,7 +62,7 @@ def converse(nonce: bytes) -> Conversation:
     }
     secrets = (credentials.token, credentials.secret_key)
     if not SaslReply(MONGODB_AWS, (yield from run(EXTERNAL, command, secrets))).is_done:
-        raise violation(MONGODB_AWS, "the server does not end the conversation")
+        raise violation(MONGODB_AWS, "the server did not end the conversation")
 
 
 def parse_server_first(payload: bytes, nonce: bytes) -> tuple[bytes, str]:

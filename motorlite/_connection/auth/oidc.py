@@ -213,7 +213,7 @@ def _is_accepted(cache: TokenCache, held: Held, token: str) -> Generator[Request
 
 def _check_end(reply: Mapping[str, Any]) -> None:
     if not SaslReply(MONGODB_OIDC, reply).is_done:
-        raise violation(MONGODB_OIDC, "the server does not end the conversation")
+        raise violation(MONGODB_OIDC, "the server did not end the conversation")
 
 
 def _idp_info(payload: bytes) -> OIDCIdPInfo:

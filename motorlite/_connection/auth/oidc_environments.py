@@ -86,7 +86,7 @@ class _MetadataCallback(OIDCCallback):
             response = http.parse(data)
         except PyMongoError as error:
             # Raised as a different error, because the MongoDB server did not cause it.
-            raise violation(MONGODB_OIDC, f"{what} gave no answer: {error}") from error
+            raise violation(MONGODB_OIDC, f"{what} did not answer: {error}") from error
         if response.status != 200:
             # Shown as a literal: a terminal would execute control characters, and line breaks could forge log entries.
             raise violation(

@@ -21,4 +21,4 @@ def converse(username: str, password: str, source: str) -> Conversation:
     command = {"saslStart": 1, "mechanism": PLAIN, "payload": payload, "autoAuthorize": 1}
     reply = yield from run(source, command, (password,))
     if not SaslReply(PLAIN, reply).is_done:
-        raise violation(PLAIN, "the server does not end the conversation")
+        raise violation(PLAIN, "the server did not end the conversation")

@@ -121,7 +121,7 @@ def converse(
         # Servers older than 4.4 ignore skipEmptyExchange and expect one more, empty message.
         reply = yield from _continue(mechanism, user, server_first, b"")
         if not reply.is_done:
-            raise violation(mechanism, "the server does not end the conversation")
+            raise violation(mechanism, "the server did not end the conversation")
 
 
 def _continue(mechanism: str, user: ScramUser, first: SaslReply, payload: bytes) -> Generator[Request, Any, SaslReply]:

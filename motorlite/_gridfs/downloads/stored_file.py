@@ -29,7 +29,7 @@ class StoredFile:
     @property
     def _document(self) -> Mapping[str, Any]:
         if self._file is None:
-            raise InvalidOperation("the file's document was not read yet: call open() first")
+            raise InvalidOperation("the file's document has not been read yet: call open() first")
         return self._file
 
     @property

@@ -388,7 +388,7 @@ class AsyncGridIn:
         Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
         """
         if self._closed and not self._is_stored:
-            raise InvalidOperation("the upload was given up, so there is no file")
+            raise InvalidOperation("the upload was aborted, so there is no file")
         if self._closed:
             await self._store.files.update_one({"_id": self._id}, {"$set": {name: value}})
         self._fields[name] = value

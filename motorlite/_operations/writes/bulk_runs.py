@@ -42,7 +42,7 @@ def insert_run(documents: list[Any]) -> Run:
         TypeError: There are no documents (PyMongo's error too).
     """
     if not documents:
-        raise TypeError("documents must have at least one document, but it is empty; check it before the call")
+        raise TypeError("documents must contain at least one document; check for an empty list before the call")
     return Run("insert", documents, range(len(documents)))
 
 
@@ -91,5 +91,5 @@ def unordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
 
 def _not_empty(runs: list[Run]) -> list[Run]:
     if not runs:
-        raise InvalidOperation("requests must have at least one request, but it is empty; check it before the call")
+        raise InvalidOperation("requests must contain at least one request; check for an empty list before the call")
     return runs

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from motorlite.testing.proxy import FaultProxy
 
 Topology = Literal["standalone", "replicaset"]
+"""What a local server is: one alone, or the members of a replica set."""
 FAIL_COMMAND: Final = "failCommand"
 LAST_PORT: Final = 65_535
 

@@ -158,7 +158,7 @@ async def test_authentication() -> None:
         wrong = ProxyOptions("127.0.0.1", proxy.port, "üser", "hunter2")
         error = await failure(("127.0.0.1", port), wrong, "it refused proxyUsername and proxyPassword")
         assert "hunter2" not in repr([error, error.__cause__, error.__context__, wrong])
-        await failure(("127.0.0.1", port), proxy, "it demands authentication")
+        await failure(("127.0.0.1", port), proxy, "it requires authentication")
 
 
 async def test_credentials_that_the_proxy_does_not_ask_for(proxy: Socks5Server) -> None:
@@ -274,7 +274,7 @@ async def test_a_server_that_hangs_behind_the_proxy_is_no_matter_of_the_proxy(
 
 @pytest.mark.parametrize(
     ("answer", "text"),
-    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak SOCKS5"), (b"\5\7", "demands authentication")],
+    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak SOCKS5"), (b"\5\7", "requires authentication")],
     ids=["http", "method"],
 )
 async def test_something_else_than_a_proxy(answer: bytes, text: str, proxy: Socks5Server) -> None:

@@ -84,9 +84,9 @@ def test_the_bound_address_is_read_to_its_end(bound: bytes) -> None:
     [
         (b"HT", "does not speak SOCKS5"),
         (b"\4\0", "does not speak SOCKS5"),
-        (b"\5\xff", "demands authentication"),
-        (b"\5\2", "demands authentication"),
-        (b"\5\1", "demands authentication"),
+        (b"\5\xff", "requires authentication"),
+        (b"\5\2", "requires authentication"),
+        (b"\5\1", "requires authentication"),
         (b"\5\0\4\0\0\1", "does not speak SOCKS5"),
         (b"\5\0\5\1\0\1", "general failure"),
         (b"\5\0\5\2\0\1", "is not allowed"),
@@ -108,8 +108,8 @@ def test_refusals(answers: bytes, text: str) -> None:
 @pytest.mark.parametrize(
     ("answers", "text"),
     [
-        (b"\5\xff", "accepts no user name and password"),
-        (b"\5\1", "accepts no user name and password"),
+        (b"\5\xff", "does not accept user names and passwords"),
+        (b"\5\1", "does not accept user names and passwords"),
         (b"\5\2\1\1", "refused proxyUsername and proxyPassword"),
         (b"\5\2\1\xff", "refused proxyUsername and proxyPassword"),
     ],

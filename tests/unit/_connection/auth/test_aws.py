@@ -175,7 +175,7 @@ def test_the_first_message_is_the_one_of_the_specification() -> None:
         ([REFUSED], "Authentication failed"),
         ([{**FIRST, "done": True}], "before it got a signature"),
         ([FIRST, REFUSED], "Authentication failed"),
-        ([FIRST, {**DONE, "done": False}], "does not end the conversation"),
+        ([FIRST, {**DONE, "done": False}], "did not end the conversation"),
         ([{**FIRST, "payload": server_first(".")}], "not a host name"),
     ],
 )

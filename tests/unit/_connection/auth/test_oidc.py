@@ -195,7 +195,7 @@ def test_a_server_that_names_no_identity_provider(payload: bytes) -> None:
 def test_ends_that_come_at_the_wrong_time() -> None:
     with pytest.raises(OperationFailure, match="before it got a token"):
         Client("t", human=True).converse(lambda _: DONE)
-    with pytest.raises(OperationFailure, match="does not end the conversation"):
+    with pytest.raises(OperationFailure, match="did not end the conversation"):
         Client("t").converse(lambda _: {**DONE, "done": False})
     with pytest.raises(ProtocolError):
         Client("t").converse(lambda _: {"ok": 1})

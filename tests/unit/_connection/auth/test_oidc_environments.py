@@ -182,7 +182,7 @@ async def test_errors_show_the_beginning_of_a_long_body() -> None:
 )
 async def test_no_answer(service: Service, text: str) -> None:
     begin = anyio.current_time()
-    with pytest.raises(OperationFailure, match=f"169.254.169.254 gave no answer: .*{text}"):
+    with pytest.raises(OperationFailure, match=f"169.254.169.254 did not answer: .*{text}"):
         await fetch(service, seconds=7.0, ENVIRONMENT="azure", TOKEN_RESOURCE="x")
     assert anyio.current_time() - begin == (7.0 if text == "no reply in time" else 0.0)
     assert not service.open

@@ -30,5 +30,5 @@ def test_what_cannot_be_sent(name: str, password: str) -> None:
 def test_refusal_and_a_server_that_goes_on() -> None:
     with pytest.raises(OperationFailure, match="LDAP"):
         drive(converse("u", "p", "ldap"), lambda command: {"ok": 0, "errmsg": "LDAP", "code": 18}, "ldap")
-    with pytest.raises(OperationFailure, match="does not end"):
+    with pytest.raises(OperationFailure, match="did not end"):
         drive(converse("u", "p", "ldap"), lambda command: DONE | {"done": False}, "ldap")

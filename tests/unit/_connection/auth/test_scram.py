@@ -205,7 +205,7 @@ TAMPERED: dict[str, tuple[Callable[[int, dict[str, Any]], None], type[Exception]
     "no signature": (payload(2, lambda p: b""), OperationFailure, "signature"),
     "not base64": (payload(2, lambda p: b"v=!"), OperationFailure, "signature"),
     "server error": (payload(2, lambda p: b"e=other-error"), OperationFailure, "other-error"),
-    "never done": (lambda at, reply: reply.update(done=False), OperationFailure, "does not end"),
+    "never done": (lambda at, reply: reply.update(done=False), OperationFailure, "did not end"),
     "no done": (missing(2, "done"), ProtocolError, "done"),
     "no payload": (missing(1, "payload"), ProtocolError, "payload"),
     "no id": (missing(1, "conversationId"), ProtocolError, "conversationId"),

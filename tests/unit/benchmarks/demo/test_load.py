@@ -4,6 +4,7 @@ import random
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import pymongo.errors
 import pytest
 
 from benchmarks.demo.load import run_load, send
@@ -113,3 +114,12 @@ async def test_an_error_that_nobody_ordered_is_reported_and_not_retried() -> Non
     assert (tally.now.failed, tally.now.retries) == (1, 0)
     assert len(tally.surprises) == 1
     assert "no such thing" in tally.surprises[0]
+
+
+async def test_errors_of_another_driver_count_like_ours() -> None:
+    tally = Tally()
+    theirs = pymongo.errors.OperationFailure("overloaded", 462, OVERLOADED)
+    other = pymongo.errors.OperationFailure("no such thing", 59, {"ok": 0, "code": 59})
+    for error in (theirs, other):
+        await send(Collection(failing(error)).items, tally, random.Random(1), 0)
+    assert (tally.now.failed, len(tally.surprises)) == (2, 1)

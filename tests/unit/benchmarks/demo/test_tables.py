@@ -11,7 +11,7 @@ from benchmarks.demo.display import Display
 from benchmarks.demo.quick_start import quick_start
 from benchmarks.demo.scenario import PHASES, POLICIES
 from benchmarks.demo.tables import POLICIES as POLICY_LAYOUT
-from benchmarks.demo.tables import SECONDS, Row, conclusion, milliseconds, policy_row, second_row
+from benchmarks.demo.tables import SECONDS, Row, conclusion, milliseconds, policy_row, second_row, survival
 from benchmarks.demo.tally import Counts, Tally
 
 
@@ -49,11 +49,27 @@ def test_lines_fit_a_terminal_of_80_columns() -> None:
     assert len(POLICY_LAYOUT.line(POLICY_LAYOUT.head)) <= 80
 
 
-def test_the_conclusion_is_one_line() -> None:
-    default, without = Counts(served=964, failed=36), Counts(served=817, failed=183)
+def test_the_conclusion_is_one_line_with_ranges() -> None:
+    default, without = Counts(served=2_393, failed=7), Counts(served=1_944, failed=456)
     text = conclusion(default, without)
-    assert text == "Conclusion: 18.3% of requests fail without retries, 3.6% with motorlite's."
-    assert len(conclusion(Counts(failed=1), Counts(failed=1))) <= 80
+    assert text == "Failed: 19.0% (17.5-20.6%) without retries, 0.3% (0.1-0.6%) with motorlite's."
+    assert len(text) <= 80
+
+
+def test_what_was_measured_in_the_overload_is_said_with_its_range() -> None:
+    """Not what the probabilities predict."""
+    total = Counts(served=1_558, failed=42, attempts=3_037)
+    overloaded = Counts(served=929, failed=42, attempts=2_405)
+    assert survival(total, overloaded) == (
+        "1,558 of 1,600 requests were served, with 3,037 attempts. Measured during the overload: the server rejected "
+        "61.4% of 2,405 attempts (95% interval 59.4-63.3%), and 4.3% of 971 requests failed (3.2-5.8%)."
+    )
+
+
+def test_nothing_measured_has_no_range() -> None:
+    assert survival(Counts(), Counts()).endswith(
+        "rejected - of 0 attempts (95% interval -), and - of 0 requests failed (-)."
+    )
 
 
 def test_no_line_of_the_quick_start_is_cut_off() -> None:

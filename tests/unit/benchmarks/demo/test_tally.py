@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from benchmarks.demo.tally import Counts, Tally
+from benchmarks.demo.tally import Counts, Tally, share_range
 
 
 def test_seconds_add_up_to_the_total() -> None:
@@ -33,3 +33,20 @@ def test_nothing_served_is_no_latency_and_no_share() -> None:
     counts = Counts()
     assert math.isnan(counts.latency(0.5))
     assert (counts.error_share, counts.amplification) == (0.0, 0.0)
+
+
+def test_seconds_of_an_overload_are_counted_apart() -> None:
+    tally = Tally()
+    for served, is_overloaded in ((3, False), (5, True), (7, True)):
+        tally.now.served += served
+        tally.end_second(is_overloaded=is_overloaded)
+    assert (tally.total.served, tally.overloaded.served) == (15, 12)
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    # Wilson's interval, as Newcombe (1998) has it for 81 of 263 and 0 of 20.
+    [(81, 263, 0.2553, 0.3662), (0, 20, 0.0, 0.1611), (20, 20, 0.8389, 1.0)],
+)
+def test_the_range_of_a_share(successes: int, trials: int, low: float, high: float) -> None:
+    assert list(share_range(successes, trials)) == pytest.approx([low, high], abs=1e-4)

@@ -10,7 +10,8 @@ import pytest
 
 import motorlite
 from scripts.site import reference
-from scripts.site.docstrings import Readable, keys, readable, with_options
+from scripts.site.docstrings import Readable, keys, raised, readable, with_options
+from scripts.site.examples import CLASSES, examples
 from scripts.site.links import REPOSITORY
 
 PAGES = {page.file: page for page in reference.pages()}
@@ -67,7 +68,7 @@ def test_the_overview_has_a_line_for_each_module() -> None:
         ("Use it::\n\n    a = 1", "Use it:\n\n    a = 1"),
         ("``a`` and `b`", "`a` and `b`"),
         ("Ends.\n\nRetries: none.", "Ends.\n\n**Retries:** none."),
-        ("`docs/retries.md` says", "[What is retried when](../retries.md) says"),
+        ("`docs/retries.md` says", "[What is retried, and when](../retries.md) says"),
         ("(docs/limits.md)", "([Breakers and limits](../limits.md))"),
         ("[limits](docs/limits.md)", "[limits](docs/limits.md)"),
     ],
@@ -105,3 +106,67 @@ def test_the_options_of_find_and_of_what_it_inherits() -> None:
     text = package["_api.collection.reads.AsyncCollection.find"].docstring.value
     for key in ("batch_size", "cursor_type", "timeoutMode"):
         assert f"`{key}`" in text
+
+
+def test_errors_that_docstrings_name_are_found_from_their_modules() -> None:
+    """A name that a module does not import would be a word without a link."""
+    assert raised("Does.\n\nRaises:\n    TypeError, A: One: A.\n        A.\n    B: Two.\n\nA: three.\n") == {
+        "TypeError",
+        "A",
+        "B",
+    }
+    package = griffe.load("motorlite", search_paths=[str(REPOSITORY)], extensions=griffe.Extensions(Readable()))
+    (section,) = [
+        each
+        for each in griffe.parse_google(package["_api.handles.AsyncCollection"].docstring)
+        if each.kind is griffe.DocstringSectionKind.raises
+    ]
+    (found,) = [each.annotation for each in section.value if "InvalidName" in str(each.annotation)]
+    assert isinstance(found, griffe.ExprName)
+    assert found.canonical_path == "motorlite.errors.InvalidName"
+
+
+def test_types_of_signatures_have_a_page_and_say_what_they_are() -> None:
+    text = PAGES["types.md"].text
+    for heading in (
+        "[](){ #motorlite._api.typings.Filter }\n\n## Filter\n",
+        "[](){ #motorlite._base.values.Address }\n\n## Address\n",
+    ):
+        assert heading in text
+    assert "Filter = Mapping[str, Any]" in text
+    assert "## FindOptions\n\n- `" in text
+    assert "\n\n\n" not in text, "a type has no docstring"
+
+
+def test_no_type_of_a_public_signature_is_left_without_a_page() -> None:
+    """Of those that the driver defines; the standard library and bson have documentation of their own."""
+    package = reference.package()
+    described = {package[path].canonical_path for path in reference.TYPES} | set(reference.homes())
+    described |= {found.canonical_path for module in reference.OPTIONS for found in package[module].classes.values()}
+    missing: set[str] = set()
+    for name in (*reference.LARGE, "AsyncCursor", "AsyncCommandCursor", "AsyncChangeStream"):
+        handle = package[name].final_target
+        for method in handle.all_members.values():
+            if method.name.startswith("_") or not method.is_function:
+                continue
+            parts = [each.annotation for each in method.parameters] + [method.returns]
+            for part in parts:
+                if isinstance(part, griffe.Expr):
+                    missing |= {each.canonical_path for each in part.iterate() if isinstance(each, griffe.ExprName)}
+    ours = {package[path.removeprefix("motorlite.")] for path in missing if path.startswith("motorlite.")}
+    left = {each.canonical_path for each in ours if not each.is_module} - described
+    assert left == set()
+
+
+def test_methods_show_their_examples() -> None:
+    package = griffe.load("motorlite", search_paths=[str(REPOSITORY)], extensions=griffe.Extensions(Readable()))
+    text = package["_api.collection.reads.CollectionReads.find_one"].docstring.value
+    assert "\n\n**Example:**\n\n```python\nprint(await parts.find_one(" in text
+    for example in examples():
+        found = package[package[CLASSES[example.file]].all_members[example.method].canonical_path.partition(".")[2]]
+        assert f"```python\n{example.text}```\n" in found.docstring.value, example
+    text = package["_api.handles.AsyncCollection"].docstring.value
+    assert text.endswith(
+        "In the examples, `parts` is an `AsyncCollection` with three documents, such as "
+        '`{"_id": 1, "name": "bolt", "stock": 10}`.\n'
+    )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.storm.report import reading
 from benchmarks.storm.report.session import save
-from tests.support.storm_runs import Shape, make_session
+from tests.support.storm_runs import SUSTAINED, Shape, make_session
 
 
 def run(*words: object) -> int | None:
@@ -78,3 +80,27 @@ def test_a_file_that_is_no_session(words: tuple[str], tmp_path: Path, capsys: py
     (tmp_path / "s.json").write_text("{}", encoding="utf-8")
     assert run(*words, tmp_path / "s.json") == 2
     assert "is not a session" in capsys.readouterr().err
+
+
+def test_the_plot_of_the_start_page_names_its_lines_where_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one size for a screen and one for a phone; without both policies there is nothing to compare."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(reading, "DOCS", tmp_path / "docs")
+    lasting = replace(SUSTAINED, name="lasting")
+    save(make_session({"default": Shape()}, lasting, seeds=2), tmp_path / "one.json")
+    assert run("--plots", tmp_path / "one.json") == 0
+    assert capsys.readouterr().out.strip() == "The session has no such scenario."
+    save(make_session({"default": Shape(), "immediate": Shape(0.8, 2.0)}, lasting, seeds=2), tmp_path / "two.json")
+    assert run("--plots", tmp_path / "two.json") == 0
+    wide, narrow = (Path(line) for line in capsys.readouterr().out.splitlines())
+    assert (wide.name, narrow.name) == ("storm-lasting.svg", "storm-lasting-narrow.svg")
+    for path in (wide, narrow):
+        text = path.read_text(encoding="utf-8")
+        for name in ("motorlite's default", "five immediate retries, no budget", "what the server can answer"):
+            assert f">{name}</text>" in text
+    (size,), (smaller,) = (
+        re.findall(r'^<svg.* width="([\d.]+)pt"', path.read_text("utf-8"), re.M) for path in (wide, narrow)
+    )
+    assert float(smaller) < 0.6 * float(size)
