@@ -86,7 +86,7 @@ OVERLOAD: Final[tuple[Option, ...]] = (
     keyword_option(
         "circuit_breaker",
         Values(_circuit_breaker, "a motorlite.overload.CircuitBreaker"),
-        "Stops retries, or all operations, on a server that keeps failing ([Breakers and limits](limits.md)).",
+        "Stops all operations, or only retries, on a server that keeps failing ([Breakers and limits](limits.md)).",
         None,
         "circuit_breaker",
     ),
