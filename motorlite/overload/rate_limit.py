@@ -31,8 +31,8 @@ class RateLimit:
     ``"*"`` is the whole client. An operation needs a token of each limit that concerns it.
 
     An operation takes one token, before it selects a server; retries take none. getMore, the further commands of a
-    bulk write and commits continue what was admitted. They are never refused or delayed, but they take their tokens, which the
-    next operations then lack.
+    bulk write and commits continue what was admitted. They are never refused or delayed, but they take their tokens,
+    which the next operations then lack.
 
     Attributes:
         rate: Operations per second; above 0, at most 1,000,000.
