@@ -38,6 +38,7 @@ class PyMongoError(_Root):
         client_limit: For a timeout: how many seconds the driver gives the operation (`timeoutMS`) or the reply
             (`socketTimeoutMS`); None for no limit, or if the wait for a server or a connection used it up.
         server_limit: For a timeout: how many seconds the command gave the server (`maxTimeMS`); None for no limit.
+        reached_server: Whether the operation may have reached a server; of a bulk write, any of its commands.
         retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
             None elsewhere.
     """

@@ -31,9 +31,9 @@ class RateLimit:
     A mapping limits single databases and collections, ``{"shop": RateLimit(rate=100), "shop.orders": ...}``; the key
     ``"*"`` is the whole client. An operation needs a token of each limit that concerns it.
 
-    An operation takes one token, before it selects a server; retries take none. getMore and the further commands of a
-    bulk write continue what was admitted. They are never refused or delayed, but they take their tokens, which the
-    next operations then lack.
+    An operation takes one token, before it selects a server; retries take none. getMore, the further commands of a
+    bulk write and commits continue what was admitted. They are never refused or delayed, but they take their tokens,
+    which the next operations then lack.
 
     Attributes:
         rate: Operations per second; above 0, at most 1,000,000.
