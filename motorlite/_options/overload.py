@@ -179,7 +179,7 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             _circuit_breaker,
             'True, settings such as "failureRate:0.2,openFor:5s", or a motorlite.overload.CircuitBreaker',
         ),
-        "Stops operations on a server that keeps failing ([Breakers and limits](limits.md)).",
+        "Stops all operations, or only retries, on a server that keeps failing ([Breakers and limits](limits.md)).",
         "circuitBreaker",
         "circuit_breaker",
     ),

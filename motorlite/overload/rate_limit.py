@@ -31,9 +31,9 @@ class RateLimit:
     A mapping limits single databases and collections, ``{"shop": RateLimit(rate=100), "shop.orders": ...}``; the key
     ``"*"`` is the whole client. An operation needs a token of each limit that concerns it.
 
-    An operation takes one token, before it selects a server; retries take none. getMore and the further commands of a
-    bulk write continue what was admitted. They are never refused or delayed, but they take their tokens, which the
-    next operations then lack.
+    An operation takes one token, before it selects a server; retries take none. getMore, the further commands of a
+    bulk write and commits continue what was admitted. They are never refused or delayed, but they take their tokens,
+    which the next operations then lack.
 
     Attributes:
         rate: Operations per second; above 0, at most 1,000,000.
@@ -42,7 +42,7 @@ class RateLimit:
         strategy: ``"reject"``: without a token, an operation fails at once with `RateLimitError`. ``"queue"``: it waits
             for its turn, first come, first served unless `queue` says otherwise. (``"wait"`` is its deprecated name.)
         timeout: The longest wait in seconds; at most 60. An operation that could not start in that time, or before its
-            deadline, fails at once. `queue` has its own.
+            deadline, fails at once. `queue` has its own, and ``"reject"`` has none.
         queue: How many operations may wait for a token, for how long, in which order, with how much memory, and what
             happens to more of them: a `WaitQueue` with the strategy ``"queue"``. None: 100 operations, first come,
             first served, with at most 100 MB.
@@ -74,6 +74,8 @@ class RateLimit:
         check_above("timeout", self.timeout, _LONGEST, unit="a number of seconds")
         if self.queue is not None:
             self._check_queue(self.queue)
+        elif self.strategy == "reject" and self.timeout != _TIMEOUT:
+            raise ValueError(f"timeout={self.timeout!r} has no effect without strategy='queue'")
 
     def _check_queue(self, queue: Any) -> None:
         if not isinstance(queue, WaitQueue):

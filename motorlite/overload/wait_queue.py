@@ -51,6 +51,9 @@ class WaitQueue:
     operations wait for them with every strategy, at most `max_depth` more than there may be connections (100 for at
     most 5 s, unless the strategy is ``"queue"``). Each server has its own pool and its own queue.
 
+    What was begun always waits, for as long as its own time limit permits: commit and abort, getMore, the further
+    commands of a bulk write, killCursors and endSessions.
+
     Durations are seconds or a text such as ``"5s"`` or ``"500ms"``; sizes are bytes or a text such as ``"10MB"`` (in
     powers of 1024). Both are numbers once the object is made.
 

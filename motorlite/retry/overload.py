@@ -30,8 +30,8 @@ class OverloadRetry(RetryStrategy):
 
     Attributes:
         max_retries: The maximum number of retries of one operation (`maxAdaptiveRetries`).
-        is_budgeted: Whether retries that a label permits take tokens from the client's bucket (`adaptiveRetries`).
-        token_capacity: The bucket's capacity and initial content.
+        is_budgeted: Whether retries that a label permits take tokens from the client's bucket (`retry_budget`).
+        token_capacity: Deprecated: the capacity of the client's bucket. Set the option `retry_budget`.
         base_backoff: Seconds before the first retry, at a jitter of 1; the server's `baseBackoffMS` replaces it.
         max_backoff: The maximum backoff in seconds.
         first_exponent: 0: the first delay is `base_backoff`; 1: twice that.

@@ -19,7 +19,7 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit, WaitQueue
-from motorlite.testing.scripted import Close, Reply, failure
+from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
 from tests.support.clients import scripted_client
 from tests.support.core import FOUND, A, replica_set
 from tests.support.pools import settle
@@ -27,7 +27,7 @@ from tests.support.pools import settle
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from motorlite.testing.scripted import ScriptedDeployment, ScriptedServer
+    from motorlite.testing.scripted import ScriptedServer
     from tests.support.clients import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -234,6 +234,38 @@ async def test_an_adaptive_queue_does_not_drop_it() -> None:
                 await anyio.sleep(0.01)
         assert committed
         assert committed[0] - began < 2.5
+
+
+@pytest.mark.parametrize("gate", ["breaker", "rate limit"])
+async def test_behind_a_load_balancer(gate: str) -> None:
+    """The transaction and the cursor keep a connection each, and need no other one."""
+    deployment = ScriptedDeployment(["a:1"], services=1, wire_version=25)
+    server = deployment.services[0]
+    server.on("find", OPEN)
+    server.on("getMore", LAST)
+    server.on("insert", WRITTEN)
+    async with scripted_client(deployment, **GATES[gate], maxPoolSize=5) as client, client.start_session() as session:
+        await client.admin.command("ping")
+        session.start_transaction()
+        await client.db.coll.insert_one({}, session=session)
+        cursor, abandoned = client.db.coll.find(batch_size=1), client.db.coll.find(batch_size=1)
+        await anext(cursor)
+        await anext(abandoned)
+        if gate == "breaker":
+            server.on("ping", OVERLOADED_ONCE)
+        error: PyMongoError | None = None
+        while not isinstance(error, AdmissionError):
+            try:
+                await client.admin.command("ping")
+            except PyMongoError as found:
+                error = found
+        with pytest.raises(AdmissionError) as raised:
+            await client.db.coll.insert_one({}, session=session)
+        assert raised.value.has_error_label(TRANSIENT)
+        assert await anext(cursor) == {"_id": 2}
+        await abandoned.close()
+        await session.abort_transaction()
+        assert [len(server.commands(name)) for name in ("getMore", "killCursors", "abortTransaction")] == [1, 1, 1]
 
 
 # --- cursors ---

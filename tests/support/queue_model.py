@@ -19,6 +19,7 @@ from motorlite._pool.state import PoolState
 from motorlite.errors import (
     AdmissionError,
     AutoReconnect,
+    CircuitBreakerOpenError,
     PoolFullError,
     WaitQueueFullError,
     WaitQueueMemoryError,
@@ -110,25 +111,36 @@ class Model:
                 self.standing_since = now
             elif now - self.standing_since >= float(self.options.adaptive_interval):
                 self.is_standing = True
-        found = max(self.callers, key=self.key) if self.is_standing else oldest
+        found = oldest
+        if self.is_standing:
+            interval = float(self.options.adaptive_interval)
+            kept = [
+                caller
+                for caller in self.callers
+                if caller.request.is_admitted and now - caller.request.entered > interval
+            ]
+            found = min(kept, key=self.key) if kept else max(self.callers, key=self.key)
         self.callers.remove(found)
         return found
 
     def victim(self, newcomer: Caller) -> Caller | None:
         """The caller that is dropped for another one."""
-        lowest = min(caller.request.priority for caller in self.callers)
+        droppable = [caller for caller in self.callers if not caller.request.is_admitted]
+        if not droppable:
+            return None
+        lowest = min(caller.request.priority for caller in droppable)
         if self.options.ordering != "priority":
-            same = self.callers
+            same = droppable
         elif newcomer.request.priority < lowest:
             return None
         else:
-            same = [caller for caller in self.callers if caller.request.priority == lowest]
+            same = [caller for caller in droppable if caller.request.priority == lowest]
         return min(same, key=lambda caller: (caller.request.entered, self.key(caller)))
 
     def verdict(self, request: Request, in_use: int, connecting: int, most: int) -> type[Exception] | None:
         """The error of a request that must not wait, where `most` operations may run at once."""
         options, depth = self.options, len(self.callers) - max(most - in_use, 0)
-        if depth < 0:
+        if depth < 0 or request.is_admitted:
             return None
         if options.strategy != "queue" and in_use + connecting >= most:
             return PoolFullError
@@ -177,6 +189,7 @@ class Run:
             oldest = sorted(self.model.callers, key=self.model.key)[: max(len(self.model.callers) - SIZE, 0)]
             assert self.model.is_standing
             assert caller in oldest
+            assert not caller.request.is_admitted
             assert self.now - caller.request.entered > float(self.options.adaptive_interval)
             self.model.callers.remove(caller)
         elif isinstance(value, WaitQueueTimeoutError):
@@ -186,6 +199,9 @@ class Run:
         elif isinstance(value, WaitQueueFullError) and caller is not self.newcomer:
             assert self.newcomer is not None
             assert caller is self.model.victim(self.newcomer)
+            self.model.callers.remove(caller)
+        elif isinstance(value, CircuitBreakerOpenError):
+            assert caller.request.is_gated
             self.model.callers.remove(caller)
         elif isinstance(value, AutoReconnect):
             self.model.callers.remove(caller)
@@ -233,7 +249,11 @@ class Run:
         until = self.now + 0.3 if choose() < 0.2 else inf
         bounded = self.state.bounded
         assert bounded is not None
-        bounded.fill_in(request, Ticket(entered, lambda: size, self.random.choice((0, 30, 50, 100)), 0), until)
+        # A tenth continue what was admitted. A third of the others are stopped when the server's breaker opens.
+        is_admitted = choose() < 0.1
+        request.is_gated = not is_admitted and choose() < 0.3
+        ticket = Ticket(entered, lambda: size, self.random.choice((0, 30, 50, 100)), 0, is_admitted=is_admitted)
+        bounded.fill_in(request, ticket, until)
         most = SIZE if self.limit is None else self.limit.value
         expected = self.model.verdict(request, len(self.in_use), len(self.under_way), most)
         if expected is WaitQueueFullError and self.options.overflow_strategy == "drop_oldest":
@@ -297,6 +317,14 @@ class Run:
                 self.state.expire(caller.request, self.now)
                 self.state.serve(self.now)
 
+    def open_breaker(self) -> None:
+        if self.random.random() < 0.05:
+            gated = [caller for caller in self.model.callers if caller.request.is_gated and not caller.waits]
+            for caller in gated:  # cancelled, and taken out of the queue nevertheless
+                self.model.callers.remove(caller)
+            self.state.refuse_gated(5.0, self.now)
+            assert not any(caller.request.is_gated for caller in self.model.callers)
+
     def clear(self) -> None:
         if self.random.random() < 0.01:
             self.state.clear(None)
@@ -333,7 +361,8 @@ class Run:
             assert self.options.memory_limit is None or self.queue_memory() == sum(
                 caller.request.size for caller in callers
             )
-        assert len(callers) <= SIZE + self.options.max_depth
+        admitted = sum(caller.request.is_admitted for caller in callers)
+        assert len(callers) <= SIZE + self.options.max_depth + admitted
 
     def is_used_up(self) -> bool:
         return self.limit is not None and len(self.in_use) + len(self.under_way) >= self.limit.value
@@ -363,9 +392,10 @@ ACTIONS: Final = (
     Run.leave,
     Run.establish,
     Run.pass_time,
+    Run.open_breaker,
     Run.clear,
 )
-WEIGHTS: Final = (50, 28, 2, 4, 4, 6, 6, 1)
+WEIGHTS: Final = (50, 28, 2, 4, 4, 6, 6, 1, 1)
 
 
 def check(name: str, steps: int, seed: int = 1) -> dict[str, int]:

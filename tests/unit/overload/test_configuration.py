@@ -45,6 +45,7 @@ WRONG: list[tuple[type[Any], dict[str, Any], type[Exception], str]] = [
     (RateLimit, {"rate": "5"}, TypeError, "rate"),
     (RateLimit, {"rate": 1, "burst": 0}, ValueError, "burst"),
     (RateLimit, {"rate": 1, "burst": 1.5}, TypeError, "burst"),
+    (RateLimit, {"rate": 1, "timeout": 2.0}, ValueError, "timeout=2.0 has no effect without strategy='queue'"),
     (RateLimit, {"rate": 1, "strategy": "hold"}, ValueError, "strategy must be 'reject' or 'queue', not 'hold'"),
     (RateLimit, {"rate": 1, "strategy": []}, TypeError, "strategy"),
     (RateLimit, {"rate": 1, "timeout": 0}, ValueError, "timeout"),
