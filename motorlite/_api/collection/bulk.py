@@ -108,7 +108,9 @@ class BulkWrite:
             # Not only driver errors: bson may refuse a document of a later batch after other documents were written.
             if is_acknowledged:
                 vars(failure)["partial_result"] = BulkWriteResult(result.details, True)
-            if self._has_written and isinstance(failure, PyMongoError):
+            if not isinstance(failure, PyMongoError):
+                await self._core.checkpoint()  # of bson: perhaps before anything was waited for
+            elif self._has_written:
                 failure.reached_server = True  # the call did, if not its newest command
             raise
         finally:
