@@ -211,6 +211,8 @@ class ClientBulkWrite:
             if isinstance(failure, PyMongoError):
                 has_reached = failure.reached_server
                 failure.reached_server |= self._has_written  # of the call, not of its newest command
+            else:
+                await self._core.checkpoint()  # of bson: perhaps before anything was waited for
             if not result.has_observed and not has_reached:
                 raise
             error = result.interrupted(failure)

@@ -273,6 +273,9 @@ class Executor:
                 finally:
                     # This frame must not reference an error that was raised through it.
                     failure = None
+            except Exception:  # of bson, about a value that cannot be encoded: nothing was waited for
+                await self._sleep(0)
+                raise
             if run.retry is not None:
                 run.retry.succeeded(run.source)
             elif self.bucket is not None and not self.bucket.is_full:

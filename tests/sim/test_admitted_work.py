@@ -346,7 +346,7 @@ async def shuts_half_way(one: Subject, write: Callable[[], Awaitable[Any]], *, c
 async def test_a_bulk_write_that_has_begun_is_finished(gate: str, is_acknowledged: bool) -> None:
     async with subject(gate, w=1 if is_acknowledged else 0, maxPoolSize=2 if gate == "breaker" else 1) as one:
         one.a.on("insert", Reply(WRITTEN, 0.5), WRITTEN)
-        requests = [InsertOne({}), UpdateOne({}, {"$set": {"x": 1}}), InsertOne({})]
+        requests: list[Any] = [InsertOne({}), UpdateOne({}, {"$set": {"x": 1}}), InsertOne({})]
         found = await shuts_half_way(
             one, lambda: one.coll.bulk_write(requests, ordered=is_acknowledged), command="insert"
         )
@@ -357,7 +357,7 @@ async def test_a_bulk_write_that_has_begun_is_finished(gate: str, is_acknowledge
 async def test_reached_server_speaks_of_the_whole_bulk_write() -> None:
     """The second command got no connection in time, but the first one wrote."""
     async with subject("full pool", wait_queue=None, waitQueueTimeoutMS=100) as one:
-        requests = [InsertOne({}), UpdateOne({}, {"$set": {"x": 1}})]
+        requests: list[Any] = [InsertOne({}), UpdateOne({}, {"$set": {"x": 1}})]
         one.a.on("insert", Reply(WRITTEN, 0.05), WRITTEN)
         found = await shuts_half_way(one, lambda: one.coll.bulk_write(requests), command="insert")
         assert isinstance(found, WaitQueueTimeoutError)
@@ -382,7 +382,7 @@ async def test_a_bulk_write_of_the_client_that_has_begun_is_finished(gate: str) 
             server.hello["maxWriteBatchSize"] = 1
         one.a.drop_connections()
         one.a.on("bulkWrite", Reply(BULK_WRITTEN, 0.5), BULK_WRITTEN)
-        models = [InsertOne({}, namespace="db.coll"), InsertOne({}, namespace="db.coll")]
+        models: list[Any] = [InsertOne({}, namespace="db.coll"), InsertOne({}, namespace="db.coll")]
         await one.client.admin.command("ping")
         found = await shuts_half_way(one, lambda: one.client.bulk_write(models), command="bulkWrite")
         assert not isinstance(found, Exception), found
@@ -394,7 +394,7 @@ async def test_reached_server_speaks_of_the_whole_bulk_write_of_a_client() -> No
         one.a.hello["maxWriteBatchSize"] = 1
         one.a.drop_connections()
         one.a.on("bulkWrite", Reply(BULK_WRITTEN, 0.05), BULK_WRITTEN)
-        models = [InsertOne({}, namespace="db.coll"), InsertOne({}, namespace="db.coll")]
+        models: list[Any] = [InsertOne({}, namespace="db.coll"), InsertOne({}, namespace="db.coll")]
         await one.client.admin.command("ping")
         found = await shuts_half_way(one, lambda: one.client.bulk_write(models), command="bulkWrite")
         assert isinstance(found, ClientBulkWriteException)

@@ -177,7 +177,11 @@ QUEUES = pytest.mark.parametrize(
 @QUEUES
 async def test_what_waits_when_it_opens_is_refused(queue: WaitQueue | None) -> None:
     """Nothing of it is sent, although a connection becomes free at that moment."""
-    options = {"maxPoolSize": 1, "wait_queue": queue, "circuit_breaker": CircuitBreaker(min_operations=2)}
+    options: dict[str, Any] = {
+        "maxPoolSize": 1,
+        "wait_queue": queue,
+        "circuit_breaker": CircuitBreaker(min_operations=2),
+    }
     async with driver(replica_set(), **options) as client:
         server = client.deployment["a:1"]
         server.on("ping", later(OVERLOADED_ONCE, 1.0), ANSWERS_OF_PING)
@@ -234,7 +238,7 @@ async def test_what_waits_for_a_connection_that_is_being_opened_is_refused() -> 
 
 @pytest.mark.virtual_time
 async def test_what_was_begun_waits_on_when_it_opens() -> None:
-    options = {"maxPoolSize": 1, "circuit_breaker": CircuitBreaker(min_operations=2)}
+    options: dict[str, Any] = {"maxPoolSize": 1, "circuit_breaker": CircuitBreaker(min_operations=2)}
     async with driver(replica_set(), **options) as client:
         server = client.deployment["a:1"]
         server.on("ping", later(OVERLOADED_ONCE, 1.0))

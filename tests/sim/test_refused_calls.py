@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.lowlevel
 import pytest
+from bson.errors import InvalidDocument
 
 import motorlite
 from motorlite import InsertOne, change_stream, client_session, cursor, gridfs
@@ -440,6 +441,21 @@ async def test_closed_cursors_and_ended_sessions_let_others_run() -> None:
         ):
             counted = _Counted(call(), 0, None)
             with pytest.raises(InvalidOperation):
+                await counted
+            assert counted.suspensions
+
+
+async def test_a_document_that_cannot_be_encoded_lets_others_run() -> None:
+    async with scripted_client(replica_set(wire_version=25)) as client:
+        await client.db.command("ping")
+        for call in (
+            lambda: client.db.coll.insert_one({"a": object()}),
+            lambda: client.db.coll.find_one({"a": object()}),
+            lambda: client.db.coll.insert_many([{"a": object()}]),
+            lambda: client.bulk_write([InsertOne({"a": object()}, namespace="db.coll")]),
+        ):
+            counted = _Counted(call(), 0, None)
+            with pytest.raises(InvalidDocument):
                 await counted
             assert counted.suspensions
 

@@ -175,7 +175,7 @@ async def test_the_histogram_of_retry_after_sees_breakers() -> None:
 
 async def test_the_histogram_of_retry_after_sees_what_waited_when_the_breaker_opened() -> None:
     deployment = replica_set()
-    deployment["a:1"].on("ping", Reply(failure(462, "SystemOverloadedError"), 1.0))  # type: ignore[arg-type]
+    deployment["a:1"].on("ping", Reply(failure(462, "SystemOverloadedError"), 1.0))
     async with scripted_client(deployment, circuit_breaker=CircuitBreaker(min_operations=2), maxPoolSize=1) as client:
         await client.db.command("hello")
 

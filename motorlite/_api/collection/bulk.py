@@ -130,7 +130,9 @@ class BulkWrite:
                     failure.may_have_been_executed = True
             elif isinstance(failure, OperationFailure):
                 return None  # the answer to a batch that is acknowledged only so that none follows its errors
-            if self._has_written and isinstance(failure, PyMongoError):
+            if not isinstance(failure, PyMongoError):
+                await self._core.checkpoint()  # of bson: perhaps before anything was waited for
+            elif self._has_written:
                 failure.reached_server = True  # the call did, if not its newest command
             raise
         finally:
