@@ -13,7 +13,7 @@ from motorlite._api.transactions.methods import AsyncClientSession as SessionTra
 from motorlite._api.transactions.options import SessionOptions
 from motorlite._api.typings import ClientT_co
 from motorlite._base.arguments import boolean, converted, instance, milliseconds, wrong
-from motorlite._sessions.session import Session, newest_cluster_time
+from motorlite._sessions.session import ENDED, UNACKNOWLEDGED, Session, newest_cluster_time
 from motorlite._sessions.transaction import Concerns
 from motorlite.errors import ConfigurationError, InvalidOperation
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from motorlite._execution.call import CallOptions
 
 T = TypeVar("T")
-_SESSION: Final = "an AsyncClientSession of this client, or None"
+_SESSION: Final = "an AsyncClientSession or None"
 
 
 class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
@@ -212,16 +212,23 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         yield
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a session cannot be copied or pickled: two copies would use one server session; start another")
+        name = type(self).__name__
+        raise TypeError(
+            f"an {name} cannot be copied, create a new session instead: two copies would use one server session"
+        )
 
     def _check_open(self) -> None:
         if self._has_ended:
-            raise InvalidOperation("the session has ended")
+            raise InvalidOperation(ENDED)
 
     def _for_operation(self, core: Core) -> Session:
         """Return the session's state, for an operation of the client with this core."""
         if core is not self._core:
-            raise InvalidOperation("a session can only be used with the client that started it")
+            if BOUND and bound_session() is self:
+                raise InvalidOperation(
+                    "Only the client that created the bound session can perform operations within its context block"
+                )
+            raise InvalidOperation(f"Can only use session with the {type(self._client).__name__} that started it")
         self._check_open()
         self._publish_start()
         return self._state
@@ -284,7 +291,7 @@ def state_of(session: AsyncClientSession | None, core: Core, is_acknowledged: bo
     instance("session", session, AsyncClientSession, _SESSION)
     state = session._for_operation(core)
     if not is_acknowledged and not state.in_transaction:
-        raise ConfigurationError("an explicit session cannot be used for an unacknowledged write (w=0)")
+        raise ConfigurationError(f"{UNACKNOWLEDGED}: WriteConcern(w=0)")
     return state
 
 

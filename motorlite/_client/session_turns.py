@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from motorlite._net.runtime import WaitTimeout
+from motorlite._sessions.session import ENDED
 from motorlite.errors import ExecutionTimeout, InvalidOperation
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ async def take_turn(waiter: Callable[[], Waiter], session: Session, deadline: De
         raise
     if session.has_ended:
         session.end_turn()
-        raise InvalidOperation("Cannot use ended session")
+        raise InvalidOperation(ENDED)
 
 
 def _too_late(limit: float) -> ExecutionTimeout:

@@ -14,7 +14,7 @@ from motorlite._base.deadline import NO_DEADLINE
 from motorlite._connection.messages import encode_command, encode_parts, encoded_fields
 from motorlite._execution import decorate
 from motorlite._execution.operation import Kind
-from motorlite._sessions.session import newest_cluster_time
+from motorlite._sessions.session import UNACKNOWLEDGED, UNSUPPORTED, newest_cluster_time
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.topology_description import TopologyType
 
@@ -213,8 +213,7 @@ class CommandBuilder:
         if not facts.supports_sessions or not operation.is_acknowledged:
             # Unacknowledged writes never use an implicit session (driver sessions specification).
             if session is not None and not session.is_implicit:
-                what = "unacknowledged writes" if facts.supports_sessions else "this server"
-                raise ConfigurationError(f"sessions cannot be used with {what}")
+                raise ConfigurationError(UNACKNOWLEDGED if facts.supports_sessions else UNSUPPORTED)
             if run.transaction_number is not None:
                 raise ConfigurationError("the server does not support sessions")
             return

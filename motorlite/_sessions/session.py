@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import bson
 from bson.timestamp import Timestamp
@@ -30,6 +30,10 @@ _LARGEST_CLUSTER_TIME = 1024
 # Bytes of that hash, and the exclusive upper bound of a key number.
 _HASH = 20
 _KEYS = 2**63
+# Texts of PyMongo's, as in all messages about sessions, because programs look for them.
+ENDED: Final = "Cannot use ended session"
+UNACKNOWLEDGED: Final = "Explicit sessions are incompatible with unacknowledged write concern"
+UNSUPPORTED: Final = "Sessions are not supported by this MongoDB deployment"
 
 
 class Waiting(Protocol):

@@ -131,7 +131,7 @@ async def test_an_explicit_session_is_that_of_all_its_operations(deployment: Loc
 
 async def test_a_session_of_another_client_is_refused(deployment: LocalServer, database_name: str) -> None:
     async with make_client(deployment) as one, make_client(deployment) as other, one.start_session() as session:
-        with pytest.raises(InvalidOperation, match="client that started it"):
+        with pytest.raises(InvalidOperation, match="Client that started it"):
             await other[database_name].c.find_one(session=session)
         wrong: Any = "session"
         with pytest.raises(TypeError, match="session"):

@@ -248,7 +248,7 @@ async def test_unacknowledged_writes() -> None:
         coll = it.coll.with_options(write_concern=WriteConcern(0))
         with pytest.raises(ConfigurationError, match="w=0"):
             await coll.insert_one({}, session=it.session)
-        with pytest.raises(ConfigurationError, match="transactions do not support unacknowledged write concerns"):
+        with pytest.raises(ConfigurationError, match="transactions do not support unacknowledged write concern: "):
             it.session.start_transaction(write_concern=WriteConcern(0))
         it.session.start_transaction()
         assert (await coll.insert_one({}, session=it.session)).acknowledged
@@ -258,7 +258,7 @@ async def test_unacknowledged_writes() -> None:
         await coll.find_one_and_delete({}, session=it.session)
         assert all("writeConcern" not in each for each in it.a.commands())
     async with subject(w=0) as it:
-        with pytest.raises(ConfigurationError, match="unacknowledged write concerns"):
+        with pytest.raises(ConfigurationError, match="unacknowledged write concern: "):
             it.session.start_transaction()
 
 
@@ -1276,11 +1276,11 @@ async def test_a_bind_block_is_entered_once_at_a_time() -> None:
 async def test_a_bound_session_of_another_client() -> None:
     async with subject() as it, subject() as other:
         async with other.session.bind(end_session=False):
-            with pytest.raises(InvalidOperation, match="client that started it"):
+            with pytest.raises(InvalidOperation, match="Only the client that created the bound session"):
                 await it.coll.find_one({})
-            with pytest.raises(InvalidOperation, match="client that started it"):
+            with pytest.raises(InvalidOperation, match="Only the client that created the bound session"):
                 await it.coll.insert_one({})
-            with pytest.raises(InvalidOperation, match="client that started it"):
+            with pytest.raises(InvalidOperation, match="Only the client that created the bound session"):
                 await it.coll.find().to_list()
         await it.coll.find_one({})
         with pytest.raises(TypeError, match="end_session must be True or False"):

@@ -123,9 +123,7 @@ def as_transaction_options(value: Any) -> TransactionOptions:
 
 def _check_acknowledged(write_concern: WriteConcern) -> None:
     if not write_concern.acknowledged:
-        raise ConfigurationError(
-            f"transactions do not support unacknowledged write concerns, such as {write_concern!r}"
-        )
+        raise ConfigurationError(f"transactions do not support unacknowledged write concern: {write_concern!r}")
 
 
 class SessionOptions:
@@ -162,7 +160,7 @@ class SessionOptions:
         if snapshot is not None:
             converted("snapshot", snapshot, boolean)
         if snapshot and causal_consistency:
-            raise ConfigurationError("a session cannot have both snapshot=True and causal_consistency=True")
+            raise ConfigurationError("snapshot reads do not support causal_consistency=True; set one of the two")
         if snapshot_time is not None:
             instance("snapshot_time", snapshot_time, Timestamp)
             if not snapshot:

@@ -46,7 +46,7 @@ def in_transaction(operation: Operation[Any], preference: ServerMode) -> Operati
         return operation
     effective = own if operation.has_own_preference else preference
     if effective.mode != ReadPreference.PRIMARY.mode:
-        raise InvalidOperation(f"read preference in a transaction must be primary, not {effective!r}")
+        raise InvalidOperation(f"read preference in a transaction must be primary, not: {effective!r}")
     twin = operation.reading_from(ReadPreference.PRIMARY)
     if isinstance(operation.selector, tuple):
         twin.selector = operation.selector  # the server of a cursor

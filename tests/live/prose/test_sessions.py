@@ -118,7 +118,7 @@ async def test_5_session_argument_is_for_the_right_client(
         make_client(deployment) as client2,
         client2.start_session() as session,
     ):
-        with pytest.raises(InvalidOperation, match="only be used with the client that started it"):
+        with pytest.raises(InvalidOperation, match="only use session with the AsyncMongoClient that started it"):
             await session_methods.CALLS[method](client1[database_name].c, session)
         assert record.names == []
 
@@ -140,7 +140,7 @@ async def test_6_no_further_operations_after_end_session(
         else:
             await session.end_session()
         record.clear()
-        with pytest.raises(InvalidOperation, match="the session has ended"):
+        with pytest.raises(InvalidOperation, match="Cannot use ended session"):
             await session_methods.CALLS[method](collection, session)
         assert record.names == []
 
@@ -370,7 +370,7 @@ async def test_20_cluster_time_is_not_gossiped_on_monitoring_commands(
 async def test_1_snapshot_and_causal_consistency_exclude_each_other(replica_set: LocalServer) -> None:
     """Prose test 1."""
     async with make_client(replica_set) as client:
-        with pytest.raises(ConfigurationError, match="both snapshot=True and causal_consistency=True"):
+        with pytest.raises(ConfigurationError, match="snapshot reads do not support causal_consistency=True"):
             client.start_session(causal_consistency=True, snapshot=True)
 
 
