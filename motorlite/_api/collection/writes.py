@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from motorlite._api.arguments.identifiers import id_first
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.bulk import BulkWrite
-from motorlite._api.collection.documents import identified, take_documents
+from motorlite._api.collection.documents import collect, identified, take_documents
 from motorlite._api.transactions.context import BOUND
 from motorlite._api.turns import Turns
 from motorlite._api.typings import DocumentT
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from motorlite._base.arguments import Hint, Pipeline
     from motorlite._execution.call import Call
     from motorlite._operations.writes.bulk_runs import Run
-    from motorlite._operations.writes.slices import Slices
     from motorlite.collation import CollationLike
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
@@ -115,7 +113,8 @@ class CollectionWrites(CollectionBase[DocumentT]):
             timeoutMS: Time limit of all commands together; 0 for no limit.
 
         Raises:
-            TypeError: `documents` is not an iterable of mutable mappings, or has none.
+            TypeError: `documents` is not an iterable of mutable mappings, or is empty.
+            InvalidOperation: It is an iterator, and had none.
             BulkWriteError: Some documents could not be inserted; `details` lists them.
             PyMongoError: A command failed as a whole; `partial_result` describes the writes before it.
             bson.errors.InvalidDocument, OverflowError, ...: bson's error for a value that it cannot encode, also with
@@ -133,7 +132,7 @@ class CollectionWrites(CollectionBase[DocumentT]):
         # A copy: what the application adds to its list meanwhile, or removes, makes no difference.
         found = [] if isinstance(documents, Iterator) else list(documents)
         if isinstance(documents, Iterator):
-            await turns.compute(_collect(documents, found))
+            await turns.compute(collect(documents, found))
         # Freeing the last references takes long, so the documents in `found` are released in slices.
         del documents
         run = insert_run(found)
@@ -486,13 +485,6 @@ class CollectionWrites(CollectionBase[DocumentT]):
             comment=comment,
         )
         return DeleteResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
-
-
-def _collect(documents: Iterator[Any], found: list[Any]) -> Slices[None]:
-    """Append `documents`, which the application may make one by one, to `found`."""
-    while part := list(islice(documents, ITEMS)):
-        found += part
-        yield
 
 
 def _flag(name: str, value: Any) -> bool:
