@@ -84,7 +84,9 @@ async def outcome(code: str, library: Any, grid: Any, uri: str) -> str:
     given = names(library, grid)
     events: list[tuple[str, Any]] = []
 
-    class Listener(given["CommandListener"]):  # type: ignore[misc]
+    base: Any = given["CommandListener"]
+
+    class Listener(base):  # type: ignore[misc]  # the library's own
         def started(self, event: Any) -> None:
             events.append(("started", event))
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from motorlite._api.collection.base import CollectionBase
-from motorlite._api.collection.documents import take_documents
+from motorlite._api.collection.documents import collect, take_documents
 from motorlite._api.limits import ServerTime
 from motorlite._api.turns import Turns, refused
 from motorlite._api.typings import DocumentT
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from motorlite._client.core import Core
     from motorlite._operations.writes.bulk_batch import BulkBatch
     from motorlite._operations.writes.bulk_runs import Run
-    from motorlite._operations.writes.slices import Slices
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 
@@ -210,7 +208,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
             max_time_ms: Time limit of all commands together on the server, milliseconds; ignored if a timeout is set.
 
         Raises:
-            TypeError: `documents` is not an iterable of mutable mappings, or has none.
+            TypeError: `documents` is not an iterable of mutable mappings, or is empty.
+            InvalidOperation: It is an iterator, and had none.
             BulkWriteError: Some documents could not be inserted; `details` lists them.
             PyMongoError: A command failed as a whole; `partial_result` describes the writes before it.
             bson.errors.InvalidDocument, OverflowError, ...: bson's error for a value that it cannot encode, also with
@@ -229,7 +228,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         # A copy: what the application adds to its list meanwhile, or removes, makes no difference.
         found = [] if isinstance(documents, Iterator) else list(documents)
         if isinstance(documents, Iterator):
-            await turns.compute(_collect(documents, found))
+            await turns.compute(collect(documents, found))
         # Freeing the last references takes long, so the documents in `found` are released in slices.
         del documents
         run = insert_run(found)
@@ -320,10 +319,3 @@ class AsyncCollection(CollectionBase[DocumentT]):
             limit=limit,
         )
         return await bulk.execute(runs, call)
-
-
-def _collect(documents: Iterator[Any], found: list[Any]) -> Slices[None]:
-    """Append `documents`, which the application may make one by one, to `found`."""
-    while part := list(islice(documents, ITEMS)):
-        found += part
-        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bson.objectid import ObjectId
@@ -12,9 +13,10 @@ from motorlite._base.arguments import DOCUMENTS, check_document
 from motorlite._operations.writes.arrays import encode_together, suits_arrays
 from motorlite._operations.writes.slices import ITEMS, MAX_SIZE, slice_length
 from motorlite._operations.writes.usual import MANY_FIELDS
+from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bson.codec_options import CodecOptions
 
@@ -110,3 +112,16 @@ def _identify(documents: list[Any], ids: list[Any], where: str, indexes: Sequenc
         if isinstance(document, RawBSONDocument):
             continue
         ids.append(identify(document))
+
+
+def collect(documents: Iterator[Any], found: list[Any]) -> Slices[None]:
+    """Append `documents`, which the application may make one by one, to `found`.
+
+    Raises:
+        InvalidOperation: There are none (PyMongo's error too).
+    """
+    while part := list(islice(documents, ITEMS)):
+        found += part
+        yield
+    if not found:
+        raise InvalidOperation("documents must have at least one document, but the iterator had none")

@@ -340,9 +340,10 @@ class ServerCursor(Generic[DocumentT]):
             self._release()
         elif not (isinstance(error, PyMongoError) and was_not_executed(error)):
             self._failure = detached(error)
-            if self.cursor_id and self._pin is None:
+            if self.cursor_id and self._pin is None and not getattr(error, "timeout", False):
                 # It cannot be read on, so the server need not keep it until the program drops it. A connection of its
-                # own stays with it until then (load balancers specification).
+                # own stays with it until then (load balancers specification), and after a timeout, `close` kills it
+                # with a time limit of its own (client-side operations timeout, "Cursors").
                 self._core.kill_cursor(self._lose())
                 self._release()
 

@@ -194,7 +194,7 @@ async def test_an_ordered_unacknowledged_bulk_write_stops_at_an_error(things: Th
     coll, core = things
     unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
     core.reply({"ok": 1, "n": 1}, {"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 1, "errmsg": "no"}]})
-    requests = [InsertOne({}), DeleteOne({}), InsertOne({})]
+    requests: list[Any] = [InsertOne({}), DeleteOne({}), InsertOne({})]
     result = await unacknowledged.bulk_write(requests)
     assert not result.acknowledged
     assert core.names == ["insert", "delete"]

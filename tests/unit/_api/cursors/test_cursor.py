@@ -422,11 +422,11 @@ class TestFailures:
 
     async def test_an_unknown_position_is_not_read_past(self, things: Things) -> None:
         coll, core = things
-        lost = NetworkTimeout("lost")
+        lost = AutoReconnect("lost")
         lost.reached_server = True
         core.reply(batch([1], 7), lost)
         cursor = coll.find()
-        with pytest.raises(NetworkTimeout):
+        with pytest.raises(AutoReconnect):
             await cursor.to_list()
         assert not cursor.alive
         # At once, and not only when it is closed or dropped.

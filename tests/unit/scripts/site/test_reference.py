@@ -160,7 +160,7 @@ def test_no_type_of_a_public_signature_is_left_without_a_page() -> None:
 
 def test_methods_show_their_examples() -> None:
     package = griffe.load("motorlite", search_paths=[str(REPOSITORY)], extensions=griffe.Extensions(Readable()))
-    text = package["_api.collection.reads.CollectionReads.find_one"].docstring.value
+    text = package["_api.collection.reads.AsyncCollection.find_one"].docstring.value
     assert "\n\n**Example:**\n\n```python\nprint(await parts.find_one(" in text
     for example in examples():
         found = package[package[CLASSES[example.file]].all_members[example.method].canonical_path.partition(".")[2]]
