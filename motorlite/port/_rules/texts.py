@@ -13,7 +13,7 @@ from motorlite.port._source import dotted, is_dotted, text_of
 from motorlite.port._table import PACKAGES
 
 if TYPE_CHECKING:
-    from motorlite.port._names import Names
+    from motorlite.port._names import Clients, Names
     from motorlite.port._report import Report
     from motorlite.port._source import Source
     from motorlite.port._table import Table
@@ -43,11 +43,13 @@ _PART: Final = "it names a module of Motor or PyMongo: motorlite's are in the ta
 class Texts:
     """Reports the strings of a file."""
 
-    def __init__(self, table: Table, source: Source, names: Names, report: Report) -> None:
+    def __init__(self, table: Table, source: Source, names: Names, clients: Clients, report: Report) -> None:
         self._table = table
         self._source = source
         self._names = names
         self._report = report
+        # Whether PyMongo stays a dependency, and nothing else is wanted.
+        self._is_synchronous = clients.is_synchronous
 
     def run(self) -> None:
         """Report everything."""
@@ -93,6 +95,8 @@ class Texts:
         """A package that is imported or required by its name; "motor" means other things, too."""
         name = text.partition("[")[0].strip().lower()
         if name in ("motor", "gridfs") and not self._takes_packages(node):
+            return
+        if self._is_synchronous and name != "motor":
             return
         self._hand(node, f'"{_OUR_PACKAGES.get(name, "motorlite")}", if it names the package')
 
