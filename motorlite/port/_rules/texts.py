@@ -35,6 +35,8 @@ _TAKES_PACKAGES: Final = re.compile(
     r"modules?$|packages?|import|depend|requir|install|find_spec|version|distribution|extras", re.IGNORECASE
 )
 _OUR_PACKAGES: Final = {"gridfs": "motorlite.gridfs"}
+# A docstring may have pages.
+_LONG: Final = 100
 _CODE: Final = "it imports Motor or PyMongo: write what the rest of the program has"
 _COMMAND: Final = "it installs Motor or PyMongo: motorlite"
 _PART: Final = "it names a module of Motor or PyMongo: motorlite's are in the table of the guide"
@@ -128,7 +130,8 @@ class Texts:
             self._report.add(node, self._source.code(node), target.reason, mark)
 
     def _hand(self, node: cst.SimpleString, instead: str) -> None:
-        self._report.add(node, self._source.code(node), instead, Mark.HAND)
+        code = self._source.code(node)
+        self._report.add(node, code if len(code) < _LONG else f"{code[:_LONG]}...", instead, Mark.HAND)
 
     def _names_a_logger(self, node: cst.SimpleString) -> bool:
         """Whether it is an argument of `getLogger`, or a key of the loggers of a `dictConfig`."""

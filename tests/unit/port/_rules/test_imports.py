@@ -416,6 +416,12 @@ def test_errors_follow_the_client_of_the_modules_that_are_imported() -> None:
     assert all(": by hand: " in line and "this project also uses the synchronous client" in line for line in lines)
 
 
+def test_a_long_docstring_is_shortened() -> None:
+    (line,) = report('"""An example.\n\n    import pymongo\n\n' + "Words. " * 100 + '"""\n')
+    assert line.startswith('1: by hand: """An example. import pymongo Words. ')
+    assert len(line) < 250
+
+
 def test_motors_names_that_a_module_of_the_project_exports() -> None:
     found = ported(
         {
