@@ -10,6 +10,7 @@ from motorlite._base.error_copies import CAUSE, portable, without_init
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from motorlite._base.values import Address
 
@@ -59,13 +60,16 @@ class PyMongoError(_Root):
     # Error-propagation rules of the retryable reads and writes specifications: whether this error came from a server
     # (a reply, or a socket to which the command was written). Errors from earlier phases never replace such an error.
     reached_server: bool = False
+    # Not only of instances: a program may derive an error whose constructor does not call this one.
+    _message: str | None = None
+    _error_labels: AbstractSet[str] = frozenset()
 
     def __init__(self, message: str = "", error_labels: Iterable[str] | None = None) -> None:
         # Not `super()`: `motorlite.compat` puts PyMongo's classes behind this one, whose constructors differ.
         Exception.__init__(self, message)
         self._message = message
         # PyMongo's name: behind this class, `motorlite.compat` puts PyMongo's, whose methods use it.
-        self._error_labels: set[str] = set(error_documents.texts(error_labels))
+        self._error_labels = set(error_documents.texts(error_labels))
 
     @property
     def error_labels(self) -> frozenset[str]:
@@ -78,11 +82,14 @@ class PyMongoError(_Root):
 
     def _explain(self, text: str) -> None:
         """Add what helps a person to the message."""
-        self._message = f"{self._message.removesuffix('.')}; {text}"
+        self._message = f"{self._said().removesuffix('.')}; {text}"
         Exception.__init__(self, self._message, *self.args[1:])
 
+    def _said(self) -> str:
+        return Exception.__str__(self) if self._message is None else self._message
+
     def _add_error_label(self, label: str) -> None:
-        self._error_labels.add(label)
+        self._error_labels = {*self._error_labels, label}
 
     @property
     def timeout(self) -> bool:
@@ -127,7 +134,7 @@ class PyMongoError(_Root):
 
     def __str__(self) -> str:
         notes = error_notes.of(self)
-        return f"{self._message} ({'; '.join(notes)})" if notes else self._message
+        return f"{self._said()} ({'; '.join(notes)})" if notes else self._said()
 
 
 class ConnectionFailure(PyMongoError):

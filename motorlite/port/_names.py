@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import libcst as cst
@@ -22,7 +24,13 @@ _BOTH_ERRORS: Final = (
     "this {where} also uses the synchronous client, which raises PyMongo's: catch both, {ours} and {theirs}, or keep "
     "the two in files of their own"
 )
+_BOTH_RESULTS: Final = (
+    "this {where} also uses the synchronous client, whose results are PyMongo's: write {ours} where the asynchronous "
+    "one returned it"
+)
 _FOREIGN: Final = "a package outside of the project exports Motor's class"
+# The asynchronous classes, in a file that may not import them by a statement.
+_ASYNCHRONOUS: Final = re.compile(r"\b(?:AsyncIOMotor[A-Z]\w*|AsyncMongoClient|motor\.motor_\w+)\b")
 # Where a string is code.
 _CODE_CALLS: Final = frozenset({"cast", "TypeVar", "ForwardRef"})
 
@@ -106,15 +114,16 @@ class Names:
             return Name(path, "")
         if self._is_synchronous and not self._clients.is_asynchronous(path):
             # The synchronous client takes PyMongo's objects, and motorlite takes them too.
-            return Name(path, "", self._errors_of_both(path, target) if self._is_asynchronous else "")
+            return Name(path, "", self._advice_of_both(path, target) if self._is_asynchronous else "")
         return Name(path, target.path)
 
-    def _errors_of_both(self, path: str, target: Target) -> str:
-        is_error = target.path.startswith("motorlite.errors") or ".errors" in path
-        if not is_error:
-            return ""
+    def _advice_of_both(self, path: str, target: Target) -> str:
         where = "file" if self._clients.own(self._source) else "project"
-        return _BOTH_ERRORS.format(where=where, ours=target.path, theirs=path)
+        if target.path.startswith("motorlite.errors") or ".errors" in path:
+            return _BOTH_ERRORS.format(where=where, ours=target.path, theirs=path)
+        if target.path.startswith("motorlite.results."):
+            return _BOTH_RESULTS.format(where=where, ours=target.path)
+        return ""
 
 
 class Api(Enum):
@@ -153,10 +162,15 @@ class Clients:
         """Whether the project uses both clients."""
         return len(self._all) > 1
 
-    @property
+    @cached_property
     def is_any_asynchronous(self) -> bool:
-        """Whether a module of the project uses the asynchronous client, or motorlite."""
-        return Api.ASYNC in self._all
+        """Whether a module of the project uses the asynchronous client, or motorlite, under whatever name."""
+        return Api.ASYNC in self._all or any(_ASYNCHRONOUS.search(source.module.code) for source in self._chains)
+
+    @cached_property
+    def is_synchronous(self) -> bool:
+        """Whether the project uses the synchronous client alone."""
+        return Api.SYNC in self._all and not self.is_any_asynchronous
 
     def is_own_name(self, name: str) -> bool:
         """Whether a module of the project defines `name`."""

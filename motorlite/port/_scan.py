@@ -141,7 +141,7 @@ def _scanned(path: str, source: Source, table: Table, kinds: Kinds, clients: Cli
     names = Names(table, source, kinds, clients)
     Imports(table, source, names, report).run()
     Uses(table, source, kinds, clients, report).run()
-    Texts(table, source, names, report).run()
+    Texts(table, source, names, clients, report).run()
     Mentions(table, source, names, clients, report).run()
     changed = report.changed() if write and report.has_changes else None
     return Scan(path, tuple(sorted(report.findings)), source.module.bytes, changed.bytes if changed else None)

@@ -75,6 +75,10 @@ class Table:
             name: ClassFacts(frozenset(facts["members"]), frozenset(facts["awaited"]))
             for name, facts in content["classes"].items()
         }
+        # The methods of all that are awaited, with names that say a good deal.
+        self.operations: frozenset[str] = frozenset(
+            name for facts in self.classes.values() for name in facts.awaited if "_" in name.strip("_")
+        )
         self.returns: Mapping[str, str] = content["returns"]
         # By origin: members that motorlite lacks, and what to write instead.
         self.no_member: Mapping[str, Mapping[str, str]] = content["no_member"]

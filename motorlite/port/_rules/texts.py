@@ -13,7 +13,7 @@ from motorlite.port._source import dotted, is_dotted, text_of
 from motorlite.port._table import PACKAGES
 
 if TYPE_CHECKING:
-    from motorlite.port._names import Names
+    from motorlite.port._names import Clients, Names
     from motorlite.port._report import Report
     from motorlite.port._source import Source
     from motorlite.port._table import Table
@@ -35,6 +35,8 @@ _TAKES_PACKAGES: Final = re.compile(
     r"modules?$|packages?|import|depend|requir|install|find_spec|version|distribution|extras", re.IGNORECASE
 )
 _OUR_PACKAGES: Final = {"gridfs": "motorlite.gridfs"}
+# A docstring may have pages.
+_LONG: Final = 100
 _CODE: Final = "it imports Motor or PyMongo: write what the rest of the program has"
 _COMMAND: Final = "it installs Motor or PyMongo: motorlite"
 _PART: Final = "it names a module of Motor or PyMongo: motorlite's are in the table of the guide"
@@ -43,11 +45,13 @@ _PART: Final = "it names a module of Motor or PyMongo: motorlite's are in the ta
 class Texts:
     """Reports the strings of a file."""
 
-    def __init__(self, table: Table, source: Source, names: Names, report: Report) -> None:
+    def __init__(self, table: Table, source: Source, names: Names, clients: Clients, report: Report) -> None:
         self._table = table
         self._source = source
         self._names = names
         self._report = report
+        # Whether PyMongo stays a dependency, and nothing else is wanted.
+        self._is_synchronous = clients.is_synchronous
 
     def run(self) -> None:
         """Report everything."""
@@ -94,6 +98,8 @@ class Texts:
         name = text.partition("[")[0].strip().lower()
         if name in ("motor", "gridfs") and not self._takes_packages(node):
             return
+        if self._is_synchronous and name != "motor":
+            return
         self._hand(node, f'"{_OUR_PACKAGES.get(name, "motorlite")}", if it names the package')
 
     def _takes_packages(self, node: cst.SimpleString) -> bool:
@@ -124,7 +130,8 @@ class Texts:
             self._report.add(node, self._source.code(node), target.reason, mark)
 
     def _hand(self, node: cst.SimpleString, instead: str) -> None:
-        self._report.add(node, self._source.code(node), instead, Mark.HAND)
+        code = self._source.code(node)
+        self._report.add(node, code if len(code) < _LONG else f"{code[:_LONG]}...", instead, Mark.HAND)
 
     def _names_a_logger(self, node: cst.SimpleString) -> bool:
         """Whether it is an argument of `getLogger`, or a key of the loggers of a `dictConfig`."""

@@ -32,9 +32,14 @@ _TELLING: Final = {
     "stream_to_handler": "AsyncGridOut",
 }
 _OF_FUTURES: Final = frozenset({"add_done_callback", "cancel", "done", "exception", "result"})
-_CLOSE: Final = "`await` it, if it closes a client: `close` is a coroutine"
-# How programs call what has a client.
-_CLIENT: Final = re.compile(r"client|mongo|motor", re.IGNORECASE)
+_UNAWAITED: Final = "`await` it, if it is a {what}'s: `{name}` is a coroutine"
+# What Motor does not await, and how programs call what has it.
+_NAMES: Final = {
+    "close": ("client", re.compile(r"client|mongo|motor", re.IGNORECASE)),
+    "rewind": ("cursor", re.compile(r"cursor", re.IGNORECASE)),
+    "add_option": ("cursor", re.compile(r"cursor", re.IGNORECASE)),
+    "seek": ("file", re.compile(r"grid", re.IGNORECASE)),
+}
 _NOT_HERE: Final = "must be awaited, and nothing can be awaited here"
 _REFERENCE: Final = "what calls it must await it"
 
@@ -47,8 +52,8 @@ class Uses:
         self._source = source
         self._kinds = kinds
         self._report = report
-        # Whether what is closed here is a client of motorlite's, or not PyMongo's synchronous one.
-        self._is_asynchronous = clients.own(source) == {Api.ASYNC}
+        # Whether an object here may be of the asynchronous API.
+        self._is_asynchronous = Api.ASYNC in clients.own(source)
         # Parts of loops that are rewritten as a whole.
         self._done: set[cst.CSTNode] = set()
 
@@ -63,6 +68,9 @@ class Uses:
                     self._member(node)
             elif isinstance(node, cst.Call):
                 self._call(node)
+            elif isinstance(node, cst.ClassDef):
+                for base in node.bases:
+                    self._driver_class(base.value)
             elif isinstance(node, cst.Expr):
                 self._statement(node)
             elif isinstance(node, cst.While):
@@ -75,8 +83,7 @@ class Uses:
     def _member(self, node: cst.Attribute) -> None:
         kind, name = self._kind(node.value), node.attr.value
         if kind is None:
-            if name in _TELLING and name != "io_loop":
-                self._report.hand(node, self._table.missing_member(_TELLING[name], name))
+            self._unknown(node)
             return
         if kind.is_pending:
             if name in _OF_FUTURES:
@@ -96,6 +103,21 @@ class Uses:
                 self._await(call, kind)
             elif kind.origin == "motor":
                 self._report.hand(node, _REFERENCE)
+
+    def _unknown(self, node: cst.Attribute) -> None:
+        """Report what names alone say, of an object of which nothing is known."""
+        name = node.attr.value
+        if name in _TELLING and name != "io_loop":
+            self._report.hand(node, self._table.missing_member(_TELLING[name], name))
+        elif name == "each" and "cursor" in dotted(node.value).lower():
+            self._report.hand(self._called(node), self._table.missing_member("AsyncCursor", "each"))
+        elif name == "add_done_callback" and any(self._is_operation(each) for each in self._assigned(node.value)):
+            self._report.hand(node, self._table.behaviour["*.add_done_callback"])
+
+    def _is_operation(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a call of a method that has the name of one of Motor's, whose result was a future."""
+        function = node.func if isinstance(node, cst.Call) else None
+        return isinstance(function, cst.Attribute) and function.attr.value in self._table.operations
 
     def _missing(self, kind: Kind, name: str) -> str:
         """What to write instead of a member; "" if it may be the name of a database or a collection."""
@@ -141,7 +163,7 @@ class Uses:
     # --- calls ---
 
     def _call(self, node: cst.Call) -> None:
-        self._constructor(node)
+        self._driver_class(node.func)
         self._wait(node)
         method = self._method(node)
         if not method:
@@ -150,23 +172,23 @@ class Uses:
             self._argument(node, argument, method)
         self._positions(node, method)
 
-    def _paths(self, node: cst.Call) -> list[str]:
-        """What the function of a call may be if it was imported."""
-        name = dotted(node.func)
+    def _paths(self, node: cst.BaseExpression) -> list[str]:
+        """What an expression may be if it was imported."""
+        name = dotted(node)
         return self._source.import_paths(name, node) if name else []
 
-    def _constructor(self, node: cst.Call) -> None:
-        """Report objects that only the driver makes."""
+    def _driver_class(self, node: cst.BaseExpression) -> None:
+        """Report a class that is called, or derived from, though only the driver makes its objects."""
         for path in self._paths(node):
             target = self._table.target(path)
             ours = target.path if target else path
             advice = self._table.constructors.get(ours.rpartition(".")[2])
             if advice and ours.startswith("motorlite."):
-                self._report.hand(node.func, advice)
+                self._report.hand(node, advice)
 
     def _wait(self, node: cst.Call) -> None:
         """Report ``asyncio.wait([collection.insert_one(...), ...])``: Motor's futures are coroutines now."""
-        if "asyncio.wait" not in self._paths(node) or not node.args:
+        if "asyncio.wait" not in self._paths(node.func) or not node.args:
             return
         for value in self._values(node.args[0].value):
             kind = self._kind(value)
@@ -177,17 +199,23 @@ class Uses:
     def _values(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """The elements of a list, set or comprehension, which may have a name."""
         if isinstance(node, cst.Name):
-            parents = [
-                self._source.parent(each.node)
-                for each in self._source.scope(node)[node.value]
-                if isinstance(each, Assignment)
-            ]
-            statements = [self._source.parent(each) for each in parents if isinstance(each, cst.AssignTarget)]
-            values = [each.value for each in statements if isinstance(each, cst.Assign)]
+            values = self._assigned(node)
             return [each for value in values if not isinstance(value, cst.Name) for each in self._values(value)]
         if isinstance(node, cst.ListComp | cst.SetComp | cst.GeneratorExp):
             return [node.elt]
         return [each.value for each in node.elements] if isinstance(node, cst.List | cst.Set | cst.Tuple) else []
+
+    def _assigned(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """The values that a name is given; anything else is a value itself."""
+        if not isinstance(node, cst.Name):
+            return [node]
+        parents = [
+            self._source.parent(each.node)
+            for each in self._source.scope(node)[node.value]
+            if isinstance(each, Assignment)
+        ]
+        statements = [self._source.parent(each) for each in parents if isinstance(each, cst.AssignTarget)]
+        return [each.value for each in statements if isinstance(each, cst.Assign)]
 
     def _method(self, node: cst.Call) -> str:
         """``Class.method`` of a call, ``Class`` of a constructor, "" of anything else."""
@@ -251,20 +279,21 @@ class Uses:
     def _statement(self, node: cst.Expr) -> None:
         kind = self._kind(node.value)
         function = node.value.func if isinstance(node.value, cst.Call) else None
-        if kind is None and isinstance(function, cst.Attribute) and self._is_close(function):
-            self._report.hand(node.value, _CLOSE)
+        if kind is None and isinstance(function, cst.Attribute):
+            self._unawaited(node.value, function)
         if kind is None or not kind.is_pending or not isinstance(function, cst.Attribute):
             return
         base = self._kind(function.value)
         if base and f"{base.name}.{function.attr.value}" not in self._table.awaited_methods:
             self._report.hand(node.value, self._table.behaviour["a call that is not awaited"])
 
-    def _is_close(self, function: cst.Attribute) -> bool:
-        """Whether it may be the `close` of a client, of which nothing is known but its name."""
+    def _unawaited(self, call: cst.BaseExpression, function: cst.Attribute) -> None:
+        """Report a call that may have to be awaited, on an object of which nothing is known but its name."""
         base = function.value
         name = base.attr.value if isinstance(base, cst.Attribute) else base.value if isinstance(base, cst.Name) else ""
-        is_unknown = self._is_asynchronous and self._kind(base) is None
-        return is_unknown and function.attr.value == "close" and bool(_CLIENT.search(name))
+        what, pattern = _NAMES.get(function.attr.value, ("", None))
+        if pattern and pattern.search(name) and self._is_asynchronous and self._kind(base) is None:
+            self._report.hand(call, _UNAWAITED.format(what=what, name=function.attr.value))
 
     def _while(self, node: cst.While) -> None:
         if not is_fetch_loop(node):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from typing import Any
 
 import pytest
 
 from motorlite import errors
 from motorlite.errors import (
+    AutoReconnect,
     BulkWriteError,
     ClientBulkWriteException,
+    DuplicateKeyError,
     NotPrimaryError,
     OperationFailure,
     PyMongoError,
@@ -79,3 +82,18 @@ def test_one_that_cannot_be_copied() -> None:
     copied = detached(raised(Odd(number=5)))
     assert (type(copied), str(copied)) == (PyMongoError, "Odd: number 5")
     assert copied.__traceback__ is None
+
+
+@pytest.mark.parametrize("kind", [PyMongoError, OperationFailure, DuplicateKeyError, AutoReconnect])
+def test_a_program_may_derive_an_error_without_our_constructor(kind: type[PyMongoError]) -> None:
+    """Object mappers do so, and log what they raise."""
+
+    class Mine(kind):  # type: ignore[misc, valid-type]  # a class from a variable
+        def __init__(self, message: str) -> None:
+            self.message = message
+
+    error = Mine("taken")
+    assert str(error) == "taken"
+    assert error.has_error_label("any") is False
+    assert error.error_labels == frozenset()
+    assert (str(copy.copy(error)), copy.copy(error).message) == ("taken", "taken")

@@ -416,6 +416,12 @@ def test_errors_follow_the_client_of_the_modules_that_are_imported() -> None:
     assert all(": by hand: " in line and "this project also uses the synchronous client" in line for line in lines)
 
 
+def test_a_long_docstring_is_shortened() -> None:
+    (line,) = report('"""An example.\n\n    import pymongo\n\n' + "Words. " * 100 + '"""\n')
+    assert line.startswith('1: by hand: """An example. import pymongo Words. ')
+    assert len(line) < 250
+
+
 def test_motors_names_that_a_module_of_the_project_exports() -> None:
     found = ported(
         {
@@ -433,6 +439,31 @@ def test_motors_names_that_a_module_of_the_project_exports() -> None:
     assert found["app/c.py"][0] == "from app import types\nx: types.AsyncDatabase\n"
     assert found["app/d.py"][0] == "from elsewhere import AsyncIOMotorDatabase\nx: AsyncIOMotorDatabase\n"
     assert "a package outside of the project exports Motor's class" in found["app/d.py"][1][0]
+
+
+def test_results_of_both_clients_in_one_file() -> None:
+    """``isinstance(result, InsertOneResult)`` is false for the other client's."""
+    text = """\
+        from pymongo import AsyncMongoClient, MongoClient
+        from pymongo.results import InsertOneResult
+        def f(result): return isinstance(result, InsertOneResult)
+    """
+    after, lines = ported({"a.py": text})["a.py"]
+    assert "from pymongo.results import InsertOneResult\n" in after
+    by_hand = [line for line in lines if ": by hand: " in line]
+    assert [line.partition(":")[0] for line in by_hand] == ["2", "3"]
+    assert "whose results are PyMongo's: write motorlite.results.InsertOneResult where the asynchronous" in by_hand[0]
+    assert report(text.replace("AsyncMongoClient, ", "")) == [
+        "1: stays: pymongo.MongoClient -> motorlite is asynchronous only",
+    ]
+
+
+def test_the_package_is_no_difference_where_nothing_is_asynchronous() -> None:
+    text = "setup(install_requires=['pymongo>=3.7'])\n"
+    assert ported({"setup.py": text, "db.py": SYNC})["setup.py"][1] == []
+    for other in (ASYNC, "x = lib.AsyncIOMotorClient()\n", "x = lib.AsyncMongoClient()\n", "x = 1\n"):
+        found = ported({"setup.py": text, "db.py": SYNC if other == "x = 1\n" else other, "other.py": other})
+        assert len(found["setup.py"][1]) == (other != "x = 1\n")
 
 
 def test_values_of_projects_with_both_clients_stay() -> None:

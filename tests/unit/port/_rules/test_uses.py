@@ -78,6 +78,10 @@ def test_what_is_written(before: str, after: str) -> None:
         "await bucket.open_download_stream(1)\n",
         "close = 1; close()\n",
         "parts.insert_one({}).__name__\n",
+        "x = asyncio.create_task(unknown.to_list(5))\nx.add_done_callback(f)\n",
+        "x = unknown.spawn()\nx.add_done_callback(f)\n",
+        "class A(AsyncMongoClient): pass\n",
+        "things.each(f)\n",
         "async for document in cursor: pass\n",
         "client.close()  # port: keep\n",
         "while await cursor.fetch_next:  # port: keep\n    d = cursor.next_object()  # port: keep\n    print(d)\n",
@@ -106,6 +110,10 @@ def test_what_is_the_same(same: str) -> None:
         ("atexit.register(client.close)\n", "what calls it must await it"),
         ("f(lambda: client.close())\n", "must be awaited, and nothing can be awaited here"),
         ("def g(): client.close()\n", "must be awaited, and nothing can be awaited here"),
+        ("unknown.to_list(5).add_done_callback(f)\n", "asyncio.ensure_future"),
+        ("x = self.raw.to_list(5)\nx.add_done_callback(f)\n", "asyncio.ensure_future"),
+        ("class A(AsyncIOMotorCursor): pass\n", "only the driver makes them"),
+        ("self.raw_cursor.each(f)\n", "async for document in cursor: callback(document)"),
         ("parts.drop(encrypted_fields={})\n", "client-side field-level encryption"),
         ("AsyncIOMotorClient(auto_encryption_opts=x)\n", "client-side field-level encryption"),
         ("parts.find(None, None, 0, 0, *others)\n", "name them: no_cursor_timeout=..."),
@@ -246,16 +254,32 @@ def test_objects_whose_class_comes_from_nowhere_are_followed() -> None:
     assert [line.partition(":")[0] for line in lines if ": by hand: " in line] == ["3", "4", "5"]
 
 
-@pytest.mark.parametrize("call", ["self.mongo.close()", "motor_client.close()", "app.state.client.close()"])
-def test_a_close_that_is_not_awaited(call: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("self.mongo.close()", "client"),
+        ("motor_client.close()", "client"),
+        ("app.state.client.close()", "client"),
+        ("self.raw_cursor.rewind()", "cursor"),
+        ("cursor.add_option(2)", "cursor"),
+        ("grid_out.seek(0)", "file"),
+    ],
+)
+def test_what_may_have_to_be_awaited(call: str, what: str) -> None:
     (line,) = report(f"from motorlite import AsyncCollection\nasync def f():\n    {call}\n")
-    assert line == f"3: by hand: {call} -> `await` it, if it closes a client: `close` is a coroutine"
+    assert line.startswith(f"3: by hand: {call} -> `await` it, if it is a {what}'s: ")
     # In a program of something else, or with PyMongo's own client, it is right.
     assert report(f"import collections\nasync def f():\n    {call}\n") == []
     lines = report(f"from pymongo import MongoClient\nasync def f():\n    {call}\n")
     assert all(": stays: " in each for each in lines)
 
 
-@pytest.mark.parametrize("text", ["await self.mongo.close()", "file.close()", "session.close()", "x = client.close()"])
-def test_a_close_of_something_else(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("await self.mongo.close()", "file.close()", "session.close()", "x = client.close()", "tape.rewind()"),
+        *("parser.add_option(1)", "file.seek(0)", "await cursor.rewind()"),
+    ],
+)
+def test_what_is_something_else(text: str) -> None:
     assert report(f"from motorlite import AsyncCollection\nasync def f():\n    {text}\n") == []
