@@ -270,8 +270,8 @@ async def test_very_many_retries_are_not_all_remembered() -> None:
     deployment["a:1"].on("find", Reply({"ok": 0, "code": 6, "errmsg": "unreachable"}, 0.001))
     async with driver(deployment) as client:
         with pytest.raises(PyMongoError) as raised:
-            await client.run(find(), timeout=2)
-        assert raised.value.attempts > 1000
+            await client.run(find(), timeout=600)  # one attempt in each second
+        assert raised.value.attempts > 500
         assert len(raised.value.retry_reasons) == 16
         assert len(str(raised.value)) < 1000
 
