@@ -16,8 +16,8 @@ from motorlite._connection.decoding import Decoder
 from motorlite._connection.handshake import parse_hello
 from motorlite._connection.messages import encode_command
 from motorlite._net.current import current_runtime
-from motorlite._net.host.numbering import next_request_id
 from motorlite._net.memory import MemoryStream
+from motorlite._net.numbering import next_request_id
 from motorlite._wire import op_msg
 from motorlite._wire.documents import decode_reply
 from motorlite._wire.frames import FrameReader
