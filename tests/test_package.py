@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from scripts.release import packages
+from scripts.release.__main__ import VERSIONS
 from scripts.site.links import is_external, targets
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from scripts.release.packages import Packages
+
+ROOT: Final = Path(__file__).parents[1]
 
 # Each program that builds or checks starts a few others.
 pytestmark = pytest.mark.slow
@@ -44,6 +48,30 @@ def test_the_text_for_the_package_index_has_absolute_links(built: Packages) -> N
 
 def test_repository_and_sdist_build_the_same_wheel(built: Packages, tmp_path: Path) -> None:
     packages.check_same_wheel(built, tmp_path, isolated=False)
+
+
+def test_the_same_versions_of_python_are_declared_released_and_searched() -> None:
+    declared = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
+    searched = re.findall(
+        r"python(3\.\d+)", (ROOT / "scripts/find-python").read_text().split("VERSIONS=")[1].split("\n")[0]
+    )
+    assert declared == searched[::-1] == list(VERSIONS)
+    assert {"3.14", "3.15"} <= set(declared)
+
+
+def test_the_newest_python_is_the_first_that_exists(tmp_path: Path) -> None:
+    for name in ("python3", "python3.11", "python3.14"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 0\n")
+        (tmp_path / name).chmod(0o755)
+
+    def found(*arguments: str) -> str:
+        line = ["/bin/sh", str(ROOT / "scripts/find-python"), *arguments]
+        environment = {"PATH": str(tmp_path)}
+        return subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert found() == str(tmp_path / "python3")
+    assert found("--newest") == str(tmp_path / "python3.14")
+    assert found("python3.11") == str(tmp_path / "python3.11")
 
 
 def test_the_oldest_dependencies_are_known(built: Packages) -> None:

@@ -29,7 +29,8 @@ _WRITES = "motorlite._api.collection.writes:AsyncCollection."
 # What is outside of all of these is the loop's.
 TARGETS = (
     *(Target(METHOD, _READS + name) for name in ("find_one", "find")),
-    *(Target(METHOD, _WRITES + name) for name in ("insert_one", "insert_many", "update_one", "replace_one")),
+    *(Target(METHOD, _WRITES + name) for name in ("insert_one", "update_one", "replace_one")),
+    Target(METHOD, "motorlite._api.collection.bulk:AsyncCollection.insert_many"),
     Target(METHOD, "motorlite._api.cursors.base:CursorBase.to_list"),
     Target(EXECUTE, "motorlite._execution.executor:Executor.execute"),
     Target(EXECUTE, "motorlite._execution.executor:Executor.open"),

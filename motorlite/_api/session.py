@@ -42,7 +42,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
 
     __module__ = "motorlite"
 
-    __slots__ = ("_client", "_has_ended")
+    __slots__ = ("_client", "_generation", "_has_ended")
 
     def __init__(
         self,
@@ -55,6 +55,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
     ) -> None:
         super().__init__(core, options, inherited, timeout, call_options)
         self._client = client
+        self._generation = core.generation
         self._has_ended = False
 
     async def __aenter__(self) -> Self:
@@ -177,6 +178,8 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
             return
         self._has_ended = True
         state, core = self._state, self._core
+        if core.is_of_parent(self._generation):
+            return  # which still uses what the session holds
         try:
             is_used = self.in_transaction and state.started_transaction().is_busy
             if state.must_abort or is_used:
@@ -203,7 +206,9 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
 
     def __del__(self) -> None:
         # As with a cursor, this may run in another thread. No operation uses the session, since it would reference it.
-        if not self._has_ended and self._state.server_session is not None:
+        if self._has_ended or self._state.server_session is None or self._core.is_over:
+            return
+        if not self._core.is_of_parent(self._generation):
             self._core.release_session(self._state)
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -220,6 +225,11 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
     def _check_open(self) -> None:
         if self._has_ended:
             raise InvalidOperation(ENDED)
+        if self._core.is_of_parent(self._generation):
+            raise InvalidOperation(
+                "the session, with its transaction, was started before a fork and belongs to the parent process: "
+                "start another one"
+            )
 
     def _for_operation(self, core: Core) -> Session:
         """Return the session's state, for an operation of the client with this core."""

@@ -14,6 +14,7 @@ from motorlite._client.abandoned_operations import AbandonedOperations
 from motorlite._client.lost_cursors import LostCursors
 from motorlite._client.lost_transactions import LostTransactions
 from motorlite._execution.cursors.pinning import opens_cursor
+from motorlite._net.host.forking import leave_to_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +43,10 @@ class MayBeOpen(Protocol):
         ...
 
 
+def _nobody() -> None:
+    """Stand in for a weak reference to the client, which has a new background."""
+
+
 class Background:
     """The part of one client that lives on its event loop. `on_end` is a method of the client, held weakly."""
 
@@ -64,7 +69,7 @@ class Background:
         self._runtime = runtime
         # All cursors that were open on a server once.
         self._open_cursors = open_cursors
-        self._on_end = WeakMethod(on_end)
+        self._on_end: Callable[[], Callable[[], None] | None] = WeakMethod(on_end)
         self._is_load_balanced = is_load_balanced
         self.host: Host = runtime.host("motorlite client", self._host_ended)
 
@@ -127,6 +132,14 @@ class Background:
         """Close every connection and stop everything, without waiting. Call on the event loop."""
         self.topology.close(now=True)
         self.host.stop()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: keep all of it as it is, without a connection to the client.
+
+        Were it freed, transports and tasks would warn, and close and cancel what they take for theirs.
+        """
+        self._on_end = _nobody
+        leave_to_parent(self)
 
     def _host_ended(self) -> None:
         """Leave no socket open: the client has ended, or its event loop is ending."""

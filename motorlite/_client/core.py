@@ -17,11 +17,17 @@ from motorlite._client import optional
 from motorlite._client.background import Background, MayBeOpen
 from motorlite._client.prefetch import Prefetching
 from motorlite._client.session_turns import take_turn
-from motorlite._client.settings import initial_description, late_queue_timeout, pool_options, unused_priorities
+from motorlite._client.settings import (
+    Libraries,
+    initial_description,
+    late_queue_timeout,
+    pool_options,
+    unused_priorities,
+)
 from motorlite._client.world import REAL, World
 from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._connection.handshake import server_api_fields
-from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, client_metadata, faas_provider, with_info
+from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, faas_provider, with_info
 from motorlite._execution.call import Call
 from motorlite._execution.executor import Executor
 from motorlite._execution.reports import Reports
@@ -46,9 +52,9 @@ from motorlite.read_preferences import ReadPreference
 from motorlite.retry import RetryBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from motorlite._base.values import Address, Document
+    from motorlite._base.values import Address
     from motorlite._connection.establish import EstablishmentError
     from motorlite._execution.cursors.lost_cursor import LostCursor
     from motorlite._net.runtime import Connector, Runtime
@@ -65,15 +71,6 @@ if TYPE_CHECKING:
 _FAREWELL = 1.0
 
 
-class _Libraries:
-    """The libraries on top of the driver, for the handshakes of new connections."""
-
-    __slots__ = ("infos",)
-
-    def __init__(self, infos: tuple[DriverInfo, ...]) -> None:
-        self.infos = infos
-
-
 class Core:
     """One client's machinery. Cheap to create; the first `enter` creates everything that needs an event loop.
 
@@ -85,7 +82,7 @@ class Core:
         # First, because `__del__` reads it.
         self._runtime: Runtime | None = None
         # Includes the options of the TXT record after the first operation.
-        self.options = options
+        self.options = self._given = options
         self.policy: OverloadRetry = options.overload_policy
         # None: retries have no budget.
         self._bucket = options.retry_budget
@@ -104,22 +101,15 @@ class Core:
         # Created here, so that an unusable file fails in the constructor call that names it.
         self._tls = optional.tls_context(options)
         self._compressors = optional.compressors(options)
-        # The ObjectId makes the comments of this client's operations its own.
-        comment = f"motorlite {ObjectId()}" if options.kill_abandoned else ""
-        self.limits: ServerLimits = ServerLimits(default_milliseconds(options.default_max_time), comment)
-        self.sessions: SessionPool = SessionPool(randomness.session_id)
-        self._libraries = _Libraries((options.driver_info,) if options.driver_info else ())
+        self._libraries = Libraries((options.driver_info,) if options.driver_info else ())
         self._world = world
         length = max_document_length(read_environment(LENGTH_VARIABLES))
         listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
         self._publishers: Publishers = make_publishers(listeners, max_document_length=length)
-        self._limits = optional.limits(options, self._publishers.breaker)
-        # The cursors that were open on a server once.
-        self.open_cursors: WeakSet[MayBeOpen] = WeakSet()
+        self._begin()
         self._is_closed = False
         # Closed by the end of its event loop, not by the application.
         self._has_lost_loop = False
-        self._fork_generation = current.fork_generation
         # Set by the first `enter`.
         self._background: Background
         self.topology: Topology | SRVDiscovery
@@ -128,14 +118,26 @@ class Core:
         self.prefetching: Prefetching
         self.scope_deadline: Callable[[], float]
 
+    def _begin(self) -> None:
+        """Create what belongs to one process and needs no event loop."""
+        options = self._given
+        # The ObjectId makes the comments of this client's operations its own.
+        comment = f"motorlite {ObjectId()}" if options.kill_abandoned else ""
+        self.limits: ServerLimits = ServerLimits(default_milliseconds(options.default_max_time), comment)
+        self.sessions: SessionPool = SessionPool(randomness.session_id)
+        # The cursors that were open on a server once.
+        self.open_cursors: WeakSet[MayBeOpen] = WeakSet()
+        self._limits = optional.limits(options, self._publishers.breaker)
+        self._fork_generation = current.fork_generation
+
     # --- binding ---
 
     def enter(self) -> None:
         """Bind to the running event loop at the first call; check it at later calls.
 
         Raises:
-            InvalidOperation: No event loop is running, it is a different one, the process was forked, or the client is
-                closed.
+            InvalidOperation: No event loop is running, it is a different one or that of the process from before a
+                fork, or the client is closed.
             ConfigurationError: A TLS or authentication option in the connection string is wrong.
         """
         runtime = self._runtime
@@ -146,18 +148,28 @@ class Core:
 
     @property
     def _has_forked(self) -> bool:
-        """Whether this process was forked after the client was created."""
+        """Whether this process was forked after the client was created, or after its last fresh start."""
         return self._fork_generation != current.fork_generation
 
+    @property
+    def generation(self) -> int:
+        """That of this process among its forks, for `is_of_parent`."""
+        return current.fork_generation
+
+    @staticmethod
+    def is_of_parent(generation: int) -> bool:
+        """Whether what has this `generation` began in another process, before a fork."""
+        return generation != current.fork_generation
+
     def _enter_first(self) -> None:
+        if self._has_forked and (self._has_lost_loop or not self._is_closed):
+            self._start_afresh()
         if self._is_closed:
             if self._has_lost_loop:
                 raise InvalidOperation(
                     "the event loop that the client was bound to has ended; make a client for each event loop"
                 )
             raise InvalidOperation("the client is closed; make a new AsyncMongoClient, or close it later")
-        if self._has_forked:
-            raise InvalidOperation("the client was made before a fork; make a new one in the child process")
         if self.options.refusals:
             # Before any lookup or connection: without these options the client would be less secure than intended.
             raise ConfigurationError(
@@ -165,6 +177,25 @@ class Core:
             )
         if self._runtime is None:
             self._bind(self._world.runtime())
+
+    def _start_afresh(self) -> None:
+        """Begin anew in a forked child. What the parent made stays its own: nothing of it is used, closed or sent."""
+        bound = self._runtime
+        if bound is not None:
+            if bound.is_current() or not current.is_in_loop():
+                raise InvalidOperation(
+                    "an event loop from before a fork belongs to the parent process: run a new one in the child "
+                    "(asyncio.run, trio.run)"
+                )
+            self._background.leave_to_parent()
+            self._runtime = None
+        self.options = self._given
+        if self._bucket is not None:
+            self._bucket._renew_lock()
+        chosen = self.limits
+        self._begin()
+        self.limits.choose(chosen.chosen)
+        self._is_closed = self._has_lost_loop = False
 
     def _refuse(self) -> None:
         raise InvalidOperation(
@@ -246,7 +277,7 @@ class Core:
         environment = read_environment(ENVIRONMENT_VARIABLES)
         is_faas = faas_provider(environment) is not None
         settings = HandshakeSettings(
-            self._metadata(runtime, environment, options.app_name),
+            self._libraries.metadata(read_platform_facts(runtime.name), environment, options.app_name),
             load_balanced=options.load_balanced,
             compressors=self._compressors,
             backpressure=self.policy.handshake,
@@ -324,23 +355,16 @@ class Core:
             admission=None if self._limits is None else self._limits.admission(runtime),
         )
 
-    def _metadata(
-        self, runtime: Runtime, environment: Mapping[str, str], app_name: str | None
-    ) -> Callable[[], Document]:
-        platform, libraries = read_platform_facts(runtime.name), self._libraries
-        return lambda: client_metadata(
-            app_name=app_name,
-            environment=environment,
-            platform=platform,
-            infos=libraries.infos,
-        )
-
     # --- use ---
+
+    @property
+    def _is_bound(self) -> bool:
+        return self._runtime is not None and not self._has_forked
 
     @property
     def topology_description(self) -> TopologyDescription:
         """The current description of the deployment."""
-        return self.topology.description if self._runtime is not None else initial_description(self.options)
+        return self.topology.description if self._is_bound else initial_description(self.options)
 
     async def connect(self, deadline: Deadline, wanted: ServerMode = ReadPreference.NEAREST) -> None:
         """Wait for a `wanted` server, by default any readable one. Discovery began when the client was bound."""
@@ -479,7 +503,7 @@ class Core:
         from motorlite._client.statistics import client_stats, initial_stats
 
         bucket = self._bucket
-        if self._runtime is None:
+        if not self._is_bound:
             return initial_stats(bucket)
         servers, now = self.topology.servers, self.now()
         return client_stats(servers, self.executor.reports, bucket, self._limits, len(self.sessions), now)

@@ -6,13 +6,17 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from motorlite._connection.metadata import client_metadata
 from motorlite._pool.options import PoolOptions
 from motorlite._topology.topology_description import TopologyDescription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from motorlite._base.values import Document
+    from motorlite._net.host.platform_facts import PlatformFacts
     from motorlite._options.options import ClientOptions
+    from motorlite.driver_info import DriverInfo
     from motorlite.stats import ClientStats
 
 # So many operations without any priority are no coincidence.
@@ -43,6 +47,21 @@ def pool_options(options: ClientOptions) -> PoolOptions:
         wait_queue=options.wait_queue,
         given=options.pool_options.non_default_options,
     )
+
+
+class Libraries:
+    """The libraries on top of the driver, for the handshakes of new connections."""
+
+    __slots__ = ("infos",)
+
+    def __init__(self, infos: tuple[DriverInfo, ...]) -> None:
+        self.infos: tuple[DriverInfo, ...] = infos
+
+    def metadata(
+        self, platform: PlatformFacts, environment: Mapping[str, str], app_name: str | None
+    ) -> Callable[[], Document]:
+        """Return a function for what handshakes say of the client."""
+        return lambda: client_metadata(app_name=app_name, environment=environment, platform=platform, infos=self.infos)
 
 
 def late_queue_timeout(options: ClientOptions) -> str | None:

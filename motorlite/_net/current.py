@@ -42,6 +42,14 @@ def current_runtime() -> Runtime:
     return AsyncioRuntime()
 
 
+def is_in_loop() -> bool:
+    """Whether an event loop is running here. That of the parent process does not count for asyncio, but for trio."""
+    try:
+        return _is_in_trio() or _asyncio_loop() is not None
+    except InvalidOperation:
+        return False
+
+
 def loop_time() -> float:
     """Return the time of the running event loop, seconds.
 

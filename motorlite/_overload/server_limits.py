@@ -53,6 +53,11 @@ class ServerLimits:
         self.are_used: bool
         self._update()
 
+    @property
+    def chosen(self) -> int | None:
+        """The application's choice, or None."""
+        return self._chosen
+
     def choose(self, milliseconds: int | None) -> None:
         """Set the application's choice; None takes it back."""
         self._chosen = milliseconds

@@ -60,6 +60,10 @@ class RetryBudget:
             f"<{type(self).__name__} tokens={self.tokens:g}, capacity={self.capacity:g}, per_server={self.per_server}>"
         )
 
+    def _renew_lock(self) -> None:
+        """In a forked child: another thread of the parent may have held the lock, and would never release this copy."""
+        self._lock = threading.Lock()
+
     @property
     def tokens(self) -> float:
         """The number of tokens left."""

@@ -25,7 +25,7 @@ from scripts.release.packages import REPOSITORY, CheckFailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-VERSIONS: Final = ("3.11", "3.12", "3.13")
+VERSIONS: Final = ("3.11", "3.12", "3.13", "3.14", "3.15")
 
 
 class Report:

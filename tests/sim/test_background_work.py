@@ -279,7 +279,7 @@ async def test_every_task_in_the_background_says_what_it_is_for() -> None:
     before = set(names_of_tasks())
     deployment = ScriptedDeployment(["a:1"], streaming=True)
     streams(deployment)
-    async with driver(deployment, maxIdleTimeMS=60_000, maxPoolSize=1) as sdam:
+    async with driver(deployment, maxIdleTimeMS=60_000, maxPoolSize=2) as sdam:
         deployment["a:1"].on("find", Hang())
         with anyio.move_on_after(0.1):
             await sdam.run(find())
@@ -291,9 +291,9 @@ async def test_every_task_in_the_background_says_what_it_is_for() -> None:
             "motorlite pool maintenance a:1",
             "motorlite round-trip times a:1",
         ]
-        deployment["a:1"].hello_delay = 1
+        deployment["a:1"].on("isMaster", Hang())
         async with anyio.create_task_group() as group:
             group.start_soon(sdam.run, find())
-            await anyio.sleep(1.5)
+            await anyio.sleep(0.1)
             assert "motorlite connecting a:1" in names_of_tasks()
             group.cancel_scope.cancel()

@@ -91,6 +91,7 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
         try:
             if self._is_reading:
                 raise InvalidOperation(TWO_READERS)
+            self._check_process()
             core.enter()
             session = self._implicit_session or state_of(self._explicit_session, core)
         except PyMongoError:
@@ -133,6 +134,8 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
         """Close the stream; the server's cursor in the background."""
         self._is_closed = True
         self.documents.clear()
+        if self._core.is_of_parent(self._generation):
+            return
         if self.cursor_id:
             self._core.kill_cursor(self._lose())
         else:
@@ -140,11 +143,15 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
 
     async def close(self, timeout_ms: float | None = None) -> None:
         await super().close(timeout_ms)
-        if not self._is_reading:  # otherwise a resume in progress needs the session, and releases it when it ends
+        if not self._is_reading and not self._core.is_of_parent(
+            self._generation
+        ):  # otherwise a resume in progress needs the session, and releases it when it ends
             self._release()
 
     def __del__(self) -> None:
         super().__del__()
         session, self._implicit_session = self._implicit_session, None
-        if session is not None:  # the stream could not resume
+        if session is None or self._core.is_over:  # the end comes before the fork, as in `Core.is_over`
+            return
+        if not self._core.is_of_parent(self._generation):  # the stream could not resume
             self._core.release_session(session)

@@ -102,6 +102,7 @@ class ServerCursor(Generic[DocumentT]):
         "_core",
         "_explicit_session",
         "_failure",
+        "_generation",
         "_implicit_session",
         "_is_closed",
         "_is_reading",
@@ -127,6 +128,7 @@ class ServerCursor(Generic[DocumentT]):
         call_options: CallOptions,
     ) -> None:
         self._core = core
+        self._generation = core.generation
         self._explicit_session = session
         self._implicit_session: Session | None = opened.session
         # Behind a load balancer: the connection for all commands of the cursor.
@@ -228,6 +230,7 @@ class ServerCursor(Generic[DocumentT]):
             InvalidOperation: Another task is reading from this cursor, or an earlier getMore failed and left the
                 cursor's position unknown.
         """
+        self._check_process()
         if self._ahead is not None and await self._fetch_ahead(self._ahead, deadline):
             return
         core = self._core
@@ -254,6 +257,12 @@ class ServerCursor(Generic[DocumentT]):
             if self._is_closed:  # by another task, which left the cleanup to this getMore
                 self._close_late()
         self._learn(reply)
+
+    def _check_process(self) -> None:
+        if self._core.is_of_parent(self._generation):
+            raise InvalidOperation(
+                "the cursor was opened before a fork and belongs to the parent process: run the query again"
+            )
 
     async def _fetch_ahead(self, ahead: Prefetch, deadline: Deadline) -> bool:
         """Take the batch that `prefetch` requested. False if the request has not begun: it is taken back."""
@@ -350,6 +359,9 @@ class ServerCursor(Generic[DocumentT]):
     async def close(self, timeout_ms: float | None = None) -> None:
         """Kill the cursor on the server, if it is open there, and release the implicit session."""
         self._is_closed = True
+        if self._core.is_of_parent(self._generation):
+            self.cursor_id, self._ahead = 0, None
+            return  # the parent goes on reading from it
         if self._ahead is not None:
             self._take_back(self._ahead)
         if self._is_reading and self._pin is not None:
@@ -412,7 +424,7 @@ class ServerCursor(Generic[DocumentT]):
     def __del__(self) -> None:
         # May run in another thread, at any point of the event loop's work: the garbage collector runs anywhere.
         # After the client, it may run when the modules are gone, and their names with them.
-        if self.cursor_id and not self._core.is_over:
+        if self.cursor_id and not self._core.is_over and not self._core.is_of_parent(self._generation):
             self._core.kill_cursor(self._lose())
 
 

@@ -16,6 +16,13 @@ class _Socket(Protocol):
 
 
 _sockets: Final[WeakSet[_Socket]] = WeakSet()
+# What the parent made and this process must not free.
+_of_parent: Final[list[object]] = []
+
+
+def leave_to_parent(work: object) -> None:
+    """Keep `work` until this process ends: finalizers would act on what belongs to the parent."""
+    _of_parent.append(work)
 
 
 def keep_from_children(sock: _Socket) -> None:

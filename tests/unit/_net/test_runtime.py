@@ -22,7 +22,7 @@ from motorlite._net.runtime import WaitTimeout
 from tests.support.virtual_time import START
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from motorlite._net.runtime import Waiter
 
@@ -367,13 +367,13 @@ async def test_work_that_is_spawned_while_the_host_closes_is_not_waited_for() ->
 # --- the end of the event loop ---
 
 
-def run_on_asyncio(main: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(main())  # type: ignore[arg-type]  # only async functions are given
+def run_on_asyncio(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(main())
 
 
-def run_on_uvloop(main: Callable[[], Awaitable[None]]) -> None:
+def run_on_uvloop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main())  # type: ignore[arg-type]  # only async functions are given
+        runner.run(main())
 
 
 @pytest.fixture(params=[run_on_asyncio, run_on_uvloop, trio.run], ids=["asyncio", "uvloop", "trio"])
