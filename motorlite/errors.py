@@ -364,7 +364,7 @@ class DuplicateKeyError(WriteError):
 class _BulkFailure(OperationFailure):
     def __init__(self, results: Mapping[str, Any]) -> None:
         super().__init__("batch op errors occurred", 65, results)
-        self._error_labels.update(error_documents.concern_labels(results))
+        self._error_labels = {*self._error_labels, *error_documents.concern_labels(results)}
         self.may_have_been_executed = error_documents.has_written(results)
 
     @property

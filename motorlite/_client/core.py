@@ -13,17 +13,10 @@ from bson.objectid import ObjectId
 from motorlite._base.arguments import outside
 from motorlite._base.deadline import GRACE, Deadline
 from motorlite._base.values import format_address
-from motorlite._client import optional
+from motorlite._client import optional, settings
 from motorlite._client.background import Background, MayBeOpen
 from motorlite._client.prefetch import Prefetching
 from motorlite._client.session_turns import take_turn
-from motorlite._client.settings import (
-    Libraries,
-    initial_description,
-    late_queue_timeout,
-    pool_options,
-    unused_priorities,
-)
 from motorlite._client.world import REAL, World
 from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._connection.handshake import server_api_fields
@@ -95,13 +88,13 @@ class Core:
             warnings.warn(
                 f"without TLS, anyone on the network path to the server can read {secret}: set tls=true", stacklevel=3
             )
-        late = late_queue_timeout(options)
+        late = settings.late_queue_timeout(options)
         if late is not None:
             warnings.warn(late, stacklevel=3)
         # Created here, so that an unusable file fails in the constructor call that names it.
         self._tls = optional.tls_context(options)
         self._compressors = optional.compressors(options)
-        self._libraries = Libraries((options.driver_info,) if options.driver_info else ())
+        self._libraries = settings.Libraries((options.driver_info,) if options.driver_info else ())
         self._world = world
         length = max_document_length(read_environment(LENGTH_VARIABLES))
         listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
@@ -260,7 +253,7 @@ class Core:
         return SRVDiscovery(
             srv,
             options,
-            initial_description(options),
+            settings.initial_description(options),
             timeout=timeout,
             runtime=runtime,
             host=host,
@@ -276,7 +269,7 @@ class Core:
         world, publishers, host = self._world, self._publishers, background.host
         environment = read_environment(ENVIRONMENT_VARIABLES)
         is_faas = faas_provider(environment) is not None
-        settings = HandshakeSettings(
+        handshake = HandshakeSettings(
             self._libraries.metadata(read_platform_facts(runtime.name), environment, options.app_name),
             load_balanced=options.load_balanced,
             compressors=self._compressors,
@@ -286,8 +279,8 @@ class Core:
         )
         authenticator = optional.authenticator(options, world, runtime, host)
         pauses = options.pause_garbage_collector
-        establisher = Establisher(runtime, connector, settings, authenticator, pauses_collector=pauses)
-        limits, gates = pool_options(options), None if self._limits is None else self._limits.gates
+        establisher = Establisher(runtime, connector, handshake, authenticator, pauses_collector=pauses)
+        limits, gates = settings.pool_options(options), None if self._limits is None else self._limits.gates
 
         bucket = self._bucket
 
@@ -308,7 +301,7 @@ class Core:
         mode = options.server_monitoring_mode
         return Topology(
             ObjectId(),
-            initial_description(options),
+            settings.initial_description(options),
             TopologySettings(
                 server_selection_timeout=options.server_selection_timeout,
                 local_threshold=options.local_threshold,
@@ -364,7 +357,7 @@ class Core:
     @property
     def topology_description(self) -> TopologyDescription:
         """The current description of the deployment."""
-        return self.topology.description if self._is_bound else initial_description(self.options)
+        return self.topology.description if self._is_bound else settings.initial_description(self.options)
 
     async def connect(self, deadline: Deadline, wanted: ServerMode = ReadPreference.NEAREST) -> None:
         """Wait for a `wanted` server, by default any readable one. Discovery began when the client was bound."""
@@ -451,7 +444,7 @@ class Core:
             return
         if not self._runtime.is_current():
             self._refuse()
-        unused = unused_priorities(self.options, self.stats)
+        unused = settings.unused_priorities(self.options, self.stats)
         if unused is not None:
             warnings.warn(unused, stacklevel=outside())
         self._is_closed = True

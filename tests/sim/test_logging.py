@@ -19,6 +19,7 @@ from tests.support.core import replica_set
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from motorlite.testing.answers import Answer
     from tests.support.clients import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -158,7 +159,7 @@ async def test_what_the_caller_gets_as_an_exception_is_not_logged(
     async with scripted_client(deployment, overload_policy=policy, **options) as client:
         await client.aconnect()
         caplog.clear()
-        replies = [overloaded(), failure(13), failure(11000)]
+        replies: list[Answer] = [overloaded(), failure(13), failure(11000)]
         for reply in [*replies, Reply(FOUND, 0.5)] if "timeoutMS" in options else replies:
             deployment["a:1"].on("find", reply)
             with pytest.raises(PyMongoError):

@@ -109,7 +109,7 @@ async def snapshot_with_causal_consistency(client: Client, session: AsyncClientS
 
 async def concern_of_a_bulk_write(client: Client, session: AsyncClientSession[Any]) -> None:
     session.start_transaction()
-    models = [InsertOne({}, namespace="db.coll")]
+    models: list[InsertOne[Any]] = [InsertOne({}, namespace="db.coll")]
     await client.bulk_write(models, session=session, write_concern=WriteConcern(1))
 
 

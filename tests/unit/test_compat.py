@@ -196,7 +196,8 @@ class Ported(errors.DuplicateKeyError):
 
 
 def test_classes_of_the_application() -> None:
-    class Both(errors.WriteError, pymongo.errors.OperationFailure):
+    # Both have private attributes of the same names, which motorlite annotates.
+    class Both(errors.WriteError, pymongo.errors.OperationFailure):  # type: ignore[misc]
         pass
 
     compat.install()

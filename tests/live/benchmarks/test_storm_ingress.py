@@ -108,6 +108,7 @@ async def test_an_unreachable_host_is_an_ordinary_error(ingress: Ingress) -> Non
         limit(ingress, mode="queue")
         ingress.order("change", server=0, unreachable=True)
         error = await failure(client)
+        assert isinstance(error, OperationFailure)
         assert (error.code, error.error_labels, error.attempts) == (6, frozenset(), 2)
         ingress.order("change", server=0)
         await client.test.parts.find_one({})

@@ -112,7 +112,7 @@ class TestCursorCommand:
     async def test_a_cursor(self, app: App) -> None:
         db, core = app
         core.reply(batch([1], 7), next_batch([2], 7), next_batch([3]))
-        cursor = db.cursor_command("find", "things", comment="c", batch_size=2, filter={"a": 1})
+        cursor: Any = db.cursor_command("find", "things", comment="c", batch_size=2, filter={"a": 1})
         assert core.names == []
         assert await cursor.to_list() == [1, 2, 3]
         # The command is as the user wrote it; the comment is that of the further batches.
@@ -124,8 +124,8 @@ class TestCursorCommand:
         core.reply(batch([1], 7), next_batch([2], 7), {"ok": 1})
         command = {"find": "things", "tailable": True, "awaitData": True}
         async with db.cursor_command(command, max_await_time_ms=40, timeoutMS=500) as cursor:
-            assert await cursor.next() == 1
-            assert await cursor.next() == 2
+            found: list[Any] = [await cursor.next(), await cursor.next()]
+            assert found == [1, 2]
         assert core.executor.sent[0].is_time_limited
         assert core.executor.sent[1].command["maxTimeMS"] == 40
         with pytest.raises(ConfigurationError, match="tailable"):
@@ -152,7 +152,8 @@ class TestCursorCommand:
 async def test_aggregate(app: App) -> None:
     db, core = app
     core.reply(batch([1]))
-    assert await db.aggregate([{"$currentOp": {}}], let={"v": 1}, comment="c").to_list() == [1]
+    cursor: Any = db.aggregate([{"$currentOp": {}}], let={"v": 1}, comment="c")
+    assert await cursor.to_list() == [1]
     assert core.last.command == {
         "aggregate": 1,
         "pipeline": [{"$currentOp": {}}],

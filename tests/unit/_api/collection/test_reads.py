@@ -263,8 +263,8 @@ class TestCommandCursor:
         assert await cursor.try_next() is None
         assert core.names == ["aggregate"]
         assert await cursor.try_next() is None
-        assert await cursor.try_next() == 5
-        assert await cursor.try_next() == 6
+        found: list[Any] = [await cursor.try_next(), await cursor.try_next()]
+        assert found == [5, 6]
         assert core.names == ["aggregate", "getMore", "getMore"]
         await cursor.close()
         assert await cursor.try_next() is None
