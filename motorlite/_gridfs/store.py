@@ -9,13 +9,13 @@ from bson.codec_options import TypeRegistry
 
 from motorlite._api.limits import deadline, is_timeout_set
 from motorlite._api.session import is_in_transaction, session_of_one_call
-from motorlite._api.turns import Turns
+from motorlite._api.turns import Turns, give_way
 from motorlite._base.arguments import converted
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.documents import CHUNKS_INDEX, FILES_INDEX, equal, has_index, revision_order
 from motorlite._gridfs.errors import NoFile
 from motorlite._gridfs.finishing import finish, have_replies_arrived, is_cancellation
-from motorlite.errors import ConfigurationError, InvalidOperation
+from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
 
@@ -59,10 +59,14 @@ class Store:
         core.enter()
         return deadline(core, inherited, timeout_ms)
 
-    def turns(self, deadline: Deadline) -> Turns:
+    async def turns(self, deadline: Deadline) -> Turns:
         """Return the turns of a stream, which may be busy with bytes in memory for long."""
         core = self.files._core
-        core.enter()
+        try:
+            core.enter()
+        except PyMongoError:
+            await give_way()
+            raise
         return Turns(core, deadline)
 
     def new_session(self) -> AsyncClientSession:

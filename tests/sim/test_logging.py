@@ -157,7 +157,7 @@ async def test_what_the_caller_gets_as_an_exception_is_not_logged(
     deployment = ScriptedDeployment(["a:1"])
     policy = OverloadRetry(max_retries=0)
     async with scripted_client(deployment, overload_policy=policy, **options) as client:
-        await client.aconnect()
+        await client.aconnect(timeoutMS=5000)
         caplog.clear()
         replies: list[Answer] = [overloaded(), failure(13), failure(11000)]
         for reply in [*replies, Reply(FOUND, 0.5)] if "timeoutMS" in options else replies:

@@ -277,7 +277,7 @@ class AsyncGridOut(StoredFile):
 
     async def _take_turn(self) -> None:
         if self._turns is None:
-            self._turns = self._store.turns(self._deadline)
+            self._turns = await self._store.turns(self._deadline)
         await self._turns.take()
 
     async def _read_chunk(self) -> bytes:

@@ -191,7 +191,7 @@ class AsyncGridIn:
         self._is_busy = True
         try:
             if self._turns is None:
-                self._turns = self._store.turns(self._upload.deadline)
+                self._turns = await self._store.turns(self._upload.deadline)
             await self._turns.take()
             await step()
         except BaseException as error:
