@@ -75,7 +75,7 @@ class BoundedQueue(WaitingLine["Request"]):
             self._order.push_first(request)
         else:
             self._order.push(request)  # ranks are by age
-        self.count = self._order.count
+        self.count: int = self._order.count
 
     def refuse_overdue(self, now: float) -> None:
         """Refuse the requests that an adaptive queue does not consider worth waiting for."""
