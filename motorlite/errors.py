@@ -365,7 +365,7 @@ class _BulkFailure(OperationFailure):
     def __init__(self, results: Mapping[str, Any]) -> None:
         super().__init__("batch op errors occurred", 65, results)
         self._error_labels = {*self._error_labels, *error_documents.concern_labels(results)}
-        self.may_have_been_executed = error_documents.has_written(results)
+        self.may_have_been_executed: bool = error_documents.has_written(results)
 
     @property
     def timeout(self) -> bool:
