@@ -49,7 +49,7 @@ class Part:
         self._transaction = transaction
         self._operation = operation
         # Whether its command begins the transaction; so do its retries, since the server has not begun it.
-        self.is_first = transaction.state is State.STARTING
+        self.is_first: bool = transaction.state is State.STARTING
         # `needs_majority` and `may_be_committed` of the transaction before the newest attempt to commit it.
         self._needed_majority = transaction.needs_majority
         self._may_be_committed = transaction.may_be_committed
