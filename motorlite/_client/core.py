@@ -182,7 +182,7 @@ class Core:
                 )
             self._background.leave_to_parent()
             self._runtime = None
-        self.options: ClientOptions = self._given
+        self.options = self._given
         if self._bucket is not None:
             self._bucket._renew_lock()
         chosen = self.limits

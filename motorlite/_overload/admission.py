@@ -99,7 +99,7 @@ class Admission(ABC):
         """Return the error of an operation that would have to wait, but must not. `depth` others wait."""
 
     def advised(self, waiting: int, now: float) -> float:
-        """Return the seconds that the caller of a refused operation is told; by default the estimate."""
+        """Return the seconds after which the caller of a refused operation may try again; by default the estimate."""
         return self.retry_after(waiting, now)
 
     # --- what an operation brings ---
@@ -170,7 +170,7 @@ class Admission(ABC):
 
     def _refused(self, error: ErrorT, reason: str, depth: int, limit: int, waiting: int, now: float) -> ErrorT:
         error.address, error.depth, error.limit = self._address, depth, limit
-        # Whoever has waited for so long should not expect it sooner the next time.
+        # A caller that has waited for so long should not expect it sooner the next time.
         error.retry_after = max(self.advised(waiting, now), error.wait_time)
         self._rejected[reason] = self._rejected.get(reason, 0) + 1
         self._retry_after.add(error.retry_after)

@@ -240,7 +240,7 @@ class ClientBulkBatch(Operation[CursorReply]):
         self._encoded = None
 
     def _noticed(self, operations: Sequence[bytes], limit: int) -> int:
-        """Return how many of these operations precede one that is too large, of which no reply would tell.
+        """Return how many of these operations precede one that is too large, which no reply would report.
 
         Raises:
             DocumentTooLarge: The first operation is.
