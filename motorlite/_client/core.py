@@ -75,7 +75,8 @@ class Core:
         # First, because `__del__` reads it.
         self._runtime: Runtime | None = None
         # Includes the options of the TXT record after the first operation.
-        self.options = self._given = options
+        self._given: ClientOptions = options
+        self.options: ClientOptions = options
         self.policy: OverloadRetry = options.overload_policy
         # None: retries have no budget.
         self._bucket = options.retry_budget
