@@ -120,7 +120,7 @@ BAD_CALLS: dict[str, tuple[Callable[[Any], Awaitable[Any]], type[Exception] | tu
     "17 MiB in a batch": (
         lambda c: c.bulk_write([InsertOne({"_id": "first"}), InsertOne({"a": "x" * 17 * MIB})]),
         DocumentTooLarge,
-        "insert 1 .*16777216",
+        "insert 1 .*16793600",
     ),
     "17 MiB in a filter": (lambda c: c.find_one({"a": "x" * 17 * MIB}), DocumentTooLarge, "16793600"),
     "60 MB": (lambda c: c.update_one({}, {"$set": {"a": "x" * 60 * MIB}}), DocumentTooLarge, "16793600"),
