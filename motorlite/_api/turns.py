@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
@@ -30,7 +31,9 @@ async def give_way() -> None:
     """
     from anyio.lowlevel import checkpoint
 
-    await checkpoint()
+    # Without a running event loop (a coroutine that is driven by hand, or a loop from before a fork), no task waits.
+    with suppress(RuntimeError):
+        await checkpoint()
 
 
 def refuse(error: PyMongoError) -> None:
