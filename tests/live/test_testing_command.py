@@ -18,6 +18,7 @@ from motorlite import AsyncMongoClient
 from motorlite.testing import LocalServer
 from motorlite.testing.server.local_commands import Access, run_command, wait_until
 from motorlite.testing.server.mongod_processes import free_port
+from tests.support.ports import two_free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +108,7 @@ def test_nothing_is_left_when_it_is_killed() -> None:
 
 
 def test_members_have_ports_that_follow_each_other_and_the_uri_has_what_a_client_needs() -> None:
-    port = free_port()
+    port = two_free_ports()
     with command("--port", str(port), "--nodes", "2", "--auth", "--tls") as process:
         version, uri, _ = three_lines(process)
         assert version.endswith(", replica set of 2 members")
@@ -124,10 +125,9 @@ async def count_users(uri: str) -> None:
         assert len((await client.admin.command("usersInfo"))["users"]) == 1
 
 
-def test_a_port_that_is_taken(standalone: LocalServer) -> None:
-    _, port = standalone.addresses[0]
-    assert port is not None
-    with command("--port", str(port - 1), "--nodes", "2") as process:
+def test_a_port_that_is_taken() -> None:
+    port = two_free_ports() + 1
+    with socket.create_server(("127.0.0.1", port)), command("--port", str(port - 1), "--nodes", "2") as process:
         out, err = process.communicate()
     message = f"port {port} of 127.0.0.1 cannot be used: Address already in use; choose another one with --port\n"
     assert (out, err, process.returncode) == ("", message, 1)

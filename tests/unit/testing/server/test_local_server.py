@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +14,8 @@ from motorlite.testing import LocalServer, ServerNotFound
 from motorlite.testing.server import local_commands, mongod_members
 from motorlite.testing.server.certificates import make_certificates
 from motorlite.testing.server.local_commands import Credential
-from motorlite.testing.server.mongod_processes import PortUnavailable, check_port, free_port
+from motorlite.testing.server.mongod_processes import PortUnavailable
+from tests.support.ports import two_free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -228,15 +229,6 @@ def test_a_port_that_is_taken_meanwhile_is_tried_again(tmp_path: Path, monkeypat
     with pytest.raises(RuntimeError, match=mongod_members.PORT_TAKEN):
         LocalServer.start()
     assert tried.read_text() == "x" * mongod_members.START_ATTEMPTS
-
-
-def two_free_ports() -> int:
-    """Return the first of two adjacent ports that are free."""
-    while True:
-        port = free_port()
-        with suppress(PortUnavailable):
-            check_port(port + 1)
-            return port
 
 
 def test_a_port_that_was_asked_for_and_is_taken_meanwhile_is_named(
