@@ -280,96 +280,96 @@ def _codes() -> str:
 _POLICY = OverloadRetry()
 _REVISION = OverloadRetry.revision_2026_07()
 _OPTION = {Kind.READ: "retryReads", Kind.WRITE: "retryWrites", Kind.COMMAND: "retryReads and retryWrites"}
-_HEAD = ("call", "command", "after overload errors, unless off", "after network errors and failovers", "deadline sent")
+_HEAD = ("call", "command", "after overload errors, if on", "after network errors and failovers", "deadline sent")
 
 _TEXT = f"""\
 # What is retried, and when
 
-One retry loop implements everything on this page, which is generated from the operations' declarations
-(`python -m tests.support.retries_document`); a test verifies that it is current. [What happens under
+One retry loop makes every retry. This page is generated from the operations' declarations
+(`python -m tests.support.retries_document`), and a test checks that it is current. [What happens under
 overload](overload.md) explains the rules with pictures.
 
 - **Overload errors** carry the labels `SystemOverloadedError` and `RetryableError`. Every command is retried after
-  them, at most {_POLICY.max_retries} times, after a random part of 100 ms, 200 ms, 400 ms ... (at most 10 s), as long
-  as the client's retry budget (a token bucket of {_POLICY.token_capacity:g}) and the deadline allow. The option in the
-  third column of the tables below switches this off. `maxAdaptiveRetries`, `adaptiveRetries` and
-  `enableOverloadRetargeting` change the rest; with `OverloadRetry.revision_2026_07()` there are
-  {_REVISION.max_retries} retries and no budget.
-- **`RetryableError` alone** also permits a retry of every command: without backoff, for one token.
+  them, at most {_POLICY.max_retries} times, while the deadline and the client's retry budget (a bucket of
+  {_POLICY.token_capacity:g} tokens) last. Each of these retries takes a token and waits for a random part of 100 ms,
+  200 ms, 400 ms ... (at most 10 s). Turning off the option in the third column of the tables below turns them off.
+  `maxAdaptiveRetries`, `retry_budget` and `enableOverloadRetargeting` change the rest;
+  `OverloadRetry.revision_2026_07()` means {_REVISION.max_retries} retries and no budget.
+- **`RetryableError` alone** also permits a retry of every command, without a backoff and for one token.
 - After **network errors and failovers** (a lost connection, a primary that stepped down; all [codes](#the-codes)),
-  reads are retried once, immediately and without a token, and so are writes that a replica set can recognise by their
-  transaction number. With `timeoutMS`, they are retried as often as time and tokens permit:
-  [further retries](#further-ordinary-retries) back off and take a token each.
-- **All retries of an operation together** are limited as above once one of its errors was an overload error or a label
-  permitted one of its retries, with or without `timeoutMS`.
-- **Deadline sent** tells whether the server receives the rest of `timeoutMS` as `maxTimeMS`. If not, only the client
-  enforces the limit.
-- **An application's retry strategy** may add retries to these, or decide in their place.
-  [Retry strategies and budgets](retry-strategies.md) describes strategies, the reasons for failures, and budgets.
-- **Reauthentication** (error 391): the driver authenticates the connection again and sends the command once more,
-  whatever the command and the options are. If that connection is refused with 391 again, the operation fails, as the
+  reads are retried once, immediately and without a token. So are writes that a replica set recognises by their
+  transaction number. With `timeoutMS`, [further retries](#further-ordinary-retries) follow while time and tokens last.
+- **The limit of {_POLICY.max_retries}** covers all retries of an operation, even with `timeoutMS`, once the operation
+  has met an overload error or a label has permitted one of its retries.
+- **Deadline sent**: whether the server receives what remains of `timeoutMS`, as `maxTimeMS`. If it does not, only the
+  client enforces the limit.
+- **An application's retry strategy** may add retries, or decide in place of these rules
+  ([Retry strategies and budgets](retry-strategies.md)).
+- **Reauthentication** (code 391): the driver authenticates the connection again and repeats the command, whatever the
+  command and the options. If the server answers 391 on that connection again, the operation fails, as the
   authentication specification requires.
-- No other error leads to a retry.
+- No other error is retried.
 
 ## Which rule decides
 
-The ordinary rule is the rule for network errors and failovers. The fourth column of the tables below shows the calls to
-which it applies.
+The *ordinary rule* is the one for network errors and failovers. The fourth column of the tables below shows where it
+applies.
 
 | the error has the labels | retried by | backoff | token |
 | --- | --- | --- | --- |
 | `SystemOverloadedError` and `RetryableError` | its labels | yes | yes |
 | `SystemOverloadedError` alone | nothing, whatever its code | | |
 | `RetryableError` alone | its label, else the ordinary rule | no | by the label |
-| neither | the ordinary rule | no, but for further retries | no, but for further retries |
+| neither | the ordinary rule | only for further retries | only for further retries |
 
-The checks run in this order: a rule permits the retry, the option is on, attempts are left, the backoff ends before the
-deadline, the client is not closing, a token is available. The first check that fails becomes the error's
-`retry_refusal`. A label never makes an error less retryable than its code does: if it has no attempt or no token left,
-the ordinary rule decides, within its own limit.
+The driver checks, in this order, whether a rule permits the retry, its option is on, attempts are left, the backoff
+ends before the deadline, the client stays open, and a token is available. The first check that fails becomes the
+error's `retry_refusal`. A label never makes an error less retryable than its code does: when the label has no attempt
+or no token left, the ordinary rule decides, within its own limit.
 
 An overload error has no such fallback: its retry needs a backoff, a token and one of `maxAdaptiveRetries` attempts,
 even where the ordinary rule applies. **A connection that is refused, or closed before the server replies to hello, is
-an overload error.** `maxAdaptiveRetries=0` therefore turns off this retry too, for reads and writes alike: a client
-that must not add to an overload cannot tell a server that is down from an overloaded one.
+an overload error.** So `maxAdaptiveRetries=0` turns off that retry too, for reads and writes alike: the client cannot
+tell a server that is down from an overloaded one.
 
-**A backoff ends early** when another server becomes suitable meanwhile, if the operation got no connection to its
-server, or after an error that is not one of overload. The first server may be dead, and a failover should not cost
-seconds of waiting. After an overload error from a server, the full backoff applies.
+**A backoff ends early** when another server becomes suitable, if the operation got no connection or its error is not
+an overload error: the first server may be dead, and a failover should not cost seconds. After an overload error from a
+server, the backoff runs in full.
 
-**A cancelled backoff** (including one cut off by `asyncio.timeout`, which the driver cannot see) returns its token,
-because its retry was not sent. A retry that is cancelled later has spent its token. Both count as retries in
-`client.stats()`.
+**A cancelled backoff** returns its token, because the retry was never sent; so does one that ends with
+`asyncio.timeout`, which the driver cannot see. A retry that is cancelled later has used its token. Both count as
+retries in `client.stats()`.
 
 ## Further ordinary retries
 
 The specification of `timeoutMS` asks for retries until the time limit. Without a pause, a server that answers "host
-unreachable" within a millisecond would get a thousand of them in each second, from every operation. So the first
-ordinary retry of an operation is made at once and is free, and every further one
+unreachable" within a millisecond would get a thousand attempts a second from every operation. So only the first
+ordinary retry of an operation is immediate and free. Every further one
 
-- waits for a random part of {_LADDER} ms, and then of a second each time. A new primary, or another server that becomes
-  suitable, ends the wait at once. If it would end after the deadline, the operation fails right away, with the error of
-  the last attempt; `error.timeout` is true;
-- takes a token from the client's retry budget. Without one the operation fails with the error of the last attempt, and
-  `error.retry_refusal` is `"tokens"`. So an operation sends at most two commands more than there are tokens, and all
-  operations of the client share them.
+- waits for a random part of {_LADDER} ms, and then of a second each time. A new primary, or another
+  server that becomes suitable, ends the wait. If the wait would outlast the deadline, the operation fails at once with
+  the error of its last attempt, and `error.timeout` is true;
+- takes a token from the retry budget, which all operations of the client share. Without a token, the operation fails
+  with the error of its last attempt, and `error.retry_refusal` is `"tokens"`. An operation therefore sends at most two
+  commands more than there are tokens.
 
-The same holds without `timeoutMS` where an operation is permitted more than one ordinary retry: after an overload
-error, and for `with_transaction`, which commits again while the result of a commit is unknown. With
-`retryBudget=false` there are no tokens, and the waits alone limit the retries. A further retry that succeeds gives
-1.1 tokens back, and one that fails with an error that is not retried gives 1. While more retries may follow, a failed
-one gives nothing: otherwise a server that goes on failing would refill the budget.
+The same holds without `timeoutMS` where an operation may have more than one ordinary retry: after an overload error,
+and when `with_transaction` repeats a commit whose result is unknown. With `retryBudget=false`, only the waits limit
+these retries.
+
+A further retry that succeeds returns 1.1 tokens, and one that fails with an error that is not retried returns 1. One
+that fails and may be followed by another returns none: otherwise a server that keeps failing would refill the budget.
 
 ## The codes
 
-The ordinary rule retries network errors (a connection that was lost or refused, a pool that was cleared, a socket
-timeout), also while a connection is established, and these codes of the server:
+The ordinary rule retries network errors (a lost or refused connection, a cleared pool, a socket timeout), also while a
+connection is being established, and these codes of the server:
 
 {_codes()}
 
-Writes are retried if the error has the label `RetryableWriteError`. Servers since 4.4 set it themselves; for older
-ones, the driver adds it to the codes of writes. Both lists are those of the retryable reads and retryable writes
-specifications. A [strategy](retry-strategies.md#codes-of-your-own) may name more codes.
+Writes are retried if the error has the label `RetryableWriteError`. Servers set it since 4.4; for older ones, the
+driver adds it to these codes. Both columns are those of the retryable reads and retryable writes specifications. A
+[strategy](retry-strategies.md#codes-of-your-own) may name more codes.
 
 ## Exceptions to the ordinary rule
 
@@ -384,13 +384,13 @@ The ordinary rule does not apply to:
 - `update_many`, `delete_many` and bulk writes with `UpdateMany` or `DeleteMany`, which may affect several documents;
 - administration, and aggregations with `$out` or `$merge`;
 - writes with `w=0`: they have no reply;
-- operations in a transaction: whether the server executed one is unknown then, so the whole transaction has to be
+- operations in a transaction: the server may or may not have executed them, so the whole transaction has to be
   repeated ([Transactions](transactions.md)). Its commit and its abort are retried, even with `retryWrites=False`.
 
 All of these are retried after overload errors; a write with `w=0` only if no connection could be established, so that
 nothing was sent.
 
-A client that is closing retries nothing. Its `endSessions` is therefore sent once; the server ends what it missed.
+A client that is closing retries nothing, so it sends `endSessions` once; the server ends the sessions that it missed.
 """
 
 
