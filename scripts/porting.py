@@ -6,7 +6,7 @@ the reasons in its tables (`tests/public_api.toml` and `motor_api.toml`). From t
 - `motorlite/port/table.toml`, which the command reads, and
 - the generated part of docs/porting-from-pymongo.md and docs/porting-from-motor.md; the rest is written by hand.
 
-What no comparison of names shows comes from programs that behave differently (`tests/live/behaviour.toml`).
+Differences in behaviour come from programs that behave differently (`tests/live/behaviour.toml`).
 
 `tests/unit/port/test_table.py` verifies that they are current.
 """
@@ -371,9 +371,9 @@ def pymongo_tables(facts: Facts) -> str:
                 ("PyMongo", "in motorlite", "reason"),
                 compared(facts.pymongo.reasons, facts.pymongo_differences, ""),
             ),
-            "### What a comparison of names does not show\n",
-            "The programs that show it are in tests/live/behaviour.toml.\n",
-            rows_of(("", "PyMongo", "motorlite"), behaviour_rows(facts)),
+            "### Differences in behaviour\n",
+            "Most rows come from programs that run with both drivers (tests/live/behaviour.toml).\n",
+            rows_of(("what", "PyMongo", "motorlite"), behaviour_rows(facts)),
         ]
     )
 
@@ -407,11 +407,11 @@ def motor_tables(facts: Facts) -> str:
                 ("Motor", "in motorlite", "what to write"),
                 compared(facts.motor.different, facts.motor_differences, "AsyncIOMotor"),
             ),
-            rows_of(("argument of Motor's", "in motorlite"), arguments),
-            "### What a comparison of names does not show\n",
-            rows_of(("", "what to write"), behaviour),
-            "What behaves differently from PyMongo, and so from Motor, is in [Porting from PyMongo Async]"
-            "(porting-from-pymongo.md#what-a-comparison-of-names-does-not-show).\n",
+            rows_of(("Motor's argument", "in motorlite"), arguments),
+            "### Differences in behaviour\n",
+            rows_of(("Motor", "what to write"), behaviour),
+            "[Porting from PyMongo Async](porting-from-pymongo.md#differences-in-behaviour) lists the differences from "
+            "PyMongo, and so from Motor.\n",
         ]
     )
 

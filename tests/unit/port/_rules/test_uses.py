@@ -112,7 +112,7 @@ def test_what_is_the_same(same: str) -> None:
         ("def g(): client.close()\n", "must be awaited, and nothing can be awaited here"),
         ("unknown.to_list(5).add_done_callback(f)\n", "asyncio.ensure_future"),
         ("x = self.raw.to_list(5)\nx.add_done_callback(f)\n", "asyncio.ensure_future"),
-        ("class A(AsyncIOMotorCursor): pass\n", "only the driver makes them"),
+        ("class A(AsyncIOMotorCursor): pass\n", "only the driver makes these objects"),
         ("self.raw_cursor.each(f)\n", "async for document in cursor: callback(document)"),
         ("parts.drop(encrypted_fields={})\n", "client-side field-level encryption"),
         ("AsyncIOMotorClient(auto_encryption_opts=x)\n", "client-side field-level encryption"),
@@ -121,7 +121,7 @@ def test_what_is_the_same(same: str) -> None:
         ("await asyncio.wait([parts.insert_one({}), parts.drop()])\n", "it takes no coroutines"),
         ("await asyncio.wait({parts.insert_one(d) for d in docs})\n", "it takes no coroutines"),
         ("calls = [parts.insert_one(d) for d in docs]\nawait asyncio.wait(calls)\n", "it takes no coroutines"),
-        ("AsyncIOMotorCollection(db, 'x', create=True)\n", "create_collection creates"),
+        ("AsyncIOMotorCollection(db, 'x', create=True)\n", "use create_collection"),
         ("x = [client.close() for _ in y]; z = (client.close() for _ in y)\n", "nothing can be awaited here"),
     ],
 )
