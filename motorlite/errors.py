@@ -269,8 +269,8 @@ class OperationFailure(PyMongoError):
         details: The whole reply; empty if the error is the driver's own.
     """
 
-    # Not only of instances: behind this class, `motorlite.compat` may put one with a property of this name, and a
-    # program may derive an error whose constructor does not call this one.
+    # Class attributes: `motorlite.compat` may add a base class with a property of this name, and a program may derive
+    # an error whose constructor does not call this one.
     _max_wire_version: int | None = None
     _code: int | None = None
     _details: Mapping[str, Any] | None = None

@@ -60,15 +60,15 @@ class QueueStats(_Stats):
 
     Attributes:
         strategy: ``"reject"``, ``"queue"`` or ``"degrade"``.
-        depth: Operations that wait for a connection, or a token, now.
+        depth: Operations that are waiting for a connection, or a token.
         memory: Estimated bytes of these operations; 0 without a memory limit.
         rejected: Refused operations by reason: ``"pool_full"``, ``"queue_full"``, ``"memory_limit"``,
             ``"timeout"``, ``"standing_queue"`` (dropped by the adaptive order) and ``"rate_limit"`` (there was no
             token, or none in time).
         timeouts: Operations that waited until the queue's timeout or their own time limit.
-        waits: How long the operations waited that then got a connection, or a token.
+        waits: The waits of operations that got a connection, or a token.
         retry_after: The values of `retry_after` in the errors.
-        priorities: Operations that were let in by priority; empty unless the queue orders by it.
+        priorities: Admitted operations by priority; empty unless the queue orders by it.
         is_standing: Whether an adaptive queue serves the newest operations first, because it does not drain.
     """
 

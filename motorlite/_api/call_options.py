@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # What the enclosing blocks set, by the names of the attributes of CallOptions.
 _block: ContextVar[Mapping[str, Any] | None] = ContextVar("motorlite.call_options", default=None)
 
-# What the client must have, or it does not read what the blocks set.
+# The order or strategy that the client needs to read these settings of a block.
 _NEEDED: Final = {
     "priority": "wait_queue=WaitQueue('queue', ordering='priority')",
     "fallback": "wait_queue=WaitQueue('degrade')",
@@ -44,12 +44,12 @@ def call_options(
 ) -> Iterator[CallBlock]:
     """Set options for all calls in a ``with`` block. None changes nothing; an inner block adds to the outer one.
 
-    A client that does not read `priority` or `fallback`, because its `wait_queue` has another order or strategy, warns
-    at the first such call.
+    A client whose `wait_queue` has another order or strategy ignores `priority` or `fallback`, and warns at the first
+    such call.
 
     Args:
-        priority: 0 to 100; with a queue that orders by priority, calls with higher numbers get a connection first. A
-            higher one than an outer block sets needs ``WaitQueue(allow_priority_override=True)``.
+        priority: 0 to 100; in a queue that orders by priority, calls with higher numbers get a connection first.
+            Raising the priority of an outer block needs ``WaitQueue(allow_priority_override=True)``.
         context: Data of the application, for its own retry strategy (`RetryRequest.context`).
         retry_strategy: Decides about retries that the specifications refuse. `SpecificationRetry()` ends the effect of
             a strategy set at an outer level.
@@ -59,10 +59,9 @@ def call_options(
             what the method returns (for a cursor: the list of its documents). The driver does not limit the time
             that the function takes, and its exceptions leave the method. Calls that the function makes have no
             fallback, unless it sets one. Other operations raise the error.
-        wait_queue: What becomes of these calls when all connections are taken, in place of the client's option
-            `wait_queue`, which the client must have: the strategy, and which depth, memory, timeout and overflow count
-            for them. Depth and memory are compared with all that wait for a connection. The order remains that of the
-            client's queue, so it cannot be set here.
+        wait_queue: What happens to these calls when all connections are in use, in place of the client's `wait_queue`,
+            which the client must have: strategy, depth, memory, timeout and overflow. Depth and memory count everything
+            that waits for a connection. The order cannot be set here: it remains that of the client's queue.
 
     Returns:
         A `motorlite.overload.CallBlock`: how many calls were answered by the fallback that this block sets.
@@ -71,7 +70,7 @@ def call_options(
         TypeError: An argument has the wrong type.
         ValueError: `priority` is out of range, the budget of `retry_strategy` is an unknown word, or `wait_queue` sets
             an order.
-        ConfigurationError: The calls in the block raise it, if `wait_queue` is set and their client has no such option.
+        ConfigurationError: Raised by the calls in the block if `wait_queue` is set and their client has no such option.
     """
     from motorlite.overload.fallback import CallBlock
 
@@ -161,7 +160,7 @@ def effective(inherited: CallOptions) -> CallOptions:
 
 
 def _check_effect(unread: set[str], block: Mapping[str, Any]) -> None:
-    """Warn of what the block sets and the client does not read, once for each client."""
+    """Warn about settings of the block that the client ignores, once for each client."""
     queue: WaitQueue | None = block.get("wait_queue")
     for name in sorted(unread):
         if name == "fallback" and queue is not None and queue.strategy == "degrade":

@@ -61,7 +61,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
     """The default port."""
 
     def __init__(self, core: Core, options: ClientOptions) -> None:
-        # With the machinery below the API, which the first client imports.
+        # Includes the layers below the API, which the first client imports.
         from motorlite._client.settings import unread_call_options
 
         timeout = options.timeout
@@ -93,12 +93,12 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
     async def aconnect(self, timeoutMS: float | None = None) -> None:
         """Start discovery now instead of at the first operation, and return at once, as PyMongo does.
 
-        With `timeoutMS`, it waits for a readable server. It sends no command, so missing permissions show at the first
+        With `timeoutMS`, wait for a readable server. No command is sent, so missing permissions show at the first
         operation.
 
         Args:
-            timeoutMS: Wait for a readable server, at most for this time and for `serverSelectionTimeoutMS`; 0 for the
-                latter alone. None: do not wait.
+            timeoutMS: Wait for a readable server, for no longer than this and `serverSelectionTimeoutMS`; 0: only the
+                latter limits the wait. None: do not wait.
 
         Raises:
             InvalidOperation: The client is closed, or belongs to another event loop.

@@ -69,7 +69,8 @@ class AsyncMongoClient(Configured[DocumentT]):
             let: Variables for aggregation expressions.
             write_concern: The acknowledgement to wait for; the client's by default. Not in a transaction.
             timeoutMS: Time limit of all commands together; 0 for no limit.
-            max_time_ms: Time limit of all commands together on the server, milliseconds; ignored if a timeout is set.
+            max_time_ms: Time limit on the server for all commands together, in milliseconds; ignored if a timeout is
+                set.
 
         Raises:
             TypeError, ValueError: An argument is wrong.

@@ -398,7 +398,7 @@ class AsyncDatabase(Watching[DocumentT]):
         given = checked("create_collection", options, method_options.CREATE_CHECKS, further)
         write_concern = method_options.given_write_concern(further, write_concern)
         if "encryptedFields" in further:
-            # The server would create it without the collections that belong to it.
+            # The server would create it without its auxiliary collections.
             raise ConfigurationError("a collection with encryptedFields needs client-side encryption: use PyMongo's")
         call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
         # A transaction must not begin with listCollections, which cannot run in it.

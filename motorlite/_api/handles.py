@@ -1,8 +1,8 @@
 """Shell: the public client, database and collection objects.
 
 They are created from each other and reference each other (`client.db.coll.database.client`), so their types need each
-other and share one module. The modules below implement their operations, in classes of the same names: type checkers
-name the class that defines a method, and programs know the public one alone.
+other and share one module. The modules below implement their operations in classes of the same names, because type
+checkers name the class that defines a method, and programs know only the public one.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class _Limit:
     """The innermost `motorlite.timeout` block: its end, and its intended duration (seconds).
 
-    `latest` is the latest end of the limits that are set inside of it: its own end, or if it is a block of 0, that of
-    the blocks around it. One that `is_cap` limits nothing by itself: it has only that.
+    `latest` is the latest possible end of the limits inside the block: its own end, or for a block of 0 that of the
+    blocks around it. A block that `is_cap` has nothing else, and limits nothing by itself.
     """
 
     __slots__ = ("expires_at", "is_cap", "latest", "seconds")
@@ -54,9 +54,9 @@ class timeout:  # PyMongo's name, and that of asyncio's and anyio's counterparts
     operation. An inner block cannot last longer than the outer one, but it can lift its limit, as in PyMongo.
 
     Args:
-        seconds: The limit. 0: no limit, as ``timeoutMS=0``: operations are tried again, as `docs/retries.md` describes,
-            until they succeed, are cancelled or the retry budget is empty. None: as without the blocks around it, so
-            that `timeoutMS` of client, database and collection applies. Limits that are set inside of such a block
+        seconds: The limit. 0: no limit, as with ``timeoutMS=0``: the driver retries operations, as `docs/retries.md`
+            describes, until they succeed, are cancelled or the retry budget is empty. None: `timeoutMS` of client,
+            database and collection applies, as if there were no blocks around this one. Limits inside such a block
             still end with the blocks around it.
 
     Raises:
@@ -158,7 +158,7 @@ def _around(core: Core) -> _Limit | None:
 def _combined(core: Core, block: _Limit | None, theirs: Theirs) -> _Limit:
     expires_at, seconds = core.now() + theirs.remaining, theirs.seconds or inf
     if block is not None:
-        # The end of ours counts, be it one or a cap.
+        # Our end counts, whether it is a limit or a cap.
         expires_at, seconds = min(block.expires_at, expires_at), min(block.seconds, seconds)
     is_cap = theirs.seconds is None and (block is None or block.is_cap)
     return _Limit(expires_at, seconds, is_cap=is_cap)
@@ -257,8 +257,8 @@ def for_close(core: Core, seconds: float, timeout_ms: float | None = None) -> De
 class ServerTime:
     """The `max_time_ms` of a call with several commands, which share it.
 
-    It begins with the first command. Each carries what remains then, as the parts of a request that mongos sends to
-    the shards do. A timeout takes its place, also one of 0.
+    It begins with the first command, and each command carries what remains, as in the parts of a request that mongos
+    sends to the shards. A timeout replaces it, even one of 0.
 
     Raises:
         TypeError, ValueError: `max_time_ms` is not a number of milliseconds.

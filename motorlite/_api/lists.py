@@ -37,7 +37,7 @@ _ARGUMENTS = {
 
 
 def _keywords(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the operation: those that it knows, and fields of the command."""
+    """Return the arguments of the operation: its known options, and fields of the command."""
     found: dict[str, Any] = {"options": {}}
     for name, value in options.items():
         if name in _ARGUMENTS:

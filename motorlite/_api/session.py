@@ -32,9 +32,9 @@ _SESSION: Final = "an AsyncClientSession or None"
 class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
     """A logical session. Pass it as `session=` to operations that belong together.
 
-    Created by `AsyncMongoClient.start_session`. Use it in ``async with``, or call `end_session`. Tasks may use it at
-    the same time: retryable writes then wait for one another, while other operations do not. In a transaction, a second
-    operation at the same time raises InvalidOperation.
+    Created by `AsyncMongoClient.start_session`. Use it in ``async with``, or call `end_session`. Several tasks may use
+    it at the same time: retryable writes then wait for one another, and other operations do not. In a transaction, a
+    second operation at the same time raises InvalidOperation.
 
     A causally consistent session does not cover unacknowledged writes. A session that is not used for the first time
     within a minute may have expired on the server.
@@ -179,7 +179,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         self._has_ended = True
         state, core = self._state, self._core
         if core.is_of_parent(self._generation):
-            return  # which still uses what the session holds
+            return  # it still uses what the session holds
         try:
             is_used = self.in_transaction and state.started_transaction().is_busy
             if state.must_abort or is_used:

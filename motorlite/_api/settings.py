@@ -174,7 +174,7 @@ class Configured(Generic[DocumentT]):
         timeout_ms: float | None,
         is_acknowledged: bool = True,
     ) -> Call | None:
-        """Return the call settings of an operation that starts now; None if it is refused: then await `refused`."""
+        """Return the call settings of an operation that starts now, or None if it is refused: then await `refused`."""
         core = self._core
         try:
             core.enter()

@@ -1,4 +1,4 @@
-"""Shell: gives other tasks their turns: in long computations, and before a refused call raises."""
+"""Shell: lets other tasks run during long computations, and before a refused call raises."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 # message), the loop should wait less than 50 ms.
 TURN: Final = 0.01
 
-# Why the call that begins now is refused, until `refused` raises it.
+# The error of a call that is refused now, until `refused` raises it.
 _refusal: ContextVar[PyMongoError | None] = ContextVar("motorlite.refusal", default=None)
 
 
 async def give_way() -> None:
-    """Let other tasks run. A caller that tries again in a loop would otherwise stop all of them.
+    """Let other tasks run, which a caller that tries again in a loop would otherwise stop.
 
-    The event loop may be another one than the client's, or the client may have none yet.
+    The event loop may not be the client's, and the client may have none yet.
     """
     from anyio.lowlevel import checkpoint
 
@@ -42,7 +42,7 @@ def refuse(error: PyMongoError) -> None:
 
 
 async def refused() -> NoReturn:
-    """Raise the error of `refuse`, after other tasks had their turn.
+    """Let other tasks run, then raise the error of `refuse`.
 
     Raises:
         PyMongoError: The error.
@@ -86,7 +86,7 @@ class Turns:
             await self.take(is_limited=is_limited)
 
     async def take(self, *, is_limited: bool = True) -> None:
-        """Go on with the turn, or with another one if it is over. `is_limited`: stop at the deadline.
+        """Continue the turn, or begin another one if it is over. `is_limited`: stop at the deadline.
 
         Raises:
             ExecutionTimeout: The deadline passed.

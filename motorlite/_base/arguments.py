@@ -39,7 +39,7 @@ _TOO_LONG = 2**63
 _LARGEST = 2.0**53
 # How far up the stack the method is whose options are checked.
 _FRAMES: Final = 4
-# How similar a name that may be a field of a command must be to an option, to be taken for a slip of the pen.
+# How similar to an option a name must be to count as a typo, where it could also be a field of the command.
 _MISSPELT: Final = 0.8
 # Fields of commands that the driver changes or reads.
 _CONCERNS: Final = ("readConcern", "writeConcern")
@@ -68,9 +68,9 @@ def checked(
     Args:
         method: The public method.
         options: Its options.
-        checks: Those that it knows.
-        further: Receives other options, unless their names look misspelt: fields of the command, for the server to
-            judge. None: there are no others.
+        checks: The known options, with their checks.
+        further: Receives options that are not known, unless their names look misspelt: fields of the command, which the
+            server checks. None: no other options are allowed.
 
     Raises:
         TypeError: `method` has no such option, or a value has the wrong type.
@@ -118,7 +118,7 @@ def outside() -> int:
 
 
 def similar(name: str, known: Iterable[str], least: float = 0.6) -> str | None:
-    """Return the one of `known` that `name` is most likely meant to be, if any. ``maxPoolSize`` is max_pool_size.
+    """Return the name in `known` that `name` most likely means, if any. ``maxPoolSize`` is max_pool_size.
 
     `least` is how similar it must be, from 0 to 1.
     """

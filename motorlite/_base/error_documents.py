@@ -9,7 +9,7 @@ from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# The counts of what a bulk write has changed.
+# The counts of changes that a bulk write has made.
 _CHANGES: Final = ("nInserted", "nUpserted", "nModified", "nRemoved", "nDeleted")
 
 
@@ -60,5 +60,5 @@ def is_expired(details: Mapping[str, Any]) -> bool:
 
 
 def has_written(details: Mapping[str, Any]) -> bool:
-    """Whether a bulk write's details tell of changes."""
+    """Whether a bulk write's details show changes."""
     return any(details.get(name) for name in _CHANGES)

@@ -39,11 +39,11 @@ class MayBeOpen(Protocol):
     cursor_id: int
 
     def to_kill(self) -> LostCursor | None:
-        """Return the cursor on the server, unless it is closed or a command of it is in flight."""
+        """Return the cursor on the server, unless it is closed or has a command in flight."""
         ...
 
 
-def _nobody() -> None:
+def _no_client() -> None:
     """Stand in for a weak reference to the client, which has a new background."""
 
 
@@ -67,7 +67,7 @@ class Background:
         is_load_balanced: bool,
     ) -> None:
         self._runtime = runtime
-        # All cursors that were open on a server once.
+        # All cursors that have been open on a server.
         self._open_cursors = open_cursors
         self._on_end: Callable[[], Callable[[], None] | None] = WeakMethod(on_end)
         self._is_load_balanced = is_load_balanced
@@ -107,7 +107,7 @@ class Background:
         return True
 
     def _is_busy(self) -> bool:
-        """End on the servers what no operation uses any more. Return whether anything is still in flight."""
+        """End unused cursors and transactions on the servers. Return whether anything is still in flight."""
         self.lost_transactions.abort_all()
         for cursor in list(self._open_cursors):
             lost = cursor.to_kill()
@@ -134,11 +134,11 @@ class Background:
         self.host.stop()
 
     def leave_to_parent(self) -> None:
-        """In a forked child: keep all of it as it is, without a connection to the client.
+        """In a forked child: keep all of it unchanged, detached from the client.
 
-        Were it freed, transports and tasks would warn, and close and cancel what they take for theirs.
+        If it were freed, transports and tasks would warn, and close or cancel what belongs to the parent.
         """
-        self._on_end = _nobody
+        self._on_end = _no_client
         leave_to_parent(self)
 
     def _host_ended(self) -> None:

@@ -119,7 +119,7 @@ class Core:
         comment = f"motorlite {ObjectId()}" if options.kill_abandoned else ""
         self.limits: ServerLimits = ServerLimits(default_milliseconds(options.default_max_time), comment)
         self.sessions: SessionPool = SessionPool(randomness.session_id)
-        # The cursors that were open on a server once.
+        # The cursors that have been open on a server.
         self.open_cursors: WeakSet[MayBeOpen] = WeakSet()
         self._limits = optional.limits(options, self._publishers.breaker)
         self._fork_generation = current.fork_generation
@@ -130,8 +130,8 @@ class Core:
         """Bind to the running event loop at the first call; check it at later calls.
 
         Raises:
-            InvalidOperation: No event loop is running, it is a different one or that of the process from before a
-                fork, or the client is closed.
+            InvalidOperation: No event loop is running, the running one is not the client's or comes from before a fork,
+                or the client is closed.
             ConfigurationError: A TLS or authentication option in the connection string is wrong.
         """
         runtime = self._runtime
@@ -147,12 +147,12 @@ class Core:
 
     @property
     def generation(self) -> int:
-        """That of this process among its forks, for `is_of_parent`."""
+        """The number of forks that led to this process, for `is_of_parent`."""
         return current.fork_generation
 
     @staticmethod
     def is_of_parent(generation: int) -> bool:
-        """Whether what has this `generation` began in another process, before a fork."""
+        """Whether something of this `generation` began in another process, before a fork."""
         return generation != current.fork_generation
 
     def _enter_first(self) -> None:
@@ -173,7 +173,7 @@ class Core:
             self._bind(self._world.runtime())
 
     def _start_afresh(self) -> None:
-        """Begin anew in a forked child. What the parent made stays its own: nothing of it is used, closed or sent."""
+        """Start afresh in a forked child, which neither uses nor closes anything that the parent made."""
         bound = self._runtime
         if bound is not None:
             if bound.is_current() or not current.is_in_loop():
@@ -431,8 +431,8 @@ class Core:
         """End all server sessions, close all connections and stop all background work.
 
         Operations that wait for anything but a reply end at once (after up to a second, if there are abandoned
-        operations to kill). Operations in flight get `grace` seconds. Within these, open transactions are aborted and
-        open cursors killed, each when no operation uses it any more.
+        operations to kill). Operations in flight get `grace` seconds. Meanwhile, the client aborts open transactions
+        and kills open cursors, each as soon as no operation uses it.
         """
         if self._is_closed:
             self._has_lost_loop = False  # closed late, but closed

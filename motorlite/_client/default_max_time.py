@@ -28,7 +28,7 @@ _logger = logging.getLogger("motorlite.client")
 
 
 class DefaultMaxTime:
-    """Looks at the document ``{_id: "maxTimeMS", value: N}`` for as long as the client lives."""
+    """Reads the document ``{_id: "maxTimeMS", value: N}`` while the client lives."""
 
     def __init__(self, namespace: str, limits: ServerLimits, executor: Executor, runtime: Runtime) -> None:
         self._namespace = namespace

@@ -60,7 +60,8 @@ class LostCursors:
         is_load_balanced: bool = False,
     ) -> None:
         self._executor = executor
-        # Each cursor then has a connection of its own, or its transaction has one, which closes with open cursors.
+        # Each cursor then has its own connection, or that of its transaction. Releasing the latter closes it if it has
+        # open cursors.
         self._is_load_balanced = is_load_balanced
         # Runs a function in the background. A function spawned after the client's end never runs.
         self._spawn = spawn
@@ -69,13 +70,13 @@ class LostCursors:
         # Cursor ids by server, then by database and collection, which a command must name. A server is listed while a
         # task serves it.
         self._waiting: dict[Address, dict[tuple[str, str], list[int]]] = {}
-        # Servers whose task waits for its next attempt, and the commands under way for cursors with a connection.
+        # Servers whose task waits for its next attempt, and running commands for cursors that have a connection.
         self._pausing = 0
         self._pinned = 0
 
     @property
     def is_busy(self) -> bool:
-        """Whether a command is under way, or about to be sent."""
+        """Whether a command is running, or about to be sent."""
         return len(self._waiting) + self._pinned > self._pausing
 
     def kill(self, cursor: LostCursor) -> None:

@@ -1,7 +1,7 @@
-"""Shell: aborts, in the background, transactions that nothing else ends.
+"""Shell: aborts, in the background, transactions that nothing else would end.
 
-Their session was dropped or left, or their abort was cancelled or did not reach the server. They would hold their locks
-there until the server's own limit ends them, one minute by default.
+Their session was dropped or left, or their abort was cancelled or did not reach the server. Otherwise they would hold
+their locks until the server's own limit ends them, after one minute by default.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class LostTransactions:
         self._spawn = spawn
         self._sleep = sleep
         self._now = now
-        # Aborts that were spawned, without those that wait for their next attempt.
+        # Spawned aborts, except those that wait for their next attempt.
         self._aborts = 0
-        # The sessions of the aborts that wait for it.
+        # The sessions of these other aborts.
         self._pausing: set[Session] = set()
 
     @property
@@ -106,7 +106,7 @@ class LostTransactions:
             self._aborts -= 1
 
     async def _pause(self, session: Session, seconds: float) -> bool:
-        """Wait for the next attempt. False if `abort_all` has made it."""
+        """Wait before the next attempt. False if `abort_all` has made that attempt."""
         self._pausing.add(session)
         self._aborts -= 1
         try:
@@ -135,5 +135,5 @@ class LostTransactions:
 
 
 def is_aborted(error: PyMongoError) -> bool:
-    """Whether another abort would end in the same way. A server that fails over, or a mongos, may not have aborted."""
+    """Whether another abort would end the same way. A server in a failover, or a mongos, may not have aborted."""
     return is_settled(error) and not error.has_error_label(RETRYABLE_WRITE)

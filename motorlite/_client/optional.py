@@ -1,4 +1,4 @@
-"""Shell: the parts that most clients do without. Each is imported for the first client that has it.
+"""Shell: the parts that most clients do not use. Each is imported with the first client that has it.
 
 `import motorlite` thus loads neither TLS, compression, authentication, DNS nor tracing.
 """

@@ -1,8 +1,8 @@
-"""Shell: the turns of operations with a transaction number in a session of the application's.
+"""Shell: orders the operations that have a transaction number in a session of the application.
 
-A server refuses a number that is lower than one that it has seen in the session (TransactionTooOld), and numbers that
-were sent over two connections may arrive in either order. So each such operation, with all of its attempts, ends before
-the next one gets its number. An operation waits before it takes a connection, which another one may need to end.
+A server refuses a number lower than the highest that it has seen in the session (TransactionTooOld), and numbers sent
+over two connections may arrive in either order. So each such operation ends, with all of its attempts, before the next
+one gets its number. An operation waits before it takes a connection, since an earlier one may need that to end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def take_turn(waiter: Callable[[], Waiter], session: Session, deadline: Deadline) -> None:
-    """Wait until the operations that came before have ended. Then the caller has to call `Session.end_turn`.
+    """Wait until all earlier operations have ended. The caller must call `Session.end_turn` afterwards.
 
     Raises:
         ExecutionTimeout: The deadline passed.

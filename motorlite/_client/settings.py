@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from motorlite.driver_info import DriverInfo
     from motorlite.stats import ClientStats
 
-# So many operations without any priority are no coincidence.
+# With this many operations, a single priority is no coincidence.
 _ENOUGH: Final = 100
 
 
@@ -60,7 +60,7 @@ class Libraries:
     def metadata(
         self, platform: PlatformFacts, environment: Mapping[str, str], app_name: str | None
     ) -> Callable[[], Document]:
-        """Return a function for what handshakes say of the client."""
+        """Return a function that makes the client metadata of handshakes."""
         return lambda: client_metadata(app_name=app_name, environment=environment, platform=platform, infos=self.infos)
 
 
@@ -76,7 +76,7 @@ def late_queue_timeout(options: ClientOptions) -> str | None:
 
 
 def unread_call_options(options: ClientOptions) -> set[str]:
-    """Return the settings of `motorlite.call_options` that a client with these options does not read."""
+    """Return the settings of `motorlite.call_options` that a client with these options ignores."""
     queue = options.wait_queue
     queues = [queue, *(limit.queue for limit in (options.rate_limit or {}).values())]
     unread = set()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Bytes by which a command may exceed the document limit, for the fields around the document.
 _COMMAND_OVERHEAD: Final = 16 * 1024
 
-# The fields of single writes with their statement, and how errors call it.
+# The field with the statement of each kind of write, and its name in errors.
 _STATEMENTS: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
 _NAMES: Final = {"documents": "document", "updates": "update", "deletes": "delete"}
 # The size of a document without fields.
@@ -64,7 +64,7 @@ def encode_command(
 def _check_statement(document: Document, size: int, codec_options: CodecOptions[Any], facts: ServerFacts) -> None:
     """Check the statement of an unacknowledged write, which has `size` bytes with all its fields.
 
-    The server has no way to say that it is too large. Batches of bulk writes check their statements themselves.
+    The server could not report that it is too large. Batches of bulk writes check their statements themselves.
     """
     field = _STATEMENTS.get(next(iter(document)))
     if field is not None and field in document:

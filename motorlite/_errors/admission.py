@@ -8,8 +8,9 @@ from motorlite._errors.base import ConnectionFailure
 class AdmissionError(ConnectionFailure):
     """The client refused to send the operation, to protect itself or the server.
 
-    Nothing of the operation was sent, except by a bulk write whose further command waited too long for a connection
-    (`reached_server`, `partial_result`). In a transaction, the error has the label ``TransientTransactionError``.
+    The operation was not sent. Only a bulk write may have sent earlier commands, if a later one waited too long for a
+    connection (`reached_server`, `partial_result`). In a transaction, the error has the label
+    ``TransientTransactionError``.
 
     Attributes:
         depth: The number that met the limit: operations in the queue or in progress; None if it does not apply.

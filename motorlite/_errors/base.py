@@ -40,8 +40,8 @@ class PyMongoError(_Root):
             (`socketTimeoutMS`); None for no limit, or if the wait for a server or a connection used it up.
         server_limit: For a timeout: how many seconds the command gave the server (`maxTimeMS`); None for no limit.
         may_have_been_executed: Whether the server may have executed the operation, or a part of it, although it failed.
-            An attempt that got no reply makes it true, even if the error is that of a later attempt, which was refused.
-            So it is safe to repeat an operation if this is False. Always False for reads, which change nothing.
+            It is True once an attempt got no reply, even if the error is that of a later attempt that was refused. If
+            it is False, repeating the operation is safe. Always False for reads, which change nothing.
         reached_server: Whether the operation may have reached a server; of a bulk write, any of its commands.
         retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
             None elsewhere.
@@ -60,7 +60,7 @@ class PyMongoError(_Root):
     # Error-propagation rules of the retryable reads and writes specifications: whether this error came from a server
     # (a reply, or a socket to which the command was written). Errors from earlier phases never replace such an error.
     reached_server: bool = False
-    # Not only of instances: a program may derive an error whose constructor does not call this one.
+    # Class attributes: a program may derive an error whose constructor does not call this one.
     _message: str | None = None
     _error_labels: AbstractSet[str] = frozenset()
 

@@ -96,7 +96,7 @@ def check_out(
 
 
 def _ticket(run: Run, server: Server, now: float) -> Ticket | None:
-    """Return what the configured wait queue of `server` and its breaker go by; None without either."""
+    """Return what the configured wait queue and the breaker of `server` need to know; None without either."""
     gate = server.gate
     if gate is None and not server.pool.is_bounded:
         return None

@@ -28,9 +28,9 @@ class CallOptions:
         retry_strategy: Decides about retries that the specifications refuse.
         assigned_priority: The priority of the outermost block that sets one; None: no block does.
         fallback: The block whose fallback answers operations that the client refuses to send, or None.
-        wait_queue: The rules of the wait for a connection; None: the client has none.
-        unread: The settings of blocks that the client does not read, as far as it has not said so yet. The only part
-            that changes; all calls of a client share it.
+        wait_queue: The rules for waiting for a connection; None: the client has none.
+        unread: The settings of blocks that the client ignores and has not warned about yet. The only part that changes;
+            all calls of a client share it.
     """
 
     __slots__ = ("assigned_priority", "context", "fallback", "priority", "retry_strategy", "unread", "wait_queue")

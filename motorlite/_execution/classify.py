@@ -109,7 +109,7 @@ def is_retryable_concern_error(reply: Mapping[str, Any], max_wire_version: int, 
 
 
 def may_have_been_executed(failure: Failure, operation: Operation[Any]) -> bool:
-    """Whether the failed attempt may have changed something: its reply is missing or does not rule it out.
+    """Whether the failed attempt may have changed something: its reply is missing, or does not rule that out.
 
     An error of a failing server may interrupt a write, unless a label says that nothing was written.
     """

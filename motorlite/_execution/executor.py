@@ -90,7 +90,7 @@ class Executor:
         # A random number in [0, 1).
         self.jitter: Callable[[], float] = settings.jitter
         self.reports = reports
-        # The sessions whose transaction only an abort ends on the server.
+        # The sessions whose transaction stays open on the server until an abort.
         self.open_transactions: set[Session] = set()
         self._now = now
         self._sleep = sleep
@@ -228,7 +228,7 @@ class Executor:
             published.succeeded(self._now())
 
     async def _obtain_in_session(self, run: Run) -> Document | None:
-        """As `_obtain`, for an operation with a session. It may have to wait for its turn there."""
+        """As `_obtain`, for an operation with a session, which may have to wait for earlier ones."""
         session = run.call.session
         assert session is not None
         if not needs_turn(run, session, retry_writes=self._retry_writes):
@@ -266,14 +266,14 @@ class Executor:
                         return failure.reply
                     run.annotate(failure)
                     if attempt.progress is _NOT_SENT:
-                        await self._sleep(0)  # a refusal: nothing may have been waited for
+                        await self._sleep(0)  # a refused operation may not have yielded yet
                     if failure.error is error:
                         raise
                     raise failure.error from error
                 finally:
                     # This frame must not reference an error that was raised through it.
                     failure = None
-            except Exception:  # of bson, about a value that cannot be encoded: nothing was waited for
+            except Exception:  # bson cannot encode a value, and nothing has yielded yet
                 await self._sleep(0)
                 raise
             if run.retry is not None:

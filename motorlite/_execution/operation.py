@@ -115,7 +115,7 @@ class Command:
 
 
 class Template:
-    """A command of which all fields but one are the same for many operations. They are encoded once.
+    """A command with all fields but one the same for many operations; these are encoded once.
 
     It has none of the fields that the executor adds, and neither a time limit nor a comment. Its operations support
     sessions and are acknowledged.
@@ -155,10 +155,10 @@ class Operation(Generic[R_co]):
     # Sending it again changes nothing more than sending it once, whatever other clients did meanwhile (an input for
     # retry strategies). Reads are; dropping twice is not, since it can drop what was created in between.
     is_idempotent: bool = False
-    # Part of work that was admitted before (getMore, further commands of a bulk write, the end of a transaction):
-    # limits, breakers and queues never refuse it.
+    # Continues admitted work (getMore, the further commands of a bulk write, the end of a transaction): limits,
+    # breakers and queues never refuse it.
     is_continuation: bool = False
-    # Frees the server's resources for the driver (killCursors, endSessions): as before, and it takes no tokens.
+    # Frees the server's resources for the driver (killCursors, endSessions): never refused either, and takes no tokens.
     is_housekeeping: bool = False
     supports_sessions: bool = True
     # False for w: 0: the command is sent with moreToCome and no reply is read.
@@ -228,7 +228,7 @@ class Operation(Generic[R_co]):
 
     @property
     def is_admitted(self) -> bool:
-        """Whether the client must send it: it is a part of work that was admitted, or frees what that holds."""
+        """Whether the client must send it: it continues admitted work, or frees what that work holds."""
         return self.is_continuation or self.is_housekeeping
 
     def reading_from(self, preference: ServerMode) -> Self:

@@ -24,12 +24,12 @@ The rules of the specifications, in the order in which they are tried:
 | RetryableError alone                     | overload policy, specification | no      | overload policy |
 | neither                                  | specification                  | no      | no              |
 
-The last column and the one before it are about the first ordinary retry of an operation, one that "specification"
-permits. It is made at once and costs nothing. Further ordinary retries are a series, which timeoutMS may make very
-long: each waits for the next step of a controlled backoff (`_ordinary_delay`) and takes a token. None left ends the
-operation. A series must not pay for itself: an ordinary retry whose failure permits another one brings no token back
-(`_is_repeated`). All other retries of the specifications bring one when they fail without overload (rule 3 of the token
-bucket) and 1.1 when they succeed (rule 2), the first ordinary one too, although it took none.
+For "specification", the last two columns describe the first ordinary retry of an operation, which is immediate and
+free. Further ordinary retries form a series, which timeoutMS can make very long: each waits for the next step of a
+controlled backoff (`_ordinary_delay`) and takes a token. Without a token, the operation fails. A series must not pay
+for itself: an ordinary retry whose failure permits another one returns no token (`_is_repeated`). All other retries of
+the specifications return one when they fail without overload (rule 3 of the token bucket) and 1.1 when they succeed
+(rule 2), even the first ordinary one, which took none.
 
 "Specification" is retryable reads or retryable writes. With `needs_both_labels` (the later revision), an error with
 only one label gets that rule. After an overload error that retry also backs off.
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 _REASONS_KEPT = 16
 
 
-# The strategies that are never asked: the first has no opinion, and the second is the overload policy.
+# The strategies that are never asked: the first adds nothing, and the second is the overload policy.
 _NEVER_ASKED = (SpecificationRetry, OverloadRetry)
 
 
@@ -126,7 +126,7 @@ class Retry:
         self._policy: OverloadRetry = strategy if isinstance(strategy, OverloadRetry) else settings.policy
         # The failures that the operation may still end with, oldest first: the first, the best and the newest.
         self._failures: list[Failure] = []
-        # Whether an attempt may have changed something, which no later refusal takes back.
+        # Whether an attempt may have changed something. No later refusal undoes that.
         self._may_have_been_executed = False
         # The number of retries decided on, without those that are always made, and the reasons of the newest ones: with
         # timeoutMS there may be very many.
@@ -275,7 +275,7 @@ class Retry:
             return False
         if refused.refusal is RetryRefusal.TOKENS:
             return strategy.budget is None
-        # What has too little time left for a backoff is not retried earlier than that.
+        # If the backoff does not fit into the time left, a strategy must not shorten it.
         return refused.refusal is not RetryRefusal.DEADLINE or refused.rule is None
 
     # --- parts of decisions ---
@@ -319,7 +319,7 @@ class Retry:
         return jitter() * ladder[min(self._ordinary_retries, len(ladder)) - 1]
 
     def _is_repeated(self, rules: tuple[RetryRule, ...]) -> bool:
-        """Whether the newest attempt is an ordinary retry, and failed so that another one may follow."""
+        """Whether the newest attempt is an ordinary retry whose failure permits another one."""
         newest, rule = self._newest, RetryRule.SPECIFICATION
         return newest is not None and newest.rule is rule and rule in rules and self._has_attempts_left(rule)
 
@@ -379,7 +379,8 @@ class Retry:
     def _lacks_time(self, failure: Failure, now: float, delay: float, *, is_backoff: bool = False) -> bool:
         """Whether the deadline passes before the delay ends. The error then says so.
 
-        `is_backoff`: the delay after an overload error. One that does not fit is no timeout, unless time has run out.
+        `is_backoff`: it is the delay after an overload error. If it does not fit, that is no timeout, unless time has
+        run out.
         """
         deadline = self._deadline
         if now + delay < deadline.earliest():
@@ -452,8 +453,8 @@ class Retry:
     def _is_credited(self) -> bool:
         """Whether the newest attempt is a retry that brings a token when it ends.
 
-        Ordinary retries do, the first one too, although it is free (rules 2 and 3); but see `_is_repeated`. Others must
-        not bring more than they took.
+        Ordinary retries do, even the first one, which is free (rules 2 and 3); but see `_is_repeated`. Others must not
+        return more than they took.
         """
         newest = self._newest
         return newest is not None and (newest.is_paid or newest.rule is RetryRule.SPECIFICATION)

@@ -93,7 +93,7 @@ class Run(_Defaults):
         self.describe(failure.annotate())
 
     def describe(self, error: PyMongoError) -> PyMongoError:
-        """Annotate the error that ends the operation with what is known of all of its attempts."""
+        """Annotate the error that ends the operation with the facts about all of its attempts."""
         assert self.retry is not None
         self.retry.describe(error)
         if self.part is not None:

@@ -60,7 +60,7 @@ class Store:
         return deadline(core, inherited, timeout_ms)
 
     async def turns(self, deadline: Deadline) -> Turns:
-        """Return the turns of a stream, which may be busy with bytes in memory for long."""
+        """Return the turns of a stream, which may compute on bytes in memory for a long time."""
         core = self.files._core
         try:
             core.enter()
@@ -110,8 +110,8 @@ class Store:
     async def delete(self, file_id: Any, session: AsyncClientSession | None) -> bool:
         """Delete a file and then its chunks. Return whether there was such a file.
 
-        Chunks without a file may be those of an upload in progress. If its document was written meanwhile, the file is
-        deleted after all; later, the upload notices (`Upload.complete`).
+        Chunks without a file may belong to an upload in progress. If the upload wrote its document meanwhile, this
+        deletes the file after all; if it writes it later, the upload notices (`Upload.complete`).
         """
         check_session(session)
         file, chunks = {"_id": equal(file_id)}, {"files_id": equal(file_id)}
@@ -129,7 +129,7 @@ class Store:
         return deleted.deleted_count > 0
 
     async def has_chunks(self, file_id: Any, count: int, session: AsyncClientSession | None) -> bool:
-        """Return whether the primary has the first `count` chunks of a file. Their index is all that it reads."""
+        """Return whether the primary has the first `count` chunks of a file. It reads only their index."""
         chunks = self.chunks.with_options(read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("local"))
         # Numbers are unique, so the last one is in its place if none is missing.
         fields, last = {"_id": 0, "n": 1}, count - 1

@@ -68,7 +68,7 @@ class Source:
 
     def _reader(self, source: Any) -> Callable[[], Awaitable[Any]]:
         read, size = source.read, self._size
-        # In this order: a file of GridFS knows its other attributes only when it is open.
+        # In this order, because a file of GridFS has its other attributes only when it is open.
         if not inspect.iscoroutinefunction(read) and blocks(source):
             return lambda: anyio.to_thread.run_sync(read, size)
 

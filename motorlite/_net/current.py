@@ -43,7 +43,7 @@ def current_runtime() -> Runtime:
 
 
 def is_in_loop() -> bool:
-    """Whether an event loop is running here. That of the parent process does not count for asyncio, but for trio."""
+    """Whether an event loop is running here. That of the parent process counts on trio, but not on asyncio."""
     try:
         return _is_in_trio() or _asyncio_loop() is not None
     except InvalidOperation:

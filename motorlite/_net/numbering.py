@@ -1,4 +1,4 @@
-"""Net: the numbers of requests, which differ in all threads of the process."""
+"""Net: request ids, which are unique across the threads of the process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _has_gil() -> bool:
 
 
 def make_request_ids(*, has_gil: bool) -> Callable[[], int]:
-    """Return a function for `next_request_id`. It runs no Python code where the GIL makes that safe."""
+    """Return a function for `next_request_id`. Where the GIL makes that safe, it runs no Python code."""
     next_id = chain.from_iterable(repeat(range(1, 2**31))).__next__
     if has_gil:
         return next_id

@@ -122,7 +122,7 @@ class Host(Protocol):
     def spawn(self, function: Callable[..., Awaitable[None]], *args: Any, name: str = "work") -> BackgroundTask:
         """Run ``await function(*args)`` in an empty context. Exceptions are logged, never propagated.
 
-        `name` is the task's, behind "motorlite", for those who look at the tasks of the loop.
+        `name`, after "motorlite", names the task for tools that list the tasks of the loop.
         """
         ...
 

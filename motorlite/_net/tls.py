@@ -25,7 +25,7 @@ def make_context(options: TLSOptions) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=options.ca_file)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise _unusable("tlsCAFile", options.ca_file, error) from error
-    # Python does so too, except where it is built to leave the choice to OpenSSL and its configuration (Debian's is).
+    # Python does so too, unless its build leaves the choice to OpenSSL and its configuration, as Debian's does.
     context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
     # Host names can be checked only in verified certificates.
     verified = not options.allow_invalid_certificates

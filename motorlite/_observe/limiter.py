@@ -27,7 +27,7 @@ class Limiter:
         self.now: Callable[[], float] = float
 
     def reopen(self, kind: Hashable) -> None:
-        """Admit the next message of this kind, since it has a new cause; it counts those left out as well."""
+        """Admit the next message of this kind, since it has a new cause; it still counts those left out before."""
         if kind in self._kinds:
             self._kinds[kind] = (-inf, self._kinds[kind][1])
 

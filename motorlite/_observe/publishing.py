@@ -33,8 +33,8 @@ RETRY: Final = "motorlite.retry"
 SELECTION: Final = "motorlite.serverSelection"
 TOPOLOGY: Final = "motorlite.topology"
 
-# As the logging HOWTO asks of a library: without it, Python prints warnings of programs that set up no logging. Every
-# client imports this module before anything of it logs.
+# As the logging HOWTO asks of a library: without it, Python prints warnings in programs that set up no logging. Every
+# client imports this module before any part of it logs.
 logging.getLogger("motorlite").addHandler(logging.NullHandler())
 _client_logger: Final = logging.getLogger("motorlite.client")
 
@@ -111,8 +111,8 @@ LOGGERS: Final[Mapping[str, str]] = {
     "selection": SELECTION,
 }
 
-# The levels of messages; DEBUG for all others. What the caller gets as an exception is not for a higher level: who
-# catches it knows whether it is worth a message.
+# The levels of messages; DEBUG for all others. What the caller gets as an exception needs no higher level: the code
+# that catches it knows whether to log it.
 _MESSAGE_LEVELS: Final[Mapping[type, int]] = {
     events.CircuitBreakerOpenedEvent: logging.WARNING,
     events.CircuitBreakerHalfOpenedEvent: logging.INFO,
@@ -122,7 +122,7 @@ _MESSAGE_LEVELS: Final[Mapping[type, int]] = {
 }
 # The highest level at which each logger logs anything; DEBUG for all others.
 _HIGHEST: Final[Mapping[str, int]] = {SELECTION: logging.INFO, RETRY: logging.INFO, BREAKER: logging.WARNING}
-# Many operations have these at the same time, from the same cause.
+# Many operations publish these at the same time, for the same cause.
 _LIMITED: Final = (events.RetryEvent, events.ServerSelectionWaitingEvent)
 # Seconds in which one message of a kind is logged above DEBUG; the next one counts those left out.
 QUIET_TIME: Final = 10.0
@@ -234,7 +234,7 @@ def _methods(listeners: Sequence[object], kind: type, name: str) -> Iterator[Cal
 
 
 def _complain(text: str, event: object, limiter: Limiter) -> None:
-    """Log the current exception, of code of the application's that every event may call."""
+    """Log the current exception, raised by code of the application that every event may call."""
     left_out = limiter.admit((text, type(event)))
     level = logging.DEBUG if left_out is None else logging.WARNING
     tail = f". Similar messages left out: {left_out}" if left_out else ""

@@ -42,7 +42,7 @@ class Reachability:
             self._changed(event.server_address, event.new_description)
             is_new = event.new_description.server_type != event.previous_description.server_type
             if is_new and event.new_description.is_server_type_known:
-                # Operations may have waited for it: those that have to wait from now on wait for something else.
+                # Operations may have been waiting for it; those that wait from now on wait for another reason.
                 self._limiter.reopen(events.ServerSelectionWaitingEvent.__name__)
         elif type(event) is events.ServerClosedEvent:
             self._lost.pop(event.server_address, None)

@@ -68,7 +68,7 @@ def add_read_concern(document: Document, read_concern: ReadConcern | None) -> No
 
 
 def add_usual_read_concern(document: Document, read_concern: ReadConcern | None) -> None:
-    """As `add_read_concern`, unless the caller gave a read concern as a field of the command. That one is copied."""
+    """As `add_read_concern`, unless the caller gave a read concern as a field of the command, which is then copied."""
     if "readConcern" in document:
         document["readConcern"] = dict(document["readConcern"])
     else:

@@ -1,7 +1,7 @@
-"""Pure: values that are made of several settings, as text: ``queue,maxDepth:500,timeout:5s``.
+"""Pure: parses values with several settings in one text: ``queue,maxDepth:500,timeout:5s``.
 
-Connection strings have them in this form, and keyword arguments may. The names are those of the class's attributes, in
-the spelling of connection strings or of Python.
+Connection strings need this form, and keyword arguments may use it. The names are the attributes of the class, in the
+spelling of connection strings or of Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 _WORDS: Final = {"true": True, "false": False, "none": None}
-# Compiled when they are needed, which is rare.
+# Compiled on demand, since few clients need them.
 _INTEGER: Final = r"[+-]?[0-9]+"
 _NUMBER: Final = r"[+-]?[0-9]+\.[0-9]+"
 _DURATION: Final = r"([0-9]+(?:\.[0-9]+)?)(ms|s|m)"
@@ -54,7 +54,7 @@ def settings(text: str, names: Iterable[str], first: str | None = None) -> dict[
         if not colon and first is not None and not position:
             name, item = first, name
         elif not colon or not item:
-            raise Unusable(f"has {part.strip()!r}, which is no setting of the form name:value")
+            raise Unusable(f"has {part.strip()!r}, which is not a setting of the form name:value")
         key = known.get(_plain(name))
         if key is None:
             like = suggestion(_plain(name), {plain: camel(right) for plain, right in known.items()})
@@ -66,7 +66,7 @@ def settings(text: str, names: Iterable[str], first: str | None = None) -> dict[
 
 
 def composed(make: Callable[..., Any], text: str, first: str | None = None, names: Iterable[str] = ()) -> Any:
-    """Return what `make` makes of the settings in `text`.
+    """Call `make` with the settings in `text`, and return the result.
 
     Args:
         make: A dataclass, or a function with parameters of `names`.
@@ -82,7 +82,7 @@ def composed(make: Callable[..., Any], text: str, first: str | None = None, name
 
 
 def checked(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """Return ``make(**arguments)``; what it finds wrong is wrong with the option.
+    """Return ``make(**arguments)``, and blame the option for its errors.
 
     Raises:
         Unusable: An argument is wrong.

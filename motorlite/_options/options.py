@@ -157,7 +157,7 @@ class ClientOptions:
         connect: Whether to connect before the first operation; None: not set.
         overload_policy: The preset, with `max_adaptive_retries`, ``retry_budget=False`` and
             `enable_overload_retargeting` applied where set.
-        retry_budget: The budget that the client was given; None: one of its own, unless the policy has
+        retry_budget: The budget from the options; None: the client makes its own, unless the policy has
             ``is_budgeted=False``.
         rate_limit: The limits by namespace; ``"*"`` is the whole client.
         server_selector: The application's own filter of suitable servers, applied before the latency window. Its

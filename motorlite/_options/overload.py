@@ -11,7 +11,7 @@ from motorlite._options.values import Unusable, boolean, instance_of, integer
 from motorlite.retry import BestEffort, FailFast, OverloadRetry, RetryBudget, SpecificationRetry
 from motorlite.retry.strategy import as_retry_strategy
 
-# Few clients have one of these options, so their classes are imported with the first value, and so is what reads text.
+# Few clients have one of these options, so their classes, and the parser of text, are imported with the first value.
 
 
 def _composed(make: Callable[..., object], text: str, first: str | None = None, names: tuple[str, ...] = ()) -> object:
@@ -41,7 +41,7 @@ def _retry_strategy(value: object) -> object:
 
 
 def _retry_budget(value: object) -> object:
-    """Return a budget; True for one of the client's own, and False for none."""
+    """Return a budget, True for one that the client makes, or False for none."""
     if isinstance(value, bool) or value in ("true", "false"):
         return boolean(value)
     if isinstance(value, int | float):
@@ -64,7 +64,7 @@ def _concurrency_limit(value: object) -> object:
 
 
 def _switched(kind: type[object], value: object) -> object:
-    """Return an object of `kind`: made of True or settings, or the value itself; None for False."""
+    """Return an object of `kind`, made from True or from settings, or the value itself; None for False."""
     if isinstance(value, bool) or value in ("true", "false"):
         return kind() if boolean(value) else None
     return _composed(kind, value) if isinstance(value, str) else instance_of(kind)(value)

@@ -1,4 +1,4 @@
-"""Pure: checks for options that conflict with each other or with the hosts, and what deprecated ones become."""
+"""Pure: checks for options that conflict with each other or with the hosts, and the successors of deprecated ones."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _check_proxy(options: Mapping[str, Any]) -> None:
 
 
 def deprecations(keyword_arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is to be written instead of deprecated keyword arguments."""
+    """Yield the warnings for deprecated keyword arguments, with what to write instead."""
     for name in keyword_arguments:
         if name.lower() in RENAMED:
             yield f"{name} is deprecated, use {BY_NAME[RENAMED[name.lower()]].name}"

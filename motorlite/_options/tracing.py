@@ -24,8 +24,8 @@ class TracingOptions:
             attribute; None: as the environment says, else 0.
         phases: Whether attempts, server selection, check-outs and backoff have spans of their own, which the
             specification does not know.
-        with_transaction: Whether a call of `with_transaction` has a span around its transactions. The text of the
-            specification has it, its tests do not.
+        with_transaction: Whether a call of `with_transaction` gets a span around its transactions, which the text of
+            the specification has, but its tests lack.
         tracer_provider: An OpenTelemetry TracerProvider; None: the global one.
     """
 

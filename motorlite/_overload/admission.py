@@ -63,7 +63,7 @@ class Admission(ABC):
         "priorities",
     )
 
-    # The errors of operations that may not wait, or waited for too long.
+    # The errors of operations that must not wait, or have waited too long.
     _full: ClassVar[type[AdmissionError]] = WaitQueueFullError
     _too_large: ClassVar[type[AdmissionError]] = WaitQueueMemoryError
     _late: ClassVar[type[AdmissionError]] = WaitQueueTimeoutError
@@ -86,7 +86,7 @@ class Admission(ABC):
         # Refused operations by reason, and the ones let in by priority.
         self._rejected: dict[str, int] = {}
         self.priorities: dict[int, int] = {}
-        # How long operations waited that were served; after how long refused ones may try again.
+        # The waits of operations that were served, and the `retry_after` of refused ones.
         self._waits = DurationCounter()
         self._retry_after = DurationCounter()
 
@@ -96,10 +96,10 @@ class Admission(ABC):
 
     @abstractmethod
     def taken(self, depth: int, now: float) -> AdmissionError:
-        """Return the error of an operation that would have to wait, but must not. `depth` others wait."""
+        """Return the error of an operation that finds nothing free and must not wait, while `depth` others do."""
 
     def advised(self, waiting: int, now: float) -> float:
-        """Return the seconds after which the caller of a refused operation may try again; by default the estimate."""
+        """Return after how many seconds the caller of a refused operation may try again; by default the estimate."""
         return self.retry_after(waiting, now)
 
     # --- what an operation brings ---
@@ -113,7 +113,7 @@ class Admission(ABC):
         return min(highest, priority)
 
     def size_of(self, hint: Callable[[], int], options: WaitQueue | None = None) -> int:
-        """Return the estimated bytes of a waiting operation; 0 without a memory limit, and then without asking.
+        """Return the estimated bytes of a waiting operation; without a memory limit, return 0 and do not call `hint`.
 
         `options`: those of the call, if it has its own, as in the following methods.
         """
@@ -156,7 +156,7 @@ class Admission(ABC):
         return self._refused(error, QUEUE_FULL, depth, limit, depth, now)
 
     def timed_out(self, error: ErrorT, depth: int, waited: float, now: float) -> ErrorT:
-        """Complete the error of an operation that waited for too long."""
+        """Complete the error of an operation that has waited too long."""
         error.wait_time = waited
         return self._refused(error, TIMEOUT, depth, self.options.max_depth, depth, now)
 
@@ -170,7 +170,7 @@ class Admission(ABC):
 
     def _refused(self, error: ErrorT, reason: str, depth: int, limit: int, waiting: int, now: float) -> ErrorT:
         error.address, error.depth, error.limit = self._address, depth, limit
-        # A caller that has waited for so long should not expect it sooner the next time.
+        # A caller that has waited this long should not expect a shorter wait the next time.
         error.retry_after = max(self.advised(waiting, now), error.wait_time)
         self._rejected[reason] = self._rejected.get(reason, 0) + 1
         self._retry_after.add(error.retry_after)
@@ -251,8 +251,8 @@ class PoolAdmission(Admission):
     def retry_after(self, waiting: int, now: float) -> float:
         """Estimate after how many seconds an operation behind `waiting` others gets a connection.
 
-        The server's hint counts first. Else it is the duration of operations, in the mean or of those that are running,
-        once for each time that all connections are used until the queue is empty; at least 1 s if none has ended yet.
+        The server's hint counts first. Otherwise, it is the duration of operations (the mean, or that of the running
+        ones) times the rounds that the queue ahead needs; at least 1 s if no operation has ended yet.
         """
         if now < self._hint_until:
             return self._hint

@@ -23,7 +23,7 @@ class Waiting(Protocol):
     entered: float
     # 0 to 100.
     priority: int
-    # Part of work that was admitted before, so it is never dropped.
+    # Continues admitted work, so it is never dropped.
     is_admitted: bool
     # Set by the order; lower ranks are served first. The second number is unique.
     rank: tuple[float, int]

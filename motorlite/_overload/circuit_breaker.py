@@ -8,9 +8,9 @@ a `Visit`, or None for an attempt that must not be made.
 - Open: what the breaker gates is refused. What it does not gate passes and is not counted. The first attempt after
   `open_for` makes the breaker half-open: there is no timer, since without an attempt there is nothing to decide.
 - Half-open: attempts become probes while there are places for probes. The others are refused if they are gated, and
-  otherwise pass uncounted. One failed probe opens the breaker again; `probes` successes close it. A probe may take for
-  ever (an aggregation of an hour, a caller that waits without a limit), and must not block the server that long: when
-  no probe has begun for `open_for`, another one may, whatever is under way.
+  otherwise pass uncounted. One failed probe opens the breaker again; `probes` successes close it. A probe may run for
+  an hour, or without a limit, and must not block the server that long: when no probe has begun for `open_for`, another
+  one may, whatever is still running.
 
 An outcome counts only in the period in which its attempt began: an attempt that was sent before the server recovered
 says nothing about the server now. A neutral outcome, such as a cancelled probe, only gives the place back.
@@ -142,7 +142,7 @@ class Breaker:
         # How often the breaker opened, and how many attempts it refused.
         self.opened: int = 0
         self.refused: int = 0
-        # After how long the refused attempts may be made again.
+        # The `retry_after` of refused attempts.
         self.advised: DurationCounter = DurationCounter()
 
     def counts(self, now: float) -> tuple[int, int]:
@@ -150,13 +150,13 @@ class Breaker:
         return self._counted.counts(now)
 
     def gates(self, *, is_retry: bool) -> bool:
-        """Whether it refuses such attempts while it is open."""
+        """Whether the breaker refuses these attempts while it is open."""
         return is_retry or self._settings.gates_first_attempts
 
     def enter(self, now: float, *, is_retry: bool, is_admitted: bool = False) -> tuple[Visit | None, Change | None]:
         """Ask for an attempt. Returns its visit, or None if it is refused, and the change of state, if any.
 
-        `is_admitted`: it must not be refused, since it belongs to work that was admitted before.
+        `is_admitted`: the attempt must not be refused, since it continues admitted work.
         """
         state = self.state
         if state is BreakerState.CLOSED:
@@ -174,7 +174,7 @@ class Breaker:
         return Visit(self._period, is_probe=False), change
 
     def count_refusal(self, retry_after: float) -> None:
-        """Count a refused attempt that may be made again after so many seconds."""
+        """Count a refused attempt, whose caller may try again after `retry_after` seconds."""
         self.refused += 1
         self.advised.add(retry_after)
 

@@ -36,8 +36,8 @@ class Gate:
         self.limit: AdaptiveLimit | None = limit
         self._on_change = on_change
         self._on_gone = on_gone
-        # Called when the breaker opens: refuses the operations that wait for a connection and that it stops, given the
-        # seconds until they may be tried again. Returns their number. The pool sets it.
+        # Called when the breaker opens, with the seconds until the next probe: refuses the operations that wait for a
+        # connection and that the breaker stops, and returns their number. The pool sets it.
         self.refuse_waiting: Callable[[float], int] | None = None
 
     def enter(self, breaker: Breaker, now: float, *, is_retry: bool, is_admitted: bool = False) -> Visit | None:
@@ -68,11 +68,11 @@ class Gate:
         return retry_after
 
     def gone(self) -> None:
-        """Learn that the server has left the deployment. Its last operations may still leave the gate."""
+        """Learn that the server has left the deployment. Its last operations may leave the gate afterwards."""
         self._on_gone(self)
 
     def stops(self, *, is_retry: bool, is_admitted: bool) -> bool:
-        """Whether such operations are refused while they wait for a connection, when the breaker opens."""
+        """Whether the breaker, when it opens, refuses these operations while they wait for a connection."""
         return self.breaker is not None and not is_admitted and self.breaker.gates(is_retry=is_retry)
 
 
@@ -91,7 +91,8 @@ class Gates:
         self._limit = limit
         # Called with each change of a breaker's state.
         self._on_change = on_change
-        # The gates by address. A server that has left the deployment may still end operations, on its own gate.
+        # The gates by address. A server that has left the deployment may still have operations, which leave its own
+        # gate.
         self._current: dict[Address, Gate] = {}
         # The breakers that are not closed, so that selection has nothing to do while all are.
         self.broken: dict[Address, Breaker] = {}

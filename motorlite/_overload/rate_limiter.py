@@ -1,14 +1,14 @@
-"""Pure: token buckets that limit how many operations start per second, and the lines before them.
+"""Pure: token buckets that limit how many operations start per second, and the queues for their tokens.
 
 Theory of operation. A bucket is kept as one time (the generic cell rate algorithm): when it will be full again. Each
 token taken moves that time by the interval between two tokens. So nothing has to be refilled, and the wait for the next
 token is one subtraction.
 
-Waiting operations form a line for each bucket, with the rules of a wait queue (`admission`). Only one of them, the
-watcher, wakes up when a token is due. It gives the token to the one whose turn it is (`serve`). When it leaves, with a
-token or without, another one takes over. So a cancelled operation costs the others nothing, and they move up. The wait
-of a newcomer is known in advance, as far as no later one overtakes it. An operation whose wait would be too long is
-therefore refused when it arrives.
+Each bucket has a line of waiting operations, with the rules of a wait queue (`admission`). Only one of them, the
+watcher, wakes up when a token is due, and gives it to the operation that is next (`serve`). When the watcher leaves,
+with a token or without, another one takes over. So if an operation is cancelled, the others move up at no cost. The
+wait of a newcomer is known in advance, unless a later one overtakes it, so an operation that would wait too long is
+refused when it arrives.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Waiting:
 
     __slots__ = ("entered", "error", "has_token", "priority", "rank", "since", "size", "turn")
 
-    # What was admitted before does not wait.
+    # What continues admitted work does not wait.
     is_admitted: bool = False
 
     def __init__(self, now: float, turn: Turn, priority: int, size: int) -> None:
@@ -56,7 +56,7 @@ class Waiting:
         self.priority: int = priority
         self.size: int = size
         self.rank: tuple[float, int] = (0.0, 0)
-        # What came of it.
+        # The outcome of the wait.
         self.has_token: bool = False
         self.error: AdmissionError | None = None
 
@@ -71,7 +71,7 @@ class RateAdmission(Admission):
 
     __slots__ = ("_bucket", "_scope")
 
-    # They are all refusals of the rate limit.
+    # All of them are refusals of the rate limit.
     _full: ClassVar[type[AdmissionError]] = RateLimitError
     _too_large: ClassVar[type[AdmissionError]] = RateLimitError
     _late: ClassVar[type[AdmissionError]] = RateLimitError
@@ -91,7 +91,7 @@ class RateAdmission(Admission):
         return self._refused(RateLimitError(self._scope), NO_TOKEN, capacity, capacity, depth, now)
 
     def too_late(self, waiting: int, now: float, waited: float) -> AdmissionError:
-        """Return the error of an operation whose turn would come, or came, too late."""
+        """Return the error of an operation whose token would come, or came, too late."""
         error = RateLimitError(self._scope)
         error.wait_time = waited
         reason = TIMEOUT if waited else NO_TOKEN
@@ -123,7 +123,7 @@ class RateBucket:
         return round(self.limit.capacity - max(0.0, self._full_at - now) / self._interval, 6)
 
     def wait(self, now: float, ahead: int | None = None) -> float:
-        """The seconds until a token for an operation behind `ahead` others; None: behind all that wait."""
+        """The seconds until a token for an operation behind `ahead` others; None: behind all waiting ones."""
         left = self.due_at() - now
         return (left if left > _EARLY else 0.0) + (self.line.count if ahead is None else ahead) * self._interval
 
@@ -145,14 +145,14 @@ class RateBucket:
         self._full_at = max(self._full_at, min(max(self._full_at, now) + self._interval, most))
 
     def give_back(self, now: float) -> None:
-        """Return a token that was taken for an operation that did not start: it may be somebody's turn now."""
+        """Return the token of an operation that did not start: another one may be able to start now."""
         self._full_at -= self._interval
         self.serve(now)
 
     # --- the line ---
 
     def join(self, waiting: Waiting, until: float, now: float) -> AdmissionError | None:
-        """Let an operation wait until the loop time `until`. Returns the error of one that may not."""
+        """Let an operation wait until the loop time `until`. Returns its error if it must not wait."""
         error = self.line.refusal(waiting, self.line.count, now, is_full=True)
         if error is not None:
             return error
@@ -164,13 +164,13 @@ class RateBucket:
         return None
 
     def wakes_at(self, waiting: Waiting, until: float) -> float:
-        """The loop time at which a waiting operation wakes up by itself: the watcher, when the next token is due."""
+        """The loop time at which a waiting operation wakes up by itself: for the watcher, that of the next token."""
         if self._watcher is None:
             self._watcher = waiting
         return min(until, self.due_at()) if self._watcher is waiting else until
 
     def serve(self, now: float) -> None:
-        """Give the tokens that are due to the operations whose turn it is."""
+        """Give the tokens that are due to the next operations."""
         while self.line.count and self.is_due(now):
             served = self.line.pop(now)
             self.take(now)
@@ -187,7 +187,7 @@ class RateBucket:
             self._watcher = None
             following = next(iter(self.line), None)
             if following is not None:
-                # One that has given up leaves the line itself, and then wakes the next one.
+                # An operation that has given up leaves the line itself, and then wakes the next one.
                 self._watcher = following
                 following.turn.offer(True)
 

@@ -1,12 +1,12 @@
-"""Pure: after how many seconds an operation that was refused may be tried again.
+"""Pure: after how many seconds the caller of a refused operation may try again.
 
-An estimate counts what is in flight now, and not only what has ended: on a server that was fast and then hangs,
-nothing ends. An operation that has run for longer than the mean is expected to run as long again, since nothing better
-is known. So a caller that obeys an estimate which proves wrong is told twice as long a time when it returns.
+An estimate counts the operations in flight, not only those that have ended: on a server that was fast and then hangs,
+none ends. An operation that has run for longer than the mean is expected to run as long again, since nothing better is
+known. So a caller that obeys an estimate and is refused again gets one twice as long.
 
-Who returns is not known: a web service tries again in another task. So the advice is the pool's. When somebody is
-refused after the newest advice has run out, it was too short, and the next one is at least twice as long, until
-refusals end.
+The driver cannot recognise a returning caller, since a web service tries again in another task. So the advice belongs
+to the pool. If a caller is refused after the newest advice has run out, that was too short, and the next one is at
+least twice as long, until refusals end.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def next_turn(ages: Iterable[float], mean: float, ahead: int, capacity: int) -> 
     """Return after how many seconds a connection is probably free for a caller behind `ahead` others.
 
     Args:
-        ages: For how long the operations in flight have been running, in seconds.
-        mean: The mean duration of recent operations in seconds; 0.0: unknown. Then it is a second at least.
+        ages: How long the operations in flight have been running, in seconds.
+        mean: The mean duration of recent operations in seconds; 0.0: unknown, and then the result is at least a second.
         ahead: How many other callers wait.
         capacity: How many operations may run at once; 0: any number.
     """
@@ -43,7 +43,7 @@ def next_turn(ages: Iterable[float], mean: float, ahead: int, capacity: int) -> 
 
 
 class Advice:
-    """What the callers of one pool were told, and whether they came back too early."""
+    """The advice to the callers of one pool, which grows when it proves too short."""
 
     __slots__ = ("_due", "_least", "_newest")
 
@@ -51,14 +51,14 @@ class Advice:
         # The newest advice that began a step, and the loop time when it runs out.
         self._newest = 0.0
         self._due = -inf
-        # Twice the advice that proved too short; 0.0: none did.
+        # Twice the last advice that proved too short; 0.0: none has.
         self._least = 0.0
 
     def give(self, estimate: float, now: float) -> float:
-        """Return the seconds that a caller is told now."""
+        """Return the advice for a caller that is refused now."""
         if now < self._due:
             return max(estimate, self._least)
-        # Nobody came for as long as they were told to wait, and then for that long again: the refusals had ended.
+        # If no caller was refused during the advised time, nor for as long again, the refusals had ended.
         is_back = now - self._due <= self._newest
         self._least = min(2 * self._newest, _LONGEST_BACKOFF) if is_back else 0.0
         self._newest = max(estimate, self._least)

@@ -1,7 +1,7 @@
-"""Pure: the operations that wait for one thing, a connection or a token, as far as a `WaitQueue` lets them.
+"""Pure: the operations that wait for a connection or a token, under the rules of a `WaitQueue`.
 
-`admission` decides who may wait, and the order who is served next. A line joins the two: it hands refusals over, and
-keeps the sum of the sizes.
+`admission` decides which operations may wait, and the order which one is served next. A line joins the two: it delivers
+refusals, and keeps the sum of the sizes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T", bound=InLine)
 
 
 class Order(Protocol[T]):
-    """Who is served next."""
+    """Decides which operation is served next."""
 
     count: int
 
@@ -77,9 +77,9 @@ class WaitingLine(Generic[T]):
     def refusal(
         self, request: T, depth: int, now: float, *, is_full: bool, options: WaitQueue | None = None
     ) -> AdmissionError | None:
-        """Return the error of `request` if it may not wait. If necessary, another one makes room for it.
+        """Return the error of `request` if it must not wait. If necessary, refuse another one to make room for it.
 
-        `depth`: how many operations wait that nothing is free for. `is_full`: there will not be more to wait for.
+        `depth`: how many operations wait with nothing free for them. `is_full`: nothing more will be opened for them.
         `options`: those of the call, if it has its own.
         """
         admission = self._admission
@@ -93,7 +93,7 @@ class WaitingLine(Generic[T]):
         return error
 
     def push(self, request: T) -> None:
-        """Add `request`, which was let in."""
+        """Add `request`, which was admitted."""
         self._order.push(request)
         self.count = self._order.count
 

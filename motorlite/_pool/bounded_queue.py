@@ -69,7 +69,7 @@ class BoundedQueue(WaitingLine["Request"]):
         return True
 
     def push_first(self, request: Request) -> None:
-        """Add `request`, whose turn has come."""
+        """Add `request` at the front, or at its rank."""
         self.admission.memory += request.size
         if isinstance(self._order, AgedQueue):
             self._order.push_first(request)

@@ -93,7 +93,7 @@ class PoolContents:
         self.connecting: dict[Establishment, None] = {}
         # How long operations take here, and how long callers wait.
         self.pace: Pace = Pace()
-        # What callers were told that waited for too long. A configured wait queue has its own.
+        # The advice to callers that waited too long. A configured wait queue has its own.
         self.advice: Advice = Advice()
         # The configured wait queue, or None.
         self.bounded: BoundedQueue | None = None
@@ -158,11 +158,11 @@ class PoolContents:
         return self.limit is None or self.running < self.limit.value
 
     def ages(self, now: float) -> list[float]:
-        """Return for how many seconds the operations have been running, those without a caller included."""
+        """Return how many seconds the operations have been running, including those without a caller."""
         return [now - connection.in_use_since for connection in (*self.in_use, *self.pending)]
 
     def retry_after(self, now: float) -> float:
-        """Estimate after how many seconds an operation that comes now gets a connection."""
+        """Estimate after how many seconds an operation that arrives now gets a connection."""
         if self.bounded is not None:
             return self.bounded.admission.retry_after(self.queue.count, now)
         return next_turn(self.ages(now), self.pace.mean(now), self.queue.count, self._options.max_size)

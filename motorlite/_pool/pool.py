@@ -454,7 +454,7 @@ class Pool:
         except EstablishmentError as failure:
             self._not_established(establishment, failure.error, failure)
         except Exception as error:
-            # A bug, possibly in code of the application. An operation that waits gets an error that wraps this one.
+            # A bug, possibly in code of the application. A waiting operation gets an error that wraps this one.
             level = logging.ERROR if establishment.request is None else logging.DEBUG
             _logger.log(level, "a connection to %s could not be made", format_address(self.address), exc_info=True)
             wrapped = PoolClearedError(f"a connection could not be made: {error!r}")

@@ -37,7 +37,7 @@ class WaitQueue:
         self.count: int = 0
         # Not a dict: removing the oldest item of a dict gets slower with every item removed before.
         self._in_order: OrderedDict[Request, None] = OrderedDict()
-        # Requests whose turn came with too little time left; the one with the most time left is the last.
+        # Requests that came first with too little time left; the one with the most time left is the last.
         self._aside: OrderedDict[Request, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class WaitQueue:
         self._in_order[request] = None
 
     def push_first(self, request: Request) -> None:
-        """Add `request`, whose turn has come."""
+        """Add `request` at the front."""
         self.count += 1
         self._in_order[request] = None
         self._in_order.move_to_end(request, last=False)
@@ -132,7 +132,7 @@ class AgedQueue(WaitQueue):
             super().discard(request)
 
     def victim(self, newcomer: Request) -> Request | None:
-        """Return the request to drop in favor of `newcomer`: one that stepped aside, else the oldest; None: none."""
+        """Return the request to drop in favor of `newcomer`: one that stepped aside, else the oldest, or None."""
         aside = _first_droppable(self._aside)
         if aside is not None:
             return aside

@@ -24,7 +24,7 @@ class Waiter(Protocol):
 
 
 class Ticket:
-    """What a configured wait queue and a circuit breaker want to know of an operation."""
+    """What a configured wait queue and a circuit breaker need to know about an operation."""
 
     __slots__ = ("assigned_priority", "entered", "is_admitted", "is_gated", "options", "priority", "size_hint")
 
@@ -46,11 +46,11 @@ class Ticket:
         # What the innermost and the outermost block set; None: neither does.
         self.priority: int = priority
         self.assigned_priority: int | None = assigned_priority
-        # Part of work that was admitted before: it waits as long as its caller does.
+        # It continues admitted work, and waits as long as its caller does.
         self.is_admitted: bool = is_admitted
         # The server's breaker stops it when it opens.
         self.is_gated: bool = is_gated
-        # Those of the call, in place of the client's. The order of the queue is the client's.
+        # The settings of the call, which replace the client's. The order of the queue remains the client's.
         self.options: WaitQueue | None = options
 
 

@@ -131,7 +131,7 @@ class PoolState(PoolContents):
         ):  # as `_keep` does: the calls would take as long as the rest of this method
             connection.idle_since = now
             if is_waited_for and self.bounded is None and self.limit is None and not self.idle:
-                # Straight to the request whose turn it is.
+                # Straight to the next request.
                 self._hand_out(connection, now)
                 self._establish_for_waiting()
                 return
@@ -381,14 +381,14 @@ class PoolState(PoolContents):
         self._refuse_waiting(lambda: closed(self.address))
 
     def refuse_gated(self, retry_after: float, now: float) -> int:
-        """Fail the waiters that the breaker of the server stops, because it has opened. Returns their number."""
+        """Fail the waiters that the server's breaker stops, because it has opened. Returns their number."""
         gated = [request for request in self.queue if request.is_gated]
         for request in gated:
             self.queue.discard(request)
             request.release()
             request.waiter.offer(breaker_opened(self.address, now - request.since, retry_after))
         if gated:
-            self.serve(now)  # their connections are for others
+            self.serve(now)  # others may use their connections
         return len(gated)
 
     def _refuse_waiting(self, error: Callable[[], PyMongoError]) -> None:

@@ -47,7 +47,7 @@ _LONGEST_BACKOFF: Final = 0.5
 _GROWTH: Final = 1.5
 # Beyond this attempt the backoff is the longest; a greater power could overflow.
 _LONGEST_FROM: Final = 20
-# Labels of a server's errors that another commit may not get.
+# Labels of server errors that may not recur at another commit.
 _PASSING: Final = frozenset({RETRYABLE, RETRYABLE_WRITE, SYSTEM_OVERLOADED, UNKNOWN_COMMIT_RESULT})
 
 
@@ -74,7 +74,7 @@ class TransactionRetries:
         self._jitter = jitter
         # Transactions started so far.
         self._attempts = 0
-        # How often the newest one was committed again.
+        # How often the newest transaction was committed again.
         self._commits = 0
         # None: retries have no budget.
         self._budget = budget
@@ -96,7 +96,7 @@ class TransactionRetries:
             if _is_final(error):
                 return After.RAISE, 0.0
             if error.retry_refusal == str(RetryRefusal.DEADLINE):
-                # The commit found too little time left for its next attempt, and so would another.
+                # The commit had too little time left for its next attempt, and so would another.
                 return (After.TIME_OUT if self._deadline.is_set else After.RAISE), 0.0
             return self._commit_again(error, now)
         if error.has_error_label(TRANSIENT_TRANSACTION):

@@ -30,7 +30,7 @@ _LARGEST_CLUSTER_TIME = 1024
 # Bytes of that hash, and the exclusive upper bound of a key number.
 _HASH = 20
 _KEYS = 2**63
-# Texts of PyMongo's, as in all messages about sessions, because programs look for them.
+# PyMongo's texts, as in all messages about sessions, because programs match on them.
 ENDED: Final = "Cannot use ended session"
 UNACKNOWLEDGED: Final = "Explicit sessions are incompatible with unacknowledged write concern"
 UNSUPPORTED: Final = "Sessions are not supported by this MongoDB deployment"
@@ -105,14 +105,14 @@ class Session:
         self.deadline: Deadline | None = None
         # The id of the published transaction, or `with_transaction` call, that its operations are part of.
         self.enclosing: int | None = None
-        # Operations that wait until another one, which has the newest transaction number, has ended; None if none has.
+        # Operations that wait for the one with the newest transaction number to end; None if no operation has one.
         self.waiting: deque[Waiting] | None = None
         self.has_ended: bool = False
 
     # --- turns of operations with transaction numbers ---
 
     def begin_turn(self) -> bool:
-        """Begin the turn of an operation. False if another one has its turn: then it must join the queue."""
+        """Begin the turn of an operation. False if it is the turn of another: then it must join the queue."""
         if self.waiting is not None:
             return False
         self.waiting = deque()
@@ -124,7 +124,7 @@ class Session:
         self.waiting.append(operation)
 
     def end_turn(self) -> None:
-        """End the turn of an operation: the next one that still waits has its turn."""
+        """End the turn of an operation, and begin that of the next one that still waits."""
         waiting = self.waiting
         while waiting:
             if waiting.popleft().offer(True):

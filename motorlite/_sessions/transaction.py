@@ -96,7 +96,7 @@ class Transaction:
         self.end_was_sent: bool = False
         # An operation of it is running. A second one is refused: the server executes them one after another.
         self.is_busy: bool = False
-        # Called when the operation that is running has ended, because the transaction was left and must be aborted.
+        # Called when the running operation has ended, if the transaction was left and must be aborted.
         self.when_idle: Callable[[], None] | None = None
         # It may have been committed: an attempt succeeded, or failed otherwise than by the rejection of an overloaded
         # server. The next one waits for a majority.

@@ -7,8 +7,8 @@ Two private names of `bson` are used, and only here: the C functions behind `bso
 check the types of their arguments and nothing else, which takes 1600 instructions of each command and its reply. Where
 the functions are missing, or are called differently, the public ones serve.
 
-Without its C extension (a pure installation, a subinterpreter), `bson` takes the values in a bytearray for bytearrays:
-it refuses ObjectIds and decimals, and binary data gets the wrong type. It reads bytes there.
+Without its C extension (a pure installation, a subinterpreter), `bson` reads values from a bytearray as bytearrays: it
+refuses ObjectIds and decimals, and binary data gets the wrong type. So it gets bytes there.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SAMPLE = {"number": 1, "id": ObjectId(bytes(12)), "data": b"data"}
 
 
 def _reads_bytearrays(decode: _Decode, encoded: bytes) -> bool:
-    """Whether `decode` finds in a bytearray what it finds in bytes."""
+    """Whether `decode` reads a bytearray as it reads bytes."""
     try:
         found = decode(bytearray(encoded), DEFAULT_CODEC_OPTIONS)
     except BSONError:
@@ -52,7 +52,7 @@ def _reads_bytearrays(decode: _Decode, encoded: bytes) -> bool:
 
 
 def _reader(decode: _Decode) -> _Decode:
-    """Return `decode`, or what hands it bytes where it does not read bytearrays."""
+    """Return `decode`, or a function that copies bytearrays to bytes for it."""
     if _reads_bytearrays(decode, bson.encode(_SAMPLE)):
         return decode
     return lambda body, codec_options: decode(bytes(body), codec_options)
@@ -112,7 +112,7 @@ def decode_reply(
         plain = plain_options(codec_options)
         raw = RawBSONDocument(bytes(body), plain.with_options(document_class=RawBSONDocument))
         return _decode_fields(raw, codec_options, plain, fields)
-    except Exception as error:  # without the C extension, RawBSONDocument lets through whatever bad data leads to
+    except Exception as error:  # without the C extension, RawBSONDocument passes on any exception that bad data causes
         if _is_well_formed(body):
             if isinstance(error, UnicodeDecodeError):
                 raise InvalidBSON(str(error)) from error

@@ -39,8 +39,8 @@ def error_from_reply(
     Args:
         reply: The reply.
         max_wire_version: The wire version of the server.
-        prefers_concern_error: Whether a write concern error in it counts more, as it does for PyMongo; never more than
-            an error after which the command is sent again.
+        prefers_concern_error: Whether a write concern error in it takes precedence, as with PyMongo, unless the other
+            error permits a retry.
     """
     code, message = error_documents.code(reply), error_documents.message(reply)
     error: PyMongoError

@@ -38,7 +38,7 @@ class Clients(Generic[T]):
             raise TypeError(wrong("name", name, "a string"))
         for known_name, known, _ in self.live():
             if known is client or known_name == name:
-                raise ValueError(f"the name {known_name!r} is that of a client that was added before")
+                raise ValueError(f"a client with the name {known_name!r} has been added already")
         entries = self._entries
 
         def forget(reference: ref[AsyncMongoClient[Any]]) -> None:

@@ -76,8 +76,8 @@ class Measurements(events.OperationListener, events.ConnectionPoolListener):
         self._errors: dict[tuple[str, str], int] = {}
         self._operation = Bounded()
         self._error = Bounded()
-        # The servers with a pool. What follows is by server, and forgotten when its pool closes. Connections that are
-        # in use then are closed later.
+        # The servers with a pool. All that follows is kept by server until its pool closes. Connections in use at that
+        # time are closed later.
         self._pools: set[Address] = set()
         self._waits: dict[Address, Histogram] = {}
         self._timeouts: dict[Address, int] = {}
@@ -112,7 +112,7 @@ class Measurements(events.OperationListener, events.ConnectionPoolListener):
         self._pools.add(event.address)
 
     def connection_checked_out(self, event: events.ConnectionCheckedOutEvent) -> None:
-        if event.duration and event.address in self._pools:  # else the connection was idle, and nobody waited
+        if event.duration and event.address in self._pools:  # otherwise the connection was idle, with no wait
             self._of(self._waits, event.address).add(event.duration)
 
     def connection_check_out_failed(self, event: events.ConnectionCheckOutFailedEvent) -> None:

@@ -142,7 +142,7 @@ def readings(stats: ClientStats) -> Iterator[Reading]:
         yield Reading("rate_limit_rejected", (namespace,), limit.rejected)
         yield Reading("rate_limit_wait_duration", (namespace,), limit.queue.waits)
     if stats.rate_limits:
-        # Not that of one server: the limit comes before one is selected.
+        # Not by server: the limit applies before a server is selected.
         yield Reading("retry_after", ("",), _sum(limit.queue.retry_after for limit in stats.rate_limits.values()))
         rejected = sum(limit.rejected for limit in stats.rate_limits.values())
         yield Reading("backpressure", ("", "reject", "rate_limit"), rejected)

@@ -31,11 +31,11 @@ class CircuitBreaker:
     """Stop sending to a server that keeps failing: ``AsyncMongoClient(..., circuit_breaker=CircuitBreaker())``.
 
     Each server has its own breaker. It counts attempts that say something about the server: network errors, timeouts
-    and errors with the label SystemOverloadedError are failures; every other reply is a success, be it a duplicate key
-    error. While the breaker is open, what it gates fails at once with `CircuitBreakerOpenError`, without waiting in a
-    queue, and what waits there when it opens fails too. Reads and writes that may also use other servers avoid this
-    one. Monitors are not affected, nor is what was begun: the end of a transaction, the further commands of a cursor or
-    a bulk write, and what frees the server's resources.
+    and errors with the label SystemOverloadedError are failures; every other reply is a success, even a duplicate key
+    error. While the breaker is open, the attempts that it gates fail at once with `CircuitBreakerOpenError`, and so do
+    those that wait in the queue when it opens. Reads and writes that may use other servers avoid this one. It does not
+    affect monitors and work in progress: the end of a transaction, the further commands of a cursor or a bulk write,
+    and commands that free the server's resources.
 
     Attributes:
         failure_rate: The breaker opens when at least this fraction of the counted attempts failed; above 0, at most 1.

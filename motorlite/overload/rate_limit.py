@@ -26,26 +26,25 @@ _TIMEOUT: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
-    """Start at most so many operations per second: ``AsyncMongoClient(..., rate_limit=RateLimit(rate=500))``.
+    """Limit how many operations start per second: ``AsyncMongoClient(..., rate_limit=RateLimit(rate=500))``.
 
     A mapping limits single databases and collections, ``{"shop": RateLimit(rate=100), "shop.orders": ...}``; the key
     ``"*"`` is the whole client. An operation needs a token of each limit that concerns it.
 
-    An operation takes one token, before it selects a server; retries take none. getMore, the further commands of a
-    bulk write and commits continue what was admitted. They are never refused or delayed, but they take their tokens,
-    which the next operations then lack.
+    An operation takes one token, before it selects a server; retries take none. Work in progress (getMore, the further
+    commands of a bulk write, commits) is never refused or delayed. It takes its tokens all the same, and later
+    operations wait for them.
 
     Attributes:
         rate: Operations per second; above 0, at most 1,000,000.
         burst: How many operations may start at once after a pause; 1 to 1,000,000. None: as many as in one second, at
             least 1.
         strategy: ``"reject"``: without a token, an operation fails at once with `RateLimitError`. ``"queue"``: it waits
-            for its turn, first come, first served unless `queue` says otherwise. (``"wait"`` is its deprecated name.)
+            for one, first come, first served unless `queue` says otherwise. (``"wait"`` is its deprecated name.)
         timeout: The longest wait in seconds; at most 60. An operation that could not start in that time, or before its
-            deadline, fails at once. `queue` has its own, and ``"reject"`` has none.
-        queue: How many operations may wait for a token, for how long, in which order, with how much memory, and what
-            happens to more of them: a `WaitQueue` with the strategy ``"queue"``. None: 100 operations, first come,
-            first served, with at most 100 MB.
+            deadline, fails at once. Not for ``"reject"``, nor beside `queue`, which has its own.
+        queue: The limits and the order of the queue for tokens: a `WaitQueue` with the strategy ``"queue"``. None: 100
+            operations, first come, first served, with at most 100 MB.
 
     Raises:
         TypeError: A field has the wrong type.

@@ -44,14 +44,14 @@ _UNNAMED: Final[Any] = _Unnamed("reject")
 
 @dataclass(frozen=True, slots=True)
 class WaitQueue:
-    """What becomes of operations that find all connections of a pool taken (the client option `wait_queue`).
+    """What happens to operations that find all connections of a pool in use (the client option `wait_queue`).
 
-    A pool is full when no connection is idle, and those in use, those that are being opened, and those that wait for a
-    reply without a caller together are `maxPoolSize`. A cold pool rejects nothing: while connections are missing,
-    operations wait for them with every strategy, at most `max_depth` more than there may be connections (100 for at
-    most 5 s, unless the strategy is ``"queue"``). Each server has its own pool and its own queue.
+    A pool is full when no connection is idle, and those in use, those being opened, and those that wait for a reply
+    without a caller add up to `maxPoolSize`. A cold pool rejects nothing: while it may open connections, operations
+    wait for them with every strategy, at most `max_depth` more than there may be connections (100 for at most 5 s,
+    unless the strategy is ``"queue"``). Each server has its own pool and its own queue.
 
-    What was begun always waits, for as long as its own time limit permits: commit and abort, getMore, the further
+    Work in progress is never refused, and waits until its own time limit: commit and abort, getMore, the further
     commands of a bulk write, killCursors and endSessions.
 
     Durations are seconds or a text such as ``"5s"`` or ``"500ms"``; sizes are bytes or a text such as ``"10MB"`` (in
@@ -62,16 +62,16 @@ class WaitQueue:
             PoolFullError. ``"queue"``: let it wait. ``"degrade"``: refuse it at once, and answer with the
             call's fallback instead of raising (`motorlite.call_options(fallback=...)`); a call without one raises.
             Name it: ``WaitQueue()``, which means ``"reject"``, is deprecated.
-        max_depth: How many operations may wait that no connection is free for, 1 to 10,000.
+        max_depth: How many operations may wait without a connection that is free for them, 1 to 10,000.
         timeout: How long an operation may wait, at most 60 s; the operation's own time limit applies too.
-        ordering: Who gets the next free connection. ``"fifo"``: the operation that waits longest, as without this
-            option. ``"priority"``: the highest `motorlite.call_options(priority=...)`; waiting raises the rank.
-            ``"adaptive"``: first in, first out while the queue drains; once it has stood for too long, newest first.
+        ordering: Which operation gets the next free connection. ``"fifo"``: the one that has waited longest, as without
+            this option. ``"priority"``: the one with the highest `motorlite.call_options(priority=...)`; waiting raises
+            the rank. ``"adaptive"``: the oldest while the queue drains, and the newest once it has stood too long.
         memory_limit: How many bytes all waiting operations may need together, at most 1 GB: the size of the command
             and 200 bytes for each. None: they are not counted.
         overflow_strategy: What happens to an operation when `max_depth` others wait: ``"drop_newest"`` and
-            ``"reject"`` refuse it; ``"drop_oldest"`` refuses the one that waits longest, and with priorities the one
-            that waits longest among those with the lowest priority.
+            ``"reject"`` refuse it; ``"drop_oldest"`` refuses the one that has waited longest, with priorities the one
+            that has waited longest at the lowest priority.
         default_priority: The priority of calls that set none.
         max_priority: Higher priorities count as this one.
         allow_priority_override: Whether a `motorlite.call_options` block may raise the priority that an outer block

@@ -61,7 +61,7 @@ class RetryBudget:
         )
 
     def _renew_lock(self) -> None:
-        """In a forked child: another thread of the parent may have held the lock, and would never release this copy."""
+        """In a forked child: another thread of the parent may have held the lock, and could not release this copy."""
         self._lock = threading.Lock()
 
     @property
@@ -120,7 +120,7 @@ class RetryBudget:
         self._deposit(_COST, address)
 
     def forget(self, address: Address) -> None:
-        """Forget the tokens of a server that has left the deployment. If it returns, it has all of them.
+        """Forget the tokens of a server that has left the deployment. If it returns, it gets a full bucket.
 
         Clients call it themselves.
 

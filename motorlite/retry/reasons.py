@@ -15,7 +15,7 @@ __all__ = ["RetryReason", "RetryRefusal", "RetryRule"]
 class RetryReason(enum.StrEnum):
     """Why an attempt failed.
 
-    docs/retries.md lists the errors behind each reason.
+    docs/retry-strategies.md lists the errors behind each reason.
 
     Attributes:
         allows_non_idempotent_retry: Whether the server certainly executed nothing, or asks for a retry itself, so that

@@ -92,18 +92,18 @@ class RetryStrategy(abc.ABC):
     """Decides about retries. Subclass it and pass it as `retry_strategy`.
 
     A strategy is set for a client, for a database or collection (`with_options`), or for a block of calls
-    (`motorlite.call_options`). It is asked only if the retry is safe: the reason allows any operation to be sent again,
-    or this one is idempotent. It is not asked where `retryReads` or `retryWrites` is off, nor about reasons that are
-    always retried. Where it is asked, ``RetryAction.no_retry()`` is final.
+    (`motorlite.call_options`). The driver asks it only if the retry is safe: either the reason makes it safe for any
+    operation, or this one is idempotent. It does not ask where `retryReads` or `retryWrites` is off, nor about reasons
+    that are always retried. Where it asks, ``RetryAction.no_retry()`` is final.
 
     One strategy serves many operations at the same time, so it keeps no state of an operation; the request has it.
 
     Attributes:
-        scope: ``"adds"``: it is asked about retries that the specifications refuse, so it can only add some.
-            ``"decides"``: it is asked in their place, also about overload errors and about the first retry after a
-            network error or a failover, and nothing else retries.
-        codes: Codes of the server that the specifications do not retry, and about which the strategy wants to be asked
-            where the operation is idempotent (`RetryReason.NAMED_CODE`).
+        scope: ``"adds"``: the driver asks it about retries that the specifications refuse, so it can only add some.
+            ``"decides"``: the driver asks it instead of the specifications, also about overload errors and about the
+            first retry after a network error or a failover. Nothing else retries.
+        codes: Codes of the server that the specifications do not retry, and that the driver asks this strategy about if
+            the operation is idempotent (`RetryReason.NAMED_CODE`).
     """
 
     __slots__ = ()
@@ -154,8 +154,8 @@ class SpecificationRetry(RetryStrategy):
 class FailFast(RetryStrategy):
     """No retries: every operation is sent once, and its error is raised at once.
 
-    For a call whose answer is worth nothing later, or for code that retries by itself. The only exception is a server
-    that asks for the connection to be authenticated again, which no strategy is asked about.
+    For a call whose answer is worth nothing later, or for code that retries by itself. The only exception: if the
+    server asks to authenticate the connection again, the driver does, and asks no strategy.
     """
 
     __slots__ = ()

@@ -127,7 +127,7 @@ class BulkWrite:
                 if isinstance(failure, PyMongoError) and has_written(result.details):
                     failure.may_have_been_executed = True
             elif isinstance(failure, OperationFailure):
-                return None  # the answer to a batch that is acknowledged only so that none follows its errors
+                return None  # the answer to a batch that is acknowledged only to stop at its errors
             if not isinstance(failure, PyMongoError):
                 await self._core.checkpoint()  # of bson: perhaps before anything was waited for
             elif self._has_written:
@@ -141,7 +141,7 @@ class BulkWrite:
         error = result.error
         if error is not None:
             if isinstance(error, BulkWriteExecutionTimeout):
-                # Of the newest command, the server's limit was what remained of the client's or of its own.
+                # The newest command carried what remained of the client's limit, or of its own, as the server's limit.
                 error.client_limit = None if call.deadline.timeout == inf else call.deadline.timeout
                 error.server_limit = error.client_limit or self._limit.seconds(self._core.default_max_time)
             try:
@@ -225,7 +225,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged) or await refused()
         limit = ServerTime(self._core, call.deadline, max_time_ms)
         turns = Turns(self._core, call.deadline)
-        # A copy: what the application adds to its list meanwhile, or removes, makes no difference.
+        # A copy, so that it does not matter what the application adds to its list meanwhile, or removes.
         found = [] if isinstance(documents, Iterator) else list(documents)
         if isinstance(documents, Iterator):
             await turns.compute(collect(documents, found))
@@ -290,7 +290,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             await turns.compute(release(requests))
         for run in runs:
             if run.kind == "insert":
-                # Not more at once than a batch may have.
+                # No more at once than fit into a batch.
                 encodes = run is runs[0]
                 codec_options, where = self._settings.codec_options, "requests[{}].document"
                 await turns.compute(take_documents(run, codec_options, encodes=encodes, where=where))

@@ -115,7 +115,7 @@ def _identify(documents: list[Any], ids: list[Any], where: str, indexes: Sequenc
 
 
 def collect(documents: Iterator[Any], found: list[Any]) -> Slices[None]:
-    """Append `documents`, which the application may make one by one, to `found`.
+    """Append `documents`, which may be a generator of the application, to `found`.
 
     Raises:
         InvalidOperation: There are none (PyMongo's error too).

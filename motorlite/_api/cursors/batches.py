@@ -44,7 +44,7 @@ class BatchedCursor(CursorBase[DocumentT]):
     def batches(self) -> Batches[DocumentT]:
         """Return the remaining documents in lists, one for each batch: ``async for batch in cursor.batches()``.
 
-        The first list has what is left of the current batch. A list has at least one document.
+        The first list has the rest of the current batch. A list has at least one document.
 
         Retries: getMore for overload errors only (up to 5, with backoff).
         """

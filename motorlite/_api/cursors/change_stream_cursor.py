@@ -151,7 +151,7 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
     def __del__(self) -> None:
         super().__del__()
         session, self._implicit_session = self._implicit_session, None
-        if session is None or self._core.is_over:  # the end comes before the fork, as in `Core.is_over`
+        if session is None or self._core.is_over:  # checked before the fork, as in `Core.is_over`
             return
         if not self._core.is_of_parent(self._generation):  # the stream could not resume
             self._core.release_session(session)

@@ -138,7 +138,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         get_more.comment = query.get("comment")
         get_more.is_await_data = is_await_data
         if is_tailable:
-            get_more.prefetch = 0  # nobody knows when there is more
+            get_more.prefetch = 0  # the next document may be far away
         self._stops_on_empty_batch = is_tailable
         find = ExhaustFind if get_more.is_exhaust else Find
         return find(

@@ -133,7 +133,7 @@ class ServerCursor(Generic[DocumentT]):
         self._implicit_session: Session | None = opened.session
         # Behind a load balancer: the connection for all commands of the cursor.
         self._pin: Pin | None = opened.pin
-        # The transaction that it is part of.
+        # The transaction that the cursor is part of.
         self._transaction = None if session is None else session._state.transaction
         self._limits = limits
         self._codec_options = codec_options
@@ -170,7 +170,7 @@ class ServerCursor(Generic[DocumentT]):
 
     @property
     def has_more(self) -> bool:
-        """Whether `fetch` may return a batch, or raises because documents may be missing."""
+        """Whether `fetch` may return a batch; otherwise it raises, because documents may be missing."""
         return self.cursor_id != 0 or self._ahead is not None or self._failure is not None
 
     @property
@@ -350,9 +350,9 @@ class ServerCursor(Generic[DocumentT]):
         elif not (isinstance(error, PyMongoError) and was_not_executed(error)):
             self._failure = detached(error)
             if self.cursor_id and self._pin is None and not getattr(error, "timeout", False):
-                # It cannot be read on, so the server need not keep it until the program drops it. A connection of its
-                # own stays with it until then (load balancers specification), and after a timeout, `close` kills it
-                # with a time limit of its own (client-side operations timeout, "Cursors").
+                # No further reads are possible, so the server need not keep the cursor until the program drops it. One
+                # with its own connection keeps that until then (load balancers specification), and after a timeout,
+                # `close` kills the cursor with its own time limit (client-side operations timeout, "Cursors").
                 self._core.kill_cursor(self._lose())
                 self._release()
 
@@ -361,7 +361,7 @@ class ServerCursor(Generic[DocumentT]):
         self._is_closed = True
         if self._core.is_of_parent(self._generation):
             self.cursor_id, self._ahead = 0, None
-            return  # the parent goes on reading from it
+            return  # the parent continues to read from it
         if self._ahead is not None:
             self._take_back(self._ahead)
         if self._is_reading and self._pin is not None:
@@ -377,9 +377,9 @@ class ServerCursor(Generic[DocumentT]):
                 self._core.kill_cursor(lost)
 
     def to_kill(self) -> LostCursor | None:
-        """Return the server's cursor, unless it is closed or a command is in flight: for a client that closes.
+        """Return the server's cursor to a client that closes, unless it is closed or a command is in flight.
 
-        This cursor does not end, so that its next step says that the client is closed.
+        This cursor stays open, so that its next step reports the closed client.
         """
         if not self.cursor_id or self._is_reading:
             return None
@@ -407,7 +407,7 @@ class ServerCursor(Generic[DocumentT]):
         if session is None and self._explicit_session is not None and not self._explicit_session.has_ended:
             session = state_of(self._explicit_session, core)
         if core.options.load_balanced and lost.pin is None:
-            # Only the connection of its transaction is sure to reach it. Otherwise that closes when it is released.
+            # Only the connection of its transaction is certain to reach the cursor, or else closes when it is released.
             can_be_sent = session is not None and session.transaction is self._transaction and session.is_idle
         else:
             can_be_sent = lost.pin is None or lost.pin.is_usable

@@ -204,8 +204,8 @@ class AsyncClientSession(ABC):
         """Abort the transaction after an error, which no other error may hide, in `seconds` or the usual limit.
 
         A cancelled task waits for no server (on asyncio, nothing would cancel it a second time), nor does one that ends
-        with its event loop. The transaction is then aborted in the background; also if an operation of it is running,
-        when that ends.
+        with its event loop. The transaction is then aborted in the background, after its running operation, if there is
+        one.
         """
         try:
             self._core.enter()
@@ -241,7 +241,7 @@ class AsyncClientSession(ABC):
         The transaction is executed anew after an error with the label ``TransientTransactionError``, after a random
         delay of up to 7.5 ms, 11 ms, 17 ms ... 500 ms; and committed anew after an error with the label
         ``UnknownTransactionCommitResult``: once without a delay, then after up to 1, 10, 50, 100, 500 and 1000 ms, for
-        a token of the retry budget each time. This ends after 120 seconds, with the time limit, or without a token.
+        a token of the retry budget each time. It gives up after 120 seconds, at the time limit, or without a token.
 
         Args:
             callback: A function that takes the session and returns an awaitable.

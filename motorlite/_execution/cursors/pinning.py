@@ -29,7 +29,7 @@ class PinnedConnection:
         self.server: Server = server
         self.connection: Connection = connection
         self._is_released = False
-        # The cursors that a transaction has opened and that are still open: no other connection is sure to reach them.
+        # The open cursors of a transaction: no other connection is certain to reach them.
         self._cursors: set[int] = set()
         connection.check_out(purpose)
 
@@ -69,7 +69,7 @@ class PinnedConnection:
         if not self._is_released:
             self._is_released = True
             if self.connection.streaming is not None or self._cursors:
-                # Only this stops the server, which then drops the cursors.
+                # Nothing else stops the server, which then drops the cursors.
                 self.connection.close()
             self.server.pool.check_in(self.connection)
             self.connection.check_in()

@@ -129,7 +129,7 @@ class Admission:
                 bucket.serve(now)
                 if waiting.has_token or waiting.error is not None:
                     return waiting.error
-                # Later than was expected if getMores took tokens meanwhile, or others overtook it.
+                # Later than expected if getMores took tokens meanwhile, or other operations overtook it.
                 if now >= until or (bucket.due_at() > until):
                     return bucket.admission.too_late(bucket.line.count - 1, now, now - waiting.since)
         except BaseException:

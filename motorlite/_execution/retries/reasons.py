@@ -82,7 +82,7 @@ _TABLE: Final = (
 
 
 def reason_of(failure: Failure, codes: frozenset[int] = frozenset()) -> RetryReason:
-    """Return why the attempt failed. `codes`: those that the strategy names, which come after the table."""
+    """Return why the attempt failed. `codes`: the ones that the strategy names, looked up after the table."""
     for row in _TABLE:
         if (
             row.progress is failure.progress

@@ -121,8 +121,8 @@ class RetrySteps:
         if decision.rule is _ALWAYS:  # also while the client is closing
             await self._sleep(decision.delay)
             return
-        # The attempt got no connection, or an error that is none of overload: if the server is dead or has stepped
-        # down, use its successor at once.
+        # The attempt got no connection, or an error other than overload. If the server is dead or has stepped down, use
+        # its successor at once.
         ends_early = decision.rule is _SPECIFICATION and decision.reason is not RetryReason.OVERLOAD
         if attempt.connection is None:
             ends_early = decision.rule is not _STRATEGY

@@ -41,7 +41,7 @@ def join(run: Run, session: Session, open_transactions: set[Session]) -> None:
 
 
 def needs_turn(run: Run, session: Session, *, retry_writes: bool) -> bool:
-    """Whether the operation may get the next number of a session that several tasks may use.
+    """Whether the operation may get the next transaction number of a session that several tasks can use.
 
     Operations with an implicit session follow one another anyway. The first operation of a transaction begins it on the
     server, which would refuse what an earlier write sends after that.

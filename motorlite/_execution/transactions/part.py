@@ -43,7 +43,7 @@ class Part:
         self, session: Session, transaction: Transaction, operation: Operation[Any], open_transactions: set[Session]
     ) -> None:
         transaction.is_busy = True
-        # The sessions whose transaction only an abort ends on the server.
+        # The sessions whose transaction stays open on the server until an abort.
         self._open = open_transactions
         self._session = session
         self._transaction = transaction

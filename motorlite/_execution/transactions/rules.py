@@ -65,7 +65,7 @@ def added_labels(operation: Operation[Any], error: PyMongoError) -> frozenset[st
 def settles(error: PyMongoError) -> bool:
     """Whether an error of commitTransaction rules out that an earlier attempt has committed the transaction.
 
-    The server says so once a majority agrees that there is no such transaction. One that is overloaded has not looked.
+    The server says so once a majority agrees that there is no such transaction. An overloaded server has not checked.
     """
     return error.has_error_label(TRANSIENT_TRANSACTION) and not error.has_error_label(SYSTEM_OVERLOADED)
 
@@ -81,8 +81,8 @@ def _leaves_unknown(error: PyMongoError) -> bool:
 def _is_network_error(error: PyMongoError) -> bool:
     """Whether a command did not get the reply of a server, so that the transaction cannot go on.
 
-    Servers label their replies themselves. What the client itself refuses to send (`AdmissionError`) it may send later:
-    the transaction as a whole can be repeated, and this one lacks an operation.
+    Servers label their replies themselves. If the client itself refuses an operation (`AdmissionError`), this
+    transaction lacks it, but the transaction as a whole can be repeated.
     """
     if isinstance(error, AutoReconnect):
         return not isinstance(error, NotPrimaryError)

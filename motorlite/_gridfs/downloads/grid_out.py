@@ -177,8 +177,8 @@ class AsyncGridOut(StoredFile):
         """Read lines with their ends.
 
         Args:
-            size: Stop after the line with which there are more bytes than this, as files of Python do; 0 and less for
-                all lines.
+            size: Stop after the line that takes the total above this number of bytes, as Python's files do; 0 or less
+                for all lines.
 
         Raises:
             ValueError, CorruptGridFile, NoFile, PyMongoError: See `read`.
@@ -232,7 +232,7 @@ class AsyncGridOut(StoredFile):
         try:
             await self.open()
             with within(self._deadline):
-                # Most steps wait for nothing.
+                # Most steps do not wait.
                 await self._take_turn()
                 return await step()
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""Pure: the part of a downloaded chunk that was not read yet, and the lines of a file."""
+"""Pure: the unread part of a downloaded chunk, and the lines of a file."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Piece:
 
 
 class Lines:
-    """The lines of bytes that come in pieces, until there are enough.
+    """Splits bytes that arrive in pieces into lines, until there are enough.
 
     Args:
-        enough: Stop after the line with which there are more bytes than this, as files of Python do; 0 and less for
+        enough: Stop after the line that takes the total above this number of bytes, as Python's files do; 0 or less for
             all lines.
     """
 

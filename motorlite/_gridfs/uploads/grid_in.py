@@ -160,7 +160,7 @@ class AsyncGridIn:
     def _encoded(self, text: str) -> bytes:
         encoding = self._fields.get("encoding")
         if not isinstance(encoding, str):
-            raise TypeError("text can be written to a file with an encoding only")
+            raise TypeError("text needs an encoding: set the option encoding of the file, or write bytes")
         return text.encode(encoding)
 
     async def _write_all(self, source: Source) -> None:

@@ -55,7 +55,7 @@ class Splitter:
 
     @property
     def count(self) -> int:
-        """The number of chunks that were made."""
+        """The number of chunks made so far."""
         return self._number
 
     def rest(self) -> Document | None:

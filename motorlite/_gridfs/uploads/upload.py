@@ -1,15 +1,15 @@
 """Shell: what an upload sends: its chunks in batches, the document of the file at the end, or its deletion.
 
-A file exists when its document does, so that is written last, after the server has acknowledged all chunks. Somebody
-may have deleted chunks meanwhile: a deletion by the file's id takes the chunks of an upload in progress for left-over
-ones. So an upload looks for its chunks at the end. It does so after the document is written: a deletion looks for the
-document once more when it has deleted chunks without a file (`Store.delete`), so one of the two notices the other.
+A file exists when its document does, so an upload writes that last, after the server has acknowledged all chunks. A
+deletion by the file's id takes the chunks of an upload in progress for orphans. So an upload checks its chunks after it
+has written the document, and a deletion that has found chunks without a file looks for the document again
+(`Store.delete`): one of the two notices the other.
 
 A server may still carry out an operation that was cancelled. All writes of an upload use one session, which makes them
 retryable writes with rising transaction numbers: a later one waits for an earlier one that is in progress, and makes
 the server refuse one that has not arrived yet. So the deletion begins with such a write. Where there are no retryable
-writes (a standalone server, ``retryWrites=False``), it waits until the pool has received the replies that nobody waits
-for any more. If one does not arrive, chunks may be left without a file, but never a file without chunks.
+writes (a standalone server, ``retryWrites=False``), it waits until the pool has received the replies to abandoned
+operations. If one does not arrive, chunks may stay without a file, but never a file without chunks.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Upload:
     # --- the end ---
 
     async def delete(self) -> None:
-        """Delete what was stored, and nothing of another file with the same id. What is not stored yet, never will be.
+        """Delete what this upload has stored, but nothing of another file with its id. It stores nothing afterwards.
 
         Raises:
             PyMongoError: An operation failed.

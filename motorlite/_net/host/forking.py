@@ -16,7 +16,7 @@ class _Socket(Protocol):
 
 
 _sockets: Final[WeakSet[_Socket]] = WeakSet()
-# What the parent made and this process must not free.
+# Objects of the parent that this process must not free.
 _of_parent: Final[list[object]] = []
 
 

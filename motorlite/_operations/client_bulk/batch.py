@@ -240,10 +240,10 @@ class ClientBulkBatch(Operation[CursorReply]):
         self._encoded = None
 
     def _noticed(self, operations: Sequence[bytes], limit: int) -> int:
-        """Return how many of these operations precede one that is too large, which no reply would report.
+        """Return how many of these operations precede one that is too large, since no reply would report that.
 
         Raises:
-            DocumentTooLarge: The first operation is.
+            DocumentTooLarge: The first operation is too large.
         """
         for count, operation in enumerate(operations):
             if len(operation) <= limit:

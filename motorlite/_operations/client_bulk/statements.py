@@ -43,7 +43,7 @@ class Statement(NamedTuple):
 
     @property
     def whole(self) -> Mapping[str, Any] | None:
-        """The document that it inserts, or puts in place of another one; None for other operations."""
+        """The document that it inserts, or that replaces another; None for other operations."""
         document = self.fields.get("document" if self.kind == "insert" else "updateMods")
         return document if isinstance(document, Mapping) and not next(iter(document), "").startswith("$") else None
 

@@ -50,7 +50,7 @@ def encode_together(
         documents: The documents.
         codec_options: Options for which `suits_arrays` is true.
         puts_id_first: Whether the documents have an `_id`, which must be their first field.
-        new_ids: An ObjectId for each document, none of which has an `_id`; or empty.
+        new_ids: An ObjectId for each document if none of them has an `_id`; or empty.
 
     Returns:
         What `bson.encode` returns for each document, with its new `_id`; None if they must be encoded one by one: not

@@ -54,8 +54,8 @@ class BulkBatch(Operation["Document | None"]):
     `has_successor` says that other runs follow this one.
 
     Retry: retryable write, unless a statement of the batch may change several documents or the batch is not
-    acknowledged. Known only after `command`; before, `is_retryable` speaks of the first statement, and
-    `is_acknowledged` of the write concern.
+    acknowledged. Known only after `command`; before, `is_retryable` describes the first statement, and
+    `is_acknowledged` the write concern.
     """
 
     __slots__ = (
@@ -228,7 +228,7 @@ class BulkBatch(Operation["Document | None"]):
         run, start = self._run, self._start
         body = len(bson.encode(document, codec_options=self.codec_options))
         available = facts.max_message_size - _ENVELOPE - len(self._field) - body - DECORATION_ALLOWANCE
-        # The server reports a document that is somewhat too large as a write error, and goes on. Without
+        # The server reports a document that is slightly too large as a write error, and continues. Without
         # acknowledgement, that would go unnoticed.
         allowance = STATEMENT_ALLOWANCE if is_acknowledged(self._write_concern) else 0
         largest = min(facts.max_bson_object_size + allowance, available)

@@ -105,7 +105,7 @@ class Uses:
                 self._report.hand(node, _REFERENCE)
 
     def _unknown(self, node: cst.Attribute) -> None:
-        """Report what names alone say, of an object of which nothing is known."""
+        """Report what names alone show, for an object of unknown kind."""
         name = node.attr.value
         if name in _TELLING and name != "io_loop":
             self._report.hand(node, self._table.missing_member(_TELLING[name], name))
@@ -288,7 +288,7 @@ class Uses:
             self._report.hand(node.value, self._table.behaviour["a call that is not awaited"])
 
     def _unawaited(self, call: cst.BaseExpression, function: cst.Attribute) -> None:
-        """Report a call that may have to be awaited, on an object of which nothing is known but its name."""
+        """Report a call that may have to be awaited, on an object known only by its name."""
         base = function.value
         name = base.attr.value if isinstance(base, cst.Attribute) else base.value if isinstance(base, cst.Name) else ""
         what, pattern = _NAMES.get(function.attr.value, ("", None))

@@ -154,7 +154,7 @@ async def test_text_needs_an_encoding() -> None:
         assert stored(files) == b"a\0b\0"
         assert files.files[0]["encoding"] == "utf-16-le"
         stream = AsyncGridIn(client.db.fs)
-        with pytest.raises(TypeError, match="with an encoding only"):
+        with pytest.raises(TypeError, match="text needs an encoding"):
             await stream.write("ab")
 
 
