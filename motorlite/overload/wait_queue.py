@@ -62,7 +62,7 @@ class WaitQueue:
             PoolFullError. ``"queue"``: let it wait. ``"degrade"``: refuse it at once, and answer with the
             call's fallback instead of raising (`motorlite.call_options(fallback=...)`); a call without one raises.
             Name it: ``WaitQueue()``, which means ``"reject"``, is deprecated.
-        max_depth: How many operations may wait without a connection that is free for them, 1 to 10,000.
+        max_depth: How many operations may wait, beyond those that a connection is free for; 1 to 10,000.
         timeout: How long an operation may wait, at most 60 s; the operation's own time limit applies too.
         ordering: Which operation gets the next free connection. ``"fifo"``: the one that has waited longest, as without
             this option. ``"priority"``: the one with the highest `motorlite.call_options(priority=...)`; waiting raises
