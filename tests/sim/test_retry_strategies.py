@@ -467,6 +467,27 @@ async def test_best_effort_with_a_time_limit_goes_on_until_it_passes() -> None:
     assert error.timeout
 
 
+async def test_best_effort_adds_nothing_where_the_time_limit_already_permits_further_retries() -> None:
+    """As docs/retry-strategies.md says: the delays are then those of the ordinary rule, up to a second each."""
+    recorder = Recorder()
+    options: dict[str, Any] = {"retry_strategy": BestEffort(), "event_listeners": [recorder]}
+    async with scripted_client(deployment_of(HOST_UNREACHABLE), **options) as client:
+        error = await error_of(lambda: client.db.coll.find_one(timeoutMS=5000))
+    assert error.timeout
+    assert {event.rule for event in recorder.retries} == {"specification"}
+
+
+@pytest.mark.parametrize("limit", [None, 5000])
+async def test_best_effort_adds_what_the_specifications_refuse(limit: int | None) -> None:
+    """A sixth and further retries after overload errors, whether or not there is a time limit."""
+    deployment = deployment_of(*[OVERLOADED] * 8, FOUND)
+    recorder = Recorder()
+    options: dict[str, Any] = {"retry_strategy": BestEffort(), "event_listeners": [recorder]}
+    async with scripted_client(deployment, **options) as client:
+        await client.db.coll.find_one(timeoutMS=limit)
+    assert [event.rule for event in recorder.retries] == ["overload policy"] * 5 + ["strategy"] * 3
+
+
 # --- strategies that misbehave ---
 
 
