@@ -445,8 +445,7 @@ class Core:
             return
         if not self._runtime.is_current():
             self._refuse()
-        unused = settings.unused_priorities(self.options, self.stats)
-        if unused is not None:
+        for unused in settings.unused_priorities(self.options, self.stats):
             warnings.warn(unused, stacklevel=outside())
         self._is_closed = True
         try:

@@ -124,6 +124,13 @@ class RetryStrategy(abc.ABC):
         """
         return "client"
 
+    def _check_fields(self) -> None:
+        """Check that each field has an effect, where the strategy is set.
+
+        Raises:
+            ValueError: One has none.
+        """
+
     @abc.abstractmethod
     def retry_after(self, request: RetryRequest, reason: RetryReason) -> Awaitable[RetryAction] | RetryAction:
         """Decide whether and when the operation is tried again. May be an ``async def``.
@@ -188,7 +195,7 @@ def as_retry_strategy(value: Any) -> RetryStrategy:
     Raises:
         TypeError: It is no strategy, its budget is neither a string nor None, its scope is no string, or its codes are
             no frozenset of integers.
-        ValueError: Its budget or its scope is another string.
+        ValueError: Its budget or its scope is another string, or a field has no effect for a strategy.
     """
     instance("retry_strategy", value, RetryStrategy)
     strategy: RetryStrategy = value
@@ -200,4 +207,5 @@ def as_retry_strategy(value: Any) -> RetryStrategy:
     codes: Any = strategy.codes
     if not isinstance(codes, frozenset | set) or not all(type(code) is int for code in codes):
         raise TypeError(wrong("retry_strategy.codes", codes, "a frozenset of integers"))
+    strategy._check_fields()
     return strategy
