@@ -7,7 +7,10 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from motorlite._connection.metadata import client_metadata
+from motorlite._execution.retries.settings import RetrySettings
 from motorlite._pool.options import PoolOptions
+from motorlite._topology.monitor import MonitorSettings
+from motorlite._topology.topology import TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite.retry.overload import is_asked
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from motorlite._net.host.platform_facts import PlatformFacts
     from motorlite._options.options import ClientOptions
     from motorlite.driver_info import DriverInfo
+    from motorlite.retry import RetryBudget
     from motorlite.stats import ClientStats, QueueStats
 
 # So many operations without any priority are no coincidence.
@@ -47,6 +51,39 @@ def pool_options(options: ClientOptions) -> PoolOptions:
         command_timeout=options.timeout or inf,
         wait_queue=options.wait_queue,
         given=options.pool_options.non_default_options,
+    )
+
+
+def topology_settings(options: ClientOptions) -> TopologySettings:
+    """Return the settings of server selection."""
+    return TopologySettings(
+        server_selection_timeout=options.server_selection_timeout,
+        local_threshold=options.local_threshold,
+        load_balanced=options.load_balanced,
+        server_selector=options.server_selector,
+    )
+
+
+def monitor_settings(options: ClientOptions, min_heartbeat_interval: float, *, is_faas: bool) -> MonitorSettings:
+    """Return the settings of each server's monitor. `is_faas`: the process may be frozen between two calls."""
+    mode = options.server_monitoring_mode
+    return MonitorSettings(
+        heartbeat_frequency=options.heartbeat_frequency,
+        connect_timeout=options.connect_timeout or 0.0,
+        streaming=mode == "stream" or (mode == "auto" and not is_faas),
+        server_api=options.server_api,
+        min_heartbeat_interval=min_heartbeat_interval,
+    )
+
+
+def retry_settings(options: ClientOptions, bucket: RetryBudget | None, jitter: Callable[[], float]) -> RetrySettings:
+    """Return the settings of retries. `jitter`: returns a random number in [0, 1)."""
+    return RetrySettings(
+        options.overload_policy,
+        bucket,
+        jitter,
+        retry_reads=options.retry_reads,
+        retry_writes=options.retry_writes,
     )
 
 

@@ -99,12 +99,14 @@ class OverloadRetry(RetryStrategy):
     def budget(self) -> Literal["client"] | None:
         return "client" if self.is_budgeted else None
 
-    def _check_fields(self) -> None:
-        if self.token_capacity != TOKEN_CAPACITY:
-            raise ValueError(
-                f"token_capacity={self.token_capacity:g} has no effect for an OverloadRetry as a strategy: its retries "
-                "take the tokens of the client's budget, which the client option retry_budget sets"
-            )
+    @property
+    def _without_effect(self) -> str | None:
+        if self.token_capacity == TOKEN_CAPACITY:
+            return None
+        return (
+            f"token_capacity={self.token_capacity:g} has no effect for an OverloadRetry as a strategy: its retries "
+            "take the tokens of the client's budget, which the client option retry_budget sets"
+        )
 
     def backoff(self, earlier_retries: int, jitter: float, server_hint: float | None = None) -> float:
         """Return the seconds to wait before the next retry after an overload error.

@@ -124,12 +124,10 @@ class RetryStrategy(abc.ABC):
         """
         return "client"
 
-    def _check_fields(self) -> None:
-        """Check that each field has an effect, where the strategy is set.
-
-        Raises:
-            ValueError: One has none.
-        """
+    @property
+    def _without_effect(self) -> str | None:
+        """What is wrong with a field that has no effect for a strategy; None if all have one."""
+        return None
 
     @abc.abstractmethod
     def retry_after(self, request: RetryRequest, reason: RetryReason) -> Awaitable[RetryAction] | RetryAction:
@@ -207,5 +205,7 @@ def as_retry_strategy(value: Any) -> RetryStrategy:
     codes: Any = strategy.codes
     if not isinstance(codes, frozenset | set) or not all(type(code) is int for code in codes):
         raise TypeError(wrong("retry_strategy.codes", codes, "a frozenset of integers"))
-    strategy._check_fields()
+    complaint = strategy._without_effect
+    if complaint is not None:
+        raise ValueError(complaint)
     return strategy

@@ -291,7 +291,7 @@ async def test_a_session_that_ends_before_its_first_operation_has_a_connection(c
             session.start_transaction()
 
         async def work() -> None:
-            with pytest.raises(InvalidOperation, match="Cannot use ended session|was aborted"):
+            with pytest.raises(InvalidOperation, match=r"Cannot use ended session"):
                 await calls[call]()
 
         async with anyio.create_task_group() as tasks:
