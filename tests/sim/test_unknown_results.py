@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite import WriteConcern
 from motorlite.errors import (
     AutoReconnect,
     BulkWriteError,
     ClientBulkWriteException,
     ConnectionFailure,
+    DocumentTooLarge,
     ExecutionTimeout,
     InvalidOperation,
     OperationFailure,
@@ -26,7 +28,7 @@ from motorlite.errors import (
     WriteConcernError,
     detached,
 )
-from motorlite.operations import InsertOne
+from motorlite.operations import DeleteOne, InsertOne
 from motorlite.retry import RetryStrategy
 from motorlite.testing.scripted import Close, Hang, Reply, failure, overloaded
 from tests.support.bulk_write_server import V8_0, BulkWriteServer
@@ -434,6 +436,30 @@ async def test_a_bulk_write_of_a_client_with_an_error() -> None:
         with pytest.raises(ClientBulkWriteException) as raised:
             await it.client.bulk_write(models)
         assert raised.value.may_have_been_executed
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_an_unacknowledged_bulk_write_that_was_sent_in_part(ordered: bool) -> None:
+    async with subject() as it:
+        it.server.hello = {"maxWireVersion": V8_0, "maxBsonObjectSize": 1000}
+        coll = it.client.db.get_collection("coll", write_concern=WriteConcern(w=0))
+        small, large = InsertOne({}), DeleteOne({"x": "x" * 20_000})
+        with pytest.raises(DocumentTooLarge) as raised:
+            await coll.bulk_write([small, large], ordered=ordered)
+        assert raised.value.may_have_been_executed
+        with pytest.raises(DocumentTooLarge) as raised:
+            await coll.bulk_write([large], ordered=ordered)
+        assert not raised.value.may_have_been_executed
+
+
+async def test_an_unacknowledged_bulk_write_of_a_client_that_was_sent_in_part() -> None:
+    async with subject() as it:
+        it.server.hello = {"maxWireVersion": V8_0, "maxBsonObjectSize": 1000}
+        small, large = (InsertOne({"x": "x" * size}, namespace="db.coll") for size in (1, 20_000))
+        for models, may_be in (([small, large], True), ([large], False)):
+            with pytest.raises(PyMongoError) as raised:
+                await it.client.bulk_write(models, ordered=False, write_concern=WriteConcern(w=0))
+            assert raised.value.may_have_been_executed is may_be
 
 
 # --- copies ---
