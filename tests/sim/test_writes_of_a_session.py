@@ -217,6 +217,21 @@ async def test_each_moment_of_a_cancellation_passes_the_turn_on() -> None:
             assert it.session._state.waiting is None
 
 
+async def test_writes_that_gave_up_are_not_kept() -> None:
+    async with subject() as it:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.insert)
+            await anyio.lowlevel.checkpoint()
+            for _ in range(5):
+                with motorlite.timeout(0.01):
+                    await it.try_to_insert()
+                with anyio.move_on_after(0.01):
+                    await it.insert()
+            assert it.session._state.waiting is not None
+            assert not it.session._state.waiting
+        assert len(it.errors) == 5
+
+
 async def test_the_client_is_closed_while_writes_wait() -> None:
     async with subject() as it:
         async with anyio.create_task_group() as tasks:
