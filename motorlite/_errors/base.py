@@ -40,7 +40,8 @@ class PyMongoError(_Root):
             (`socketTimeoutMS`); None for no limit, or if the wait for a server or a connection used it up.
         server_limit: For a timeout: how many seconds the command gave the server (`maxTimeMS`); None for no limit.
         may_have_been_executed: Whether the server may have executed the operation, or a part of it, although it failed.
-            An attempt that got no reply makes it true, even if the error is that of a later attempt, which was refused.
+            An attempt that got no reply makes it true, even if the error is that of a later attempt, which was refused;
+            so does an error in the middle of a write of many documents (`update_many`, `delete_many`, ``$merge``).
             So it is safe to repeat an operation if this is False. Always False for reads, which change nothing.
         reached_server: Whether the operation may have reached a server; of a bulk write, any of its commands.
         retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
