@@ -510,7 +510,8 @@ async def test_an_unacknowledged_bulk_write_that_was_sent_in_part(ordered: bool)
     async with subject() as it:
         it.server.hello = {"maxWireVersion": V8_0, "maxBsonObjectSize": 1000}
         coll = it.client.db.get_collection("coll", write_concern=WriteConcern(w=0))
-        small, large = InsertOne({}), DeleteOne({"x": "x" * 20_000})
+        small: InsertOne[Any] = InsertOne({})
+        large = DeleteOne({"x": "x" * 20_000})
         with pytest.raises(DocumentTooLarge) as raised:
             await coll.bulk_write([small, large], ordered=ordered)
         assert raised.value.may_have_been_executed
