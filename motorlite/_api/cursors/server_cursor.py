@@ -379,12 +379,14 @@ class ServerCursor(Generic[DocumentT]):
     def to_kill(self) -> LostCursor | None:
         """Return the server's cursor, unless it is closed or a command is in flight: for a client that closes.
 
-        This cursor does not end, so that its next step says that the client is closed.
+        It takes the implicit session with it, which endSessions then ends. This cursor does not end, so that its next
+        step says that the client is closed.
         """
         if not self.cursor_id or self._is_reading:
             return None
         database, _, collection = self.namespace.partition(".")
-        return LostCursor(self.address, database, collection, self.cursor_id, pin=self._pin)
+        session, self._implicit_session = self._implicit_session, None
+        return LostCursor(self.address, database, collection, self.cursor_id, session=session, pin=self._pin)
 
     def _lose(self) -> LostCursor:
         """Detach the server's cursor, with the session and connection that it held for its commands."""
