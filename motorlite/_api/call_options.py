@@ -12,6 +12,7 @@ from motorlite._base.arguments import check_mapping, outside, wrong
 from motorlite._options.table import BY_NAME
 from motorlite.errors import ConfigurationError
 from motorlite.read_preferences import as_read_preference
+from motorlite.retry.overload import is_asked
 from motorlite.retry.strategy import as_retry_strategy
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _block: ContextVar[Mapping[str, Any] | None] = ContextVar("motorlite.call_option
 
 # The order or strategy that the client needs to read these settings of a block.
 _NEEDED: Final = {
+    "context": "a retry_strategy that reads it: of the client, a database, a collection or the block",
     "priority": "wait_queue=WaitQueue('queue', ordering='priority')",
     "fallback": "wait_queue=WaitQueue('degrade')",
 }
@@ -45,7 +47,7 @@ def call_options(
     """Set options for all calls in a ``with`` block. None changes nothing; an inner block adds to the outer one.
 
     A client whose `wait_queue` has another order or strategy ignores `priority` or `fallback`, and warns at the first
-    such call.
+    such call. So does a client without a retry strategy that reads `context`.
 
     Args:
         priority: 0 to 100; in a queue that orders by priority, calls with higher numbers get a connection first.
@@ -154,16 +156,19 @@ def effective(inherited: CallOptions) -> CallOptions:
         raise ConfigurationError(
             "call_options(wait_queue=...) has no effect: the client was made without the option wait_queue"
         )
+    options = inherited.with_options(**block)
     if inherited.unread:
-        _check_effect(inherited.unread, block)
-    return inherited.with_options(**block)
+        _check_effect(options, block)
+    return options
 
 
-def _check_effect(unread: set[str], block: Mapping[str, Any]) -> None:
+def _check_effect(options: CallOptions, block: Mapping[str, Any]) -> None:
     """Warn about settings of the block that the client ignores, once for each client."""
-    queue: WaitQueue | None = block.get("wait_queue")
+    queue, unread = options.wait_queue, options.unread
     for name in sorted(unread):
         if name == "fallback" and queue is not None and queue.strategy == "degrade":
+            continue
+        if name == "context" and is_asked(options.retry_strategy):
             continue
         if block.get(name) is not None:
             unread.discard(name)

@@ -211,7 +211,9 @@ class ClientBulkWrite:
             has_reached = False
             if isinstance(failure, PyMongoError):
                 has_reached = failure.reached_server
-                failure.reached_server |= self._has_written  # of the call, not of its newest command
+                # Of the call, not of its newest command.
+                failure.reached_server |= self._has_written
+                failure.may_have_been_executed |= self._has_written and not self._is_acknowledged
             else:
                 await self._core.checkpoint()  # of bson: perhaps before anything was waited for
             if not result.has_observed and not has_reached:

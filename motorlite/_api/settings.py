@@ -20,6 +20,7 @@ from motorlite._execution.call import DEFAULT_OPTIONS, Call, CallOptions
 from motorlite.errors import PyMongoError
 from motorlite.read_concern import as_read_concern
 from motorlite.read_preferences import as_read_preference
+from motorlite.retry.overload import is_asked
 from motorlite.retry.strategy import as_retry_strategy
 from motorlite.write_concern import DEFAULT_WRITE_CONCERN, as_write_concern
 
@@ -110,6 +111,8 @@ class Settings:
         options = self.call_options
         if retry_strategy is not None:
             options = options.with_options(retry_strategy=as_retry_strategy(retry_strategy))
+            if is_asked(options.retry_strategy):
+                options.unread.discard("context")  # a block may be around calls with and without this strategy
         return Settings(codec_options, read_preference, write_concern, read_concern, timeout, options)
 
 

@@ -30,8 +30,8 @@ Check: TypeAlias = Callable[[Any], Any]
 Checks: TypeAlias = Mapping[str, Check]
 """The options of a method by name."""
 
-# Characters of a wrong value that an error repeats.
 _PACKAGE: Final = __name__.partition(".")[0]
+# Characters of a wrong value that an error repeats.
 _SHOWN = 200
 # BSON integers are smaller.
 _TOO_LONG = 2**63

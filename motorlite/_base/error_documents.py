@@ -60,5 +60,11 @@ def is_expired(details: Mapping[str, Any]) -> bool:
 
 
 def has_written(details: Mapping[str, Any]) -> bool:
-    """Whether a bulk write's details show changes."""
-    return any(details.get(name) for name in _CHANGES)
+    """Whether a bulk write's details show changes, or cannot rule them out.
+
+    A write of many documents that fails in the middle has changed those before. The server does not count them.
+    """
+    if any(details.get(name) for name in _CHANGES):
+        return True
+    operations: Iterable[Any] = (error.get("op") for error in details.get("writeErrors") or ())
+    return any(hasattr(one, "get") and (one.get("multi") or one.get("limit") == 0) for one in operations)

@@ -24,7 +24,6 @@ from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, faas_provider,
 from motorlite._execution.call import Call
 from motorlite._execution.executor import Executor
 from motorlite._execution.reports import Reports
-from motorlite._execution.retries.settings import RetrySettings
 from motorlite._execution.run import new_operation_id
 from motorlite._net import current
 from motorlite._net.host import randomness
@@ -38,8 +37,7 @@ from motorlite._options.tracing import VARIABLES
 from motorlite._overload.server_limits import ServerLimits, default_milliseconds
 from motorlite._pool.pool import Pool
 from motorlite._sessions.session import SessionPool
-from motorlite._topology.monitor import MonitorSettings
-from motorlite._topology.topology import Topology, TopologySettings
+from motorlite._topology.topology import Topology
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.read_preferences import ReadPreference
 from motorlite.retry import RetryBudget
@@ -299,23 +297,11 @@ class Core:
                 on_gone=() if bucket is None else (partial(bucket.forget, address),),
             )
 
-        mode = options.server_monitoring_mode
         return Topology(
             ObjectId(),
             settings.initial_description(options),
-            TopologySettings(
-                server_selection_timeout=options.server_selection_timeout,
-                local_threshold=options.local_threshold,
-                load_balanced=options.load_balanced,
-                server_selector=options.server_selector,
-            ),
-            MonitorSettings(
-                heartbeat_frequency=options.heartbeat_frequency,
-                connect_timeout=options.connect_timeout or 0.0,
-                streaming=mode == "stream" or (mode == "auto" and not is_faas),
-                server_api=options.server_api,
-                min_heartbeat_interval=world.min_heartbeat_interval,
-            ),
+            settings.topology_settings(options),
+            settings.monitor_settings(options, world.min_heartbeat_interval, is_faas=is_faas),
             runtime=runtime,
             host=host,
             establisher=establisher,
@@ -329,13 +315,7 @@ class Core:
         return Executor(
             self.topology,
             self.sessions,
-            RetrySettings(
-                self.policy,
-                self._bucket,
-                self._world.jitter,
-                retry_reads=options.retry_reads,
-                retry_writes=options.retry_writes,
-            ),
+            settings.retry_settings(options, self._bucket, self._world.jitter),
             self.limits,
             Reports(self._bucket, self._publishers),
             now=runtime.now,
@@ -445,8 +425,7 @@ class Core:
             return
         if not self._runtime.is_current():
             self._refuse()
-        unused = settings.unused_priorities(self.options, self.stats)
-        if unused is not None:
+        for unused in settings.unused_priorities(self.options, self.stats):
             warnings.warn(unused, stacklevel=outside())
         self._is_closed = True
         try:

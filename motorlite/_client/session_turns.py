@@ -35,8 +35,10 @@ async def take_turn(waiter: Callable[[], Waiter], session: Session, deadline: De
     try:
         await waiting.wait(deadline.expires_at)
     except WaitTimeout:
+        session.leave_queue(waiting)
         raise _too_late(deadline.timeout) from None
     except BaseException:
+        session.leave_queue(waiting)
         if waiting.take_back() is not None:
             session.end_turn()
         raise

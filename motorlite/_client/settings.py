@@ -7,17 +7,22 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from motorlite._connection.metadata import client_metadata
+from motorlite._execution.retries.settings import RetrySettings
 from motorlite._pool.options import PoolOptions
+from motorlite._topology.monitor import MonitorSettings
+from motorlite._topology.topology import TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
+from motorlite.retry.overload import is_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from motorlite._base.values import Document
     from motorlite._net.host.platform_facts import PlatformFacts
     from motorlite._options.options import ClientOptions
     from motorlite.driver_info import DriverInfo
-    from motorlite.stats import ClientStats
+    from motorlite.retry import RetryBudget
+    from motorlite.stats import ClientStats, QueueStats
 
 # With this many operations, a single priority is no coincidence.
 _ENOUGH: Final = 100
@@ -46,6 +51,39 @@ def pool_options(options: ClientOptions) -> PoolOptions:
         command_timeout=options.timeout or inf,
         wait_queue=options.wait_queue,
         given=options.pool_options.non_default_options,
+    )
+
+
+def topology_settings(options: ClientOptions) -> TopologySettings:
+    """Return the settings of server selection."""
+    return TopologySettings(
+        server_selection_timeout=options.server_selection_timeout,
+        local_threshold=options.local_threshold,
+        load_balanced=options.load_balanced,
+        server_selector=options.server_selector,
+    )
+
+
+def monitor_settings(options: ClientOptions, min_heartbeat_interval: float, *, is_faas: bool) -> MonitorSettings:
+    """Return the settings of each server's monitor. `is_faas`: the process may be frozen between two calls."""
+    mode = options.server_monitoring_mode
+    return MonitorSettings(
+        heartbeat_frequency=options.heartbeat_frequency,
+        connect_timeout=options.connect_timeout or 0.0,
+        streaming=mode == "stream" or (mode == "auto" and not is_faas),
+        server_api=options.server_api,
+        min_heartbeat_interval=min_heartbeat_interval,
+    )
+
+
+def retry_settings(options: ClientOptions, bucket: RetryBudget | None, jitter: Callable[[], float]) -> RetrySettings:
+    """Return the settings of retries. `jitter`: returns a random number in [0, 1)."""
+    return RetrySettings(
+        options.overload_policy,
+        bucket,
+        jitter,
+        retry_reads=options.retry_reads,
+        retry_writes=options.retry_writes,
     )
 
 
@@ -84,21 +122,29 @@ def unread_call_options(options: ClientOptions) -> set[str]:
         unread.add("priority")
     if queue is None or queue.strategy != "degrade":
         unread.add("fallback")
+    if not is_asked(options.retry_strategy):
+        unread.add("context")
     return unread
 
 
-def unused_priorities(options: ClientOptions, stats: Callable[[], ClientStats]) -> str | None:
-    """Return a warning if a queue that orders by priority had many operations of one priority only; else None."""
+def unused_priorities(options: ClientOptions, stats: Callable[[], ClientStats]) -> Iterator[str]:
+    """Yield a warning for each option whose queue orders by priority and had many operations of one priority only."""
     queue = options.wait_queue
-    if queue is None or queue.ordering != "priority":
-        return None
+    if queue is not None and queue.ordering == "priority":
+        yield from _unused("wait_queue", (server.queue for server in stats().servers.values()))
+    limits = {name for name, limit in (options.rate_limit or {}).items() if limit.wait_queue.ordering == "priority"}
+    if limits:
+        found = stats().rate_limits
+        yield from _unused("rate_limit", (found[name].queue for name in limits if name in found))
+
+
+def _unused(option: str, queues: Iterable[QueueStats | None]) -> Iterator[str]:
     let_in: Counter[int] = Counter()
-    for server in stats().servers.values():
-        if server.queue is not None:
-            let_in.update(server.queue.priorities)
-    if len(let_in) != 1 or let_in.total() < _ENOUGH:
-        return None
-    return (
-        f"ordering='priority' of wait_queue has had no effect: all {let_in.total():,} operations that waited had the "
-        "same priority. Set priorities with motorlite.call_options(priority=...), or leave the ordering out"
-    )
+    for queue in queues:
+        if queue is not None:
+            let_in.update(queue.priorities)
+    if len(let_in) == 1 and let_in.total() >= _ENOUGH:
+        yield (
+            f"ordering='priority' of {option} has had no effect: all {let_in.total():,} operations that waited had "
+            "the same priority. Set priorities with motorlite.call_options(priority=...), or leave the ordering out"
+        )

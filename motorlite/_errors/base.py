@@ -40,8 +40,9 @@ class PyMongoError(_Root):
             (`socketTimeoutMS`); None for no limit, or if the wait for a server or a connection used it up.
         server_limit: For a timeout: how many seconds the command gave the server (`maxTimeMS`); None for no limit.
         may_have_been_executed: Whether the server may have executed the operation, or a part of it, although it failed.
-            It is True once an attempt got no reply, even if the error is that of a later attempt that was refused. If
-            it is False, repeating the operation is safe. Always False for reads, which change nothing.
+            It is True once an attempt got no reply, even if the error is that of a later attempt that was refused, and
+            after an error in the middle of a write of many documents (`update_many`, `delete_many`, ``$merge``). If it
+            is False, repeating the operation is safe. Always False for reads, which change nothing.
         reached_server: Whether the operation may have reached a server; of a bulk write, any of its commands.
         retry_after: After how many seconds the application may try again: set by errors of overload and of admission;
             None elsewhere.

@@ -14,7 +14,7 @@ from motorlite._base.deadline import NO_DEADLINE
 from motorlite._connection.messages import encode_command, encode_parts, encoded_fields
 from motorlite._execution import decorate
 from motorlite._execution.operation import Kind
-from motorlite._sessions.session import UNACKNOWLEDGED, UNSUPPORTED, newest_cluster_time
+from motorlite._sessions.session import ENDED, UNACKNOWLEDGED, UNSUPPORTED, newest_cluster_time
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.topology_description import TopologyType
 
@@ -236,6 +236,9 @@ class CommandBuilder:
             operation, session = run.operation, run.call.session
             server_session = session.server_session if session is not None else None
             if server_session is None:
+                if session is not None and session.has_ended:
+                    # While the operation waited. Nothing would return what the session takes now.
+                    raise InvalidOperation(ENDED)
                 server_session = self._sessions.acquire(now, facts.session_timeout_minutes)
                 if session is not None:
                     session.server_session = server_session

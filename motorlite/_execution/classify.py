@@ -20,8 +20,10 @@ from motorlite._execution.operation import Kind
 from motorlite.errors import (
     AutoReconnect,
     NotPrimaryError,
+    ProtocolError,
     PyMongoError,
     ServerSelectionTimeoutError,
+    WriteError,
     error_code,
 )
 from motorlite.retry import RetryRule
@@ -120,7 +122,18 @@ def may_have_been_executed(failure: Failure, operation: Operation[Any]) -> bool:
     if failure.has_label(NO_WRITES_PERFORMED) or was_rejected(failure):
         return False
     code = error_code(failure.error)
-    return failure.has_label(RETRYABLE_WRITE) or code in RETRYABLE_WRITE_CODES or code == MAX_TIME_MS_EXPIRED
+    is_interrupted = failure.has_label(RETRYABLE_WRITE) or code in RETRYABLE_WRITE_CODES or code == MAX_TIME_MS_EXPIRED
+    return is_interrupted or operation.writes_until_error
+
+
+def leaves_unknown(error: Exception, operation: Operation[Any]) -> bool:
+    """Whether an error in a reply with ``ok: 1`` does not tell what the operation has changed.
+
+    A write of many documents, which is never a retryable write, has changed those before the error.
+    """
+    if operation.kind is Kind.READ:
+        return False
+    return isinstance(error, ProtocolError) or (isinstance(error, WriteError) and not operation.is_retryable)
 
 
 def was_rejected(failure: Failure) -> bool:

@@ -14,9 +14,10 @@ from motorlite._base.error_codes import REAUTHENTICATION_REQUIRED
 from motorlite._base.progress import Progress
 from motorlite._execution import acquiring, degrading
 from motorlite._execution.attempt import Attempt
+from motorlite._execution.classify import leaves_unknown
 from motorlite._execution.cursors.pinning import PinnedConnection, stays_pinned
 from motorlite._execution.failure import Failure
-from motorlite._execution.operation import CursorReply, Kind, Opened
+from motorlite._execution.operation import CursorReply, Opened
 from motorlite._execution.retries.steps import RetrySteps
 from motorlite._execution.run import Run
 from motorlite._execution.sender import Sender
@@ -303,7 +304,7 @@ class Executor:
             self._on_lost_cursor(run.source, reply)
         if run.part is not None:
             run.part.refused(error)
-        if isinstance(error, ProtocolError) and run.operation.kind is not Kind.READ:
+        if leaves_unknown(error, run.operation):
             error.may_have_been_executed = True
         phase = None if run.standing is None else run.standing.phase
         Failure(error=error, progress=Progress.ANSWERED, address=run.source, phase=phase, limits=run.limits).annotate()

@@ -176,6 +176,8 @@ class Operation(Generic[R_co]):
     # commitTransaction, abortTransaction: part of a transaction that has ended for all others, and retried whatever
     # retryReads and retryWrites say.
     ends: ClassVar[Ends | None] = None
+    # An error of the server may come after a part of its writes, which remain.
+    writes_until_error: ClassVar[bool] = False
     # Of a reply with ``ok: 0`` and a write concern error, the latter is raised, as in PyMongo.
     prefers_concern_error: ClassVar[bool] = False
     # The caller chose the read preference for this call alone, so that of a transaction does not replace it.

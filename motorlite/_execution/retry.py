@@ -63,7 +63,8 @@ from motorlite._execution.retries.decisions import Again, Ask, ExpireAfter, Rais
 from motorlite._execution.retries.reasons import reason_of
 from motorlite._overload import backoff
 from motorlite.errors import CircuitBreakerOpenError, ExecutionTimeout, RetryStrategyError
-from motorlite.retry import OverloadRetry, RetryReason, RetryRefusal, RetryRequest, RetryRule, SpecificationRetry
+from motorlite.retry import OverloadRetry, RetryReason, RetryRefusal, RetryRequest, RetryRule
+from motorlite.retry.overload import is_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,10 +79,6 @@ if TYPE_CHECKING:
     from motorlite.retry import RetryAction
 
 _REASONS_KEPT = 16
-
-
-# The strategies that are never asked: the first adds nothing, and the second is the overload policy.
-_NEVER_ASKED = (SpecificationRetry, OverloadRetry)
 
 
 class Retry:
@@ -271,7 +268,7 @@ class Retry:
     def _may_ask(self, refused: Raise) -> bool:
         """Whether the strategy may permit a retry that the specifications refuse."""
         strategy = self._options.retry_strategy
-        if type(strategy) in _NEVER_ASKED or not (self._is_safe and self._is_enabled):
+        if not (is_asked(strategy) and self._is_safe and self._is_enabled):
             return False
         if refused.refusal is RetryRefusal.TOKENS:
             return strategy.budget is None

@@ -31,6 +31,8 @@ _STRATEGIES: Final = {"specification": SpecificationRetry, "failfast": FailFast,
 
 
 def _retry_strategy(value: object) -> object:
+    if isinstance(value, OverloadRetry):
+        return _checked(as_retry_strategy, value=value)  # with the reason why one of its fields is refused
     if not isinstance(value, str):
         return as_retry_strategy(value)
     name, comma, rest = value.partition(",")

@@ -153,15 +153,27 @@ class RateBucket:
 
     def join(self, waiting: Waiting, until: float, now: float) -> AdmissionError | None:
         """Let an operation wait until the loop time `until`. Returns its error if it must not wait."""
-        error = self.line.refusal(waiting, self.line.count, now, is_full=True)
-        if error is not None:
-            return error
+        admission, depth = self.admission, self.line.count
+        is_late = now + self.wait(now, self._ahead_of(waiting)) > until
+        if not (is_late and admission.must_drop(depth)):  # which would drop another operation for nothing
+            error = self.line.refusal(waiting, depth, now, is_full=True)
+            if error is not None:
+                return error
+        if is_late:
+            return admission.too_late(depth, now, 0.0)
         self.line.push(waiting)
-        self.admission.let_in(waiting.priority, waiting.size)
-        if now + self.wait(now, self._order.ahead_of(waiting)) > until:
-            self.line.discard(waiting)
-            return self.admission.too_late(self.line.count, now, 0.0)
+        admission.let_in(waiting.priority, waiting.size)
         return None
+
+    def _ahead_of(self, newcomer: Waiting) -> int:
+        """Return how many operations would be served before `newcomer`, if it were let in."""
+        order = self._order
+        victim = order.victim(newcomer) if self.admission.must_drop(self.line.count) else None
+        order.push(newcomer)
+        ahead = order.ahead_of(newcomer)
+        is_dropped_ahead = victim is not None and order.ahead_of(victim) < ahead
+        order.discard(newcomer)
+        return ahead - is_dropped_ahead
 
     def wakes_at(self, waiting: Waiting, until: float) -> float:
         """The loop time at which a waiting operation wakes up by itself: for the watcher, that of the next token."""

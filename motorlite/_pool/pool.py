@@ -18,6 +18,7 @@ from motorlite._connection.purpose import Purpose
 from motorlite._net.runtime import WaitTimeout
 from motorlite._overload.backoff import server_base_backoff
 from motorlite._pool.effects import Abandon, Close, Drain, Establish
+from motorlite._pool.late_replies import LateReplies
 from motorlite._pool.refusals import breaker_opened
 from motorlite._pool.requests import Request, Ticket
 from motorlite._pool.state import PoolState
@@ -73,17 +74,19 @@ class Pool:
         self._establisher = establisher
         # Called with every failure to establish a connection, and the generation of that connection.
         self._on_error = on_error
-        # Called with every reply whose caller had stopped waiting; returns whether the connection is worth keeping.
-        self._on_late_reply = on_late_reply
         # False if there is no listener and nothing is logged.
         self._publish = publish
         # Background tasks by the connection that they establish.
         self._establishing: dict[Establishment, BackgroundTask] = {}
-        # Background tasks with their start times, by the connection whose late reply they wait for.
-        self._draining: dict[Connection, tuple[BackgroundTask, float]] = {}
-        # Number of late replies that arrived, and number that were given up.
-        self.replies_drained: int = 0
-        self.replies_given_up: int = 0
+        self.late_replies: LateReplies = LateReplies(
+            address,
+            self.state,
+            runtime=runtime,
+            host=host,
+            learn=on_late_reply,
+            perform=self._perform,
+            publish=publish,
+        )
         self._maintenance: BackgroundTask | None = None
         if publish:
             publish(events.PoolCreatedEvent(address, options.given))
@@ -341,7 +344,7 @@ class Pool:
             elif isinstance(effect, Abandon):
                 self._abandon(effect.establishment, effect.reason)
             elif isinstance(effect, Drain):
-                self._start_draining(effect)
+                self.late_replies.start(effect)
             else:
                 where = format_address(self.address)
                 message = f"Connection to {where} interrupted due to server monitor timeout"
@@ -349,72 +352,8 @@ class Pool:
 
     def _close_connection(self, connection: Connection, reason: str) -> None:
         connection.close()
-        draining = self._draining.pop(connection, None)
-        if draining is not None:
-            task, started = draining
-            task.cancel()
-            self._publish_given_up(connection, started, None)
+        self.late_replies.give_up(connection)
         self._publish_closed(connection.id, reason)
-
-    # --- replies whose callers stopped waiting ---
-
-    def _start_draining(self, drain: Drain) -> None:
-        connection = drain.connection
-        if self._publish:
-            self._publish(events.PendingReplyStartedEvent(self.address, connection.id, connection.owed or 0))
-        self._draining[connection] = (
-            self._host.spawn(
-                self._drain, connection, drain.overdue_at, name=f"late reply {format_address(self.address)}"
-            ),
-            self._runtime.now(),
-        )
-
-    async def _drain(self, connection: Connection, overdue_at: float) -> None:
-        request_id = connection.owed or 0
-        try:
-            reply = await connection.receive_owed(overdue_at)
-            if reply is None:
-                if connection in self._draining:
-                    self.state.overdue(connection, self._runtime.now())
-                    self._perform()
-                if connection not in self._draining:
-                    return  # given up, now or at the moment it became overdue
-                reply = await connection.receive_owed()
-                assert reply is not None
-        except PyMongoError as error:
-            draining = self._draining.pop(connection, None)
-            if draining is None:
-                return  # given up at the moment it failed
-            if error.address is None:
-                error.address = self.address
-            self._publish_given_up(connection, draining[1], error)
-            self.state.drain_failed(connection, self._runtime.now())
-            self._perform()
-            return
-        draining = self._draining.pop(connection, None)
-        if draining is None:
-            return  # given up at the moment it completed
-        now = self._runtime.now()
-        self.replies_drained += 1
-        if self._publish:
-            duration = now - draining[1]
-            self._publish(events.PendingReplySucceededEvent(self.address, connection.id, request_id, duration))
-        try:
-            is_worth_keeping = self._on_late_reply(self.address, reply)
-        except Exception:  # a bug: the connection still goes back to the pool, to be closed
-            _logger.exception("processing a late reply from %s failed", format_address(self.address))
-            is_worth_keeping = False
-        if not is_worth_keeping:
-            connection.close()
-        self.state.drained(connection, now)
-        self._perform()
-
-    def _publish_given_up(self, connection: Connection, started: float, error: PyMongoError | None) -> None:
-        self.replies_given_up += 1
-        if self._publish:
-            duration = self._runtime.now() - started
-            request_id = connection.owed or 0
-            self._publish(events.PendingReplyFailedEvent(self.address, connection.id, request_id, duration, error))
 
     # --- connections that are being established ---
 

@@ -5,7 +5,7 @@ Driver sessions specification. This module has no randomness and no clock: the c
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -106,7 +106,8 @@ class Session:
         # The id of the published transaction, or `with_transaction` call, that its operations are part of.
         self.enclosing: int | None = None
         # Operations that wait for the one with the newest transaction number to end; None if no operation has one.
-        self.waiting: deque[Waiting] | None = None
+        # Not a dict, whose first item is slow to find after many removals.
+        self.waiting: OrderedDict[Waiting, None] | None = None
         self.has_ended: bool = False
 
     # --- turns of operations with transaction numbers ---
@@ -115,19 +116,24 @@ class Session:
         """Begin the turn of an operation. False if it is the turn of another: then it must join the queue."""
         if self.waiting is not None:
             return False
-        self.waiting = deque()
+        self.waiting = OrderedDict()
         return True
 
     def join_queue(self, operation: Waiting) -> None:
         """Let `operation` wait behind the others."""
         assert self.waiting is not None
-        self.waiting.append(operation)
+        self.waiting[operation] = None
+
+    def leave_queue(self, operation: Waiting) -> None:
+        """Forget `operation`, which has given up. It may have its turn already."""
+        if self.waiting is not None:
+            self.waiting.pop(operation, None)
 
     def end_turn(self) -> None:
         """End the turn of an operation, and begin that of the next one that still waits."""
         waiting = self.waiting
         while waiting:
-            if waiting.popleft().offer(True):
+            if waiting.popitem(last=False)[0].offer(True):
                 return
         self.waiting = None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from motorlite._base.arguments import check_boolean, check_number
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite.retry.budget import TOKEN_CAPACITY
-from motorlite.retry.strategy import RetryAction, RetryStrategy
+from motorlite.retry.strategy import RetryAction, RetryStrategy, SpecificationRetry
 
 if TYPE_CHECKING:
     from motorlite.retry.reasons import RetryReason
@@ -19,6 +19,11 @@ __all__ = ["OverloadRetry"]
 MAX_ADAPTIVE_RETRIES: Final = 5
 
 
+def is_asked(strategy: RetryStrategy) -> bool:
+    """Whether a strategy is ever asked. The default has no opinion, and the overload policy is applied instead."""
+    return type(strategy) not in (SpecificationRetry, OverloadRetry)
+
+
 @dataclass(frozen=True, slots=True)
 class OverloadRetry(RetryStrategy):
     """How operations are retried while the server is overloaded (client backpressure specification).
@@ -26,7 +31,7 @@ class OverloadRetry(RetryStrategy):
     As the client's `overload_policy`, it decides first about all errors with its labels. As a `retry_strategy` of a
     database, a collection or a block of calls, it takes the place of the client's policy there: with more retries, with
     fewer, or with none (``OverloadRetry(max_retries=0)``). Retries after network errors and failovers remain;
-    `token_capacity`, `retargets` and `handshake` have no effect there.
+    `retargets` and `handshake` have no effect there, and another `token_capacity` than the default is refused.
 
     Attributes:
         max_retries: The maximum number of retries of one operation (`maxAdaptiveRetries`).
@@ -93,6 +98,15 @@ class OverloadRetry(RetryStrategy):
     @property
     def budget(self) -> Literal["client"] | None:
         return "client" if self.is_budgeted else None
+
+    @property
+    def _without_effect(self) -> str | None:
+        if self.token_capacity == TOKEN_CAPACITY:
+            return None
+        return (
+            f"token_capacity={self.token_capacity:g} has no effect for an OverloadRetry as a strategy: its retries "
+            "take the tokens of the client's budget, which the client option retry_budget sets"
+        )
 
     def backoff(self, earlier_retries: int, jitter: float, server_hint: float | None = None) -> float:
         """Return the seconds to wait before the next retry after an overload error.

@@ -124,6 +124,11 @@ class RetryStrategy(abc.ABC):
         """
         return "client"
 
+    @property
+    def _without_effect(self) -> str | None:
+        """What is wrong with a field that has no effect for a strategy; None if all have one."""
+        return None
+
     @abc.abstractmethod
     def retry_after(self, request: RetryRequest, reason: RetryReason) -> Awaitable[RetryAction] | RetryAction:
         """Decide whether and when the operation is tried again. May be an ``async def``.
@@ -188,7 +193,7 @@ def as_retry_strategy(value: Any) -> RetryStrategy:
     Raises:
         TypeError: It is no strategy, its budget is neither a string nor None, its scope is no string, or its codes are
             no frozenset of integers.
-        ValueError: Its budget or its scope is another string.
+        ValueError: Its budget or its scope is another string, or a field has no effect for a strategy.
     """
     instance("retry_strategy", value, RetryStrategy)
     strategy: RetryStrategy = value
@@ -200,4 +205,7 @@ def as_retry_strategy(value: Any) -> RetryStrategy:
     codes: Any = strategy.codes
     if not isinstance(codes, frozenset | set) or not all(type(code) is int for code in codes):
         raise TypeError(wrong("retry_strategy.codes", codes, "a frozenset of integers"))
+    complaint = strategy._without_effect
+    if complaint is not None:
+        raise ValueError(complaint)
     return strategy

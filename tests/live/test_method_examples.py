@@ -11,32 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from motorlite import (
-    AsyncChangeStream,
-    AsyncClientSession,
-    AsyncCollection,
-    AsyncCommandCursor,
-    AsyncCursor,
-    AsyncDatabase,
-    AsyncMongoClient,
-)
+from motorlite import AsyncMongoClient
 from scripts.site.examples import CLASSES, FOLDER, Example, examples
 from tests.support.fake_core import batch, fake_client
+from tests.support.handles import HANDLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from motorlite.testing import LocalServer
 
-HANDLES: Final = (
-    AsyncMongoClient,
-    AsyncDatabase,
-    AsyncCollection,
-    AsyncCursor,
-    AsyncCommandCursor,
-    AsyncChangeStream,
-    AsyncClientSession,
-)
 PARTS: Final = (
     {"_id": 1, "name": "bolt", "stock": 10},
     {"_id": 2, "name": "nut", "stock": 20},

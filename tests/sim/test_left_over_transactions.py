@@ -387,6 +387,21 @@ async def test_close_takes_no_longer_than_its_grace() -> None:
         assert anyio.current_time() - start <= 5.1
 
 
+async def test_close_ends_the_sessions_of_open_cursors() -> None:
+    async with subject() as it:
+        it.server.on("find", FIRST)
+        cursor = it.coll.find()
+        await cursor.next()
+        (found,) = it.server.commands("find")
+        await it.client.close()
+        assert [one.name for one in it.server.received] == ["find", "killCursors", "endSessions"]
+        (end,) = it.server.commands("endSessions")
+        assert found["lsid"] in end["endSessions"]
+        assert await cursor.next() == {"_id": 2}
+        with pytest.raises(InvalidOperation, match="closed"):
+            await cursor.next()
+
+
 async def test_cursors_and_sessions_that_have_ended_are_not_kept() -> None:
     async with subject() as it:
         it.server.on("find", FIRST)

@@ -11,6 +11,7 @@ import pytest
 import motorlite
 from motorlite import ReadPreference
 from motorlite.overload import RateLimit, WaitQueue
+from motorlite.retry import BestEffort, FailFast, OverloadRetry, SpecificationRetry
 from motorlite.testing.scripted import Reply
 from tests.support.clients import scripted_client
 from tests.support.core import FOUND, replica_set
@@ -19,6 +20,7 @@ from tests.support.pools import settle
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from motorlite.retry import RetryStrategy
     from tests.support.clients import Client
 
 pytestmark = pytest.mark.anyio
@@ -99,20 +101,48 @@ async def test_priorities_for_the_queue_of_a_rate_limit() -> None:
 
 
 async def test_what_has_an_effect_on_every_client_is_no_reason() -> None:
-    assert await warned(None, CALLS["find_one"], context={"tier": "gold"}) == []
+    assert await warned(None, CALLS["find_one"], retry_strategy=FailFast()) == []
     assert await warned(None, CALLS["find_one"]) == []
+
+
+# --- data for a strategy, without a strategy ---
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("strategy", [None, SpecificationRetry(), OverloadRetry(max_retries=1)])
+async def test_a_context_that_no_strategy_reads(strategy: RetryStrategy | None, call: str) -> None:
+    (message,) = await warned(None, CALLS[call], context={"tier": "gold"}, retry_strategy=strategy)
+    assert message.startswith("call_options(context=...) has no effect on this client without a retry_strategy")
+
+
+async def test_a_context_for_the_strategy_of_the_block() -> None:
+    assert await warned(None, CALLS["find_one"], context={"tier": "gold"}, retry_strategy=BestEffort()) == []
+
+
+async def test_a_context_for_the_strategy_of_the_client() -> None:
+    async with scripted_client(replica_set(), retry_strategy="bestEffort") as client:
+        with motorlite.call_options(context={"tier": "gold"}):
+            await client.db.coll.find_one()
+
+
+async def test_a_context_for_calls_only_some_of_which_have_a_strategy() -> None:
+    async with scripted_client(replica_set()) as client:
+        careful = client.db.coll.with_options(retry_strategy=BestEffort())
+        with motorlite.call_options(context={"tier": "gold"}):
+            await client.db.coll.find_one()
+            await careful.find_one()
 
 
 # --- an order by priority, without priorities ---
 
 
-async def closed(queue: WaitQueue | None, priorities: list[int | None]) -> list[str]:
+async def closed(queue: WaitQueue | None, priorities: list[int | None], limit: RateLimit | None = None) -> list[str]:
     """The warnings of a client that is closed after calls with `priorities`, all of which have to wait."""
     deployment = replica_set()
     deployment["a:1"].on("find", Reply(FOUND, 0.001))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        async with scripted_client(deployment, wait_queue=queue, maxPoolSize=1) as client:
+        async with scripted_client(deployment, wait_queue=queue, rate_limit=limit, maxPoolSize=1) as client:
 
             async def call(priority: int | None) -> None:
                 with motorlite.call_options(priority=priority):
@@ -130,6 +160,15 @@ async def test_an_order_by_priority_without_priorities() -> None:
     (message,) = await closed(queue, [None] * 150)
     assert message.startswith("ordering='priority' of wait_queue has had no effect: all 150 operations that waited")
     assert "call_options(priority=...)" in message
+
+
+async def test_an_order_by_priority_of_a_rate_limit_without_priorities() -> None:
+    queue = WaitQueue("queue", 1000, ordering="priority")
+    limit = RateLimit(rate=1000, burst=1, strategy="queue", queue=queue)
+    (message,) = await closed(None, [None] * 151, limit)
+    assert message.startswith("ordering='priority' of rate_limit has had no effect: all 150 operations that waited")
+    assert len(await closed(queue, [None] * 251, limit)) == 2
+    assert await closed(None, [None] * 150 + [70], limit) == []
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ from bson.timestamp import Timestamp
 from motorlite._operations.cursors.get_more import GetMore
 from motorlite._operations.reads.find import Find
 from motorlite._sessions.session import Session
-from motorlite.errors import ConfigurationError, PyMongoError
+from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
 from motorlite.server_api import ServerApi
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from motorlite.write_concern import WriteConcern
+from tests.support.clients import scripted_client
 from tests.support.core import (
     BAD_VALUE,
     FOUND,
@@ -35,6 +36,8 @@ from tests.support.core import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
@@ -267,6 +270,40 @@ async def test_an_explicit_session_is_dirty_after_a_network_error() -> None:
         before = len(client.core.sessions)
         client.core.executor.release(session)
         assert len(client.core.sessions) == before
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("call", ["find_one", "insert_one", "first of a transaction", "command", "find"])
+async def test_a_session_that_ends_before_its_first_operation_has_a_connection(call: str) -> None:
+    """Otherwise the operation takes a server session that nothing returns."""
+    deployment = replica_set(servers=1)
+    deployment["a:1"].on("ping", Reply({}, 1.0))
+    async with scripted_client(deployment, maxPoolSize=1) as client:
+        coll, session = client.db.coll, client.start_session()
+        calls: dict[str, Callable[[], Awaitable[Any]]] = {
+            "find_one": lambda: coll.find_one({}, session=session),
+            "insert_one": lambda: coll.insert_one({}, session=session),
+            "first of a transaction": lambda: coll.find_one({}, session=session),
+            "command": lambda: client.db.command("count", "coll", session=session),
+            "find": lambda: coll.find({}, session=session).to_list(),
+        }
+        if call == "first of a transaction":
+            session.start_transaction()
+
+        async def work() -> None:
+            with pytest.raises(InvalidOperation, match=r"Cannot use ended session"):
+                await calls[call]()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.admin.command, "ping")
+            await anyio.sleep(0.1)
+            tasks.start_soon(work)
+            await anyio.sleep(0.1)
+            await session.end_session()
+        assert len(client._core.sessions) == 1, "that of the ping"
+        assert session._state.server_session is None
+        assert not client._core.executor.open_transactions
+        assert [one.name for one in deployment["a:1"].received] == ["ping"]
 
 
 async def test_an_unacknowledged_write_does_not_go_with_an_explicit_session() -> None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite import WriteConcern
 from motorlite.errors import (
     AutoReconnect,
     BulkWriteError,
     ClientBulkWriteException,
     ConnectionFailure,
+    DocumentTooLarge,
     ExecutionTimeout,
     InvalidOperation,
     OperationFailure,
@@ -24,9 +26,10 @@ from motorlite.errors import (
     ServerSelectionTimeoutError,
     WaitQueueTimeoutError,
     WriteConcernError,
+    WriteError,
     detached,
 )
-from motorlite.operations import InsertOne
+from motorlite.operations import DeleteMany, DeleteOne, InsertOne, UpdateMany, UpdateOne
 from motorlite.retry import RetryStrategy
 from motorlite.testing.scripted import Close, Hang, Reply, failure, overloaded
 from tests.support.bulk_write_server import V8_0, BulkWriteServer
@@ -434,6 +437,97 @@ async def test_a_bulk_write_of_a_client_with_an_error() -> None:
         with pytest.raises(ClientBulkWriteException) as raised:
             await it.client.bulk_write(models)
         assert raised.value.may_have_been_executed
+
+
+DUPLICATE = {"index": 0, "code": 11000, "errmsg": "x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("insert_one", [{}]),
+        ("update_one", [{}, {"$set": {"x": 1}}]),
+        ("update_many", [{}, {"$set": {"x": 1}}]),
+        ("replace_one", [{}, {}]),
+        ("delete_one", [{}]),
+        ("delete_many", [{}]),
+    ],
+)
+async def test_an_error_in_the_middle_of_many_documents(name: str, arguments: list[Any]) -> None:
+    """The server has changed those before, and does not count them."""
+    async with subject() as it:
+        for command in ("insert", "update", "delete"):
+            it.server.on(command, {"n": 0, "writeErrors": [DUPLICATE]})
+        write = getattr(it.client.db.coll, name)
+        with pytest.raises(WriteError) as raised:
+            await write(*arguments)
+        assert raised.value.may_have_been_executed is name.endswith("many")
+
+
+@pytest.mark.parametrize(
+    ("request_", "may_be"),
+    [
+        (UpdateMany({}, {"$set": {"x": 1}}), True),
+        (DeleteMany({}), True),
+        (UpdateOne({}, {"$set": {"x": 1}}), False),
+        (DeleteOne({}), False),
+    ],
+    ids=["update_many", "delete_many", "update_one", "delete_one"],
+)
+async def test_a_bulk_write_with_an_error_in_the_middle_of_many_documents(request_: Any, may_be: bool) -> None:
+    async with subject() as it:
+        for command in ("update", "delete"):
+            it.server.on(command, {"n": 0, "nModified": 0, "writeErrors": [DUPLICATE]})
+        with pytest.raises(BulkWriteError) as raised:
+            await it.client.db.coll.bulk_write([request_])
+        assert raised.value.may_have_been_executed is may_be
+
+
+async def test_a_bulk_write_of_a_client_with_an_error_in_the_middle_of_many_documents() -> None:
+    async with subject() as it:
+        it.server.hello = {"maxWireVersion": V8_0}
+        failed = {"ok": 0, "idx": 0, "code": 11000, "errmsg": "x", "n": 0}
+        counts = dict.fromkeys(("nInserted", "nUpserted", "nMatched", "nModified", "nDeleted"), 0)
+        cursor = {"id": 0, "ns": "admin.$cmd.bulkWrite", "firstBatch": [failed]}
+        it.server.on("bulkWrite", {"cursor": cursor, "nErrors": 1, **counts})
+        for kind, may_be in ((UpdateMany, True), (UpdateOne, False)):
+            with pytest.raises(ClientBulkWriteException) as raised:
+                await it.client.bulk_write([kind({}, {"$set": {"x": 1}}, namespace="db.coll")])
+            assert raised.value.may_have_been_executed is may_be
+
+
+async def test_a_pipeline_that_writes_until_an_error() -> None:
+    async with subject() as it:
+        it.server.on("aggregate", failure(11000))
+        for stage, may_be in (({"$merge": "other"}, True), ({"$out": "other"}, True), ({"$match": {}}, False)):
+            with pytest.raises(OperationFailure) as raised:
+                await it.client.db.coll.aggregate([stage])
+            assert raised.value.may_have_been_executed is may_be
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_an_unacknowledged_bulk_write_that_was_sent_in_part(ordered: bool) -> None:
+    async with subject() as it:
+        it.server.hello = {"maxWireVersion": V8_0, "maxBsonObjectSize": 1000}
+        coll = it.client.db.get_collection("coll", write_concern=WriteConcern(w=0))
+        small: InsertOne[Any] = InsertOne({})
+        large = DeleteOne({"x": "x" * 20_000})
+        with pytest.raises(DocumentTooLarge) as raised:
+            await coll.bulk_write([small, large], ordered=ordered)
+        assert raised.value.may_have_been_executed
+        with pytest.raises(DocumentTooLarge) as raised:
+            await coll.bulk_write([large], ordered=ordered)
+        assert not raised.value.may_have_been_executed
+
+
+async def test_an_unacknowledged_bulk_write_of_a_client_that_was_sent_in_part() -> None:
+    async with subject() as it:
+        it.server.hello = {"maxWireVersion": V8_0, "maxBsonObjectSize": 1000}
+        small, large = (InsertOne({"x": "x" * size}, namespace="db.coll") for size in (1, 20_000))
+        for models, may_be in (([small, large], True), ([large], False)):
+            with pytest.raises(PyMongoError) as raised:
+                await it.client.bulk_write(models, ordered=False, write_concern=WriteConcern(w=0))
+            assert raised.value.may_have_been_executed is may_be
 
 
 # --- copies ---

@@ -46,6 +46,8 @@ class Subject:
         self.number = 0
         # What the next writes get instead.
         self.instead: list[Answer] = []
+        # Those of `try_to_insert`.
+        self.errors: list[PyMongoError] = []
         for name in ("insert", "update", "findAndModify"):
             server.on(name, self.write)
 
@@ -60,6 +62,12 @@ class Subject:
 
     async def insert(self, document: int = 0) -> None:
         await self.coll.insert_one({"_id": document}, session=self.session)
+
+    async def try_to_insert(self) -> None:
+        try:
+            await self.insert()
+        except PyMongoError as error:
+            self.errors.append(error)
 
 
 @asynccontextmanager
@@ -209,43 +217,42 @@ async def test_each_moment_of_a_cancellation_passes_the_turn_on() -> None:
             assert it.session._state.waiting is None
 
 
+async def test_writes_that_gave_up_are_not_kept() -> None:
+    async with subject() as it:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.insert)
+            await anyio.lowlevel.checkpoint()
+            for _ in range(5):
+                with motorlite.timeout(0.01):
+                    await it.try_to_insert()
+                with anyio.move_on_after(0.01):
+                    await it.insert()
+            assert it.session._state.waiting is not None
+            assert not it.session._state.waiting
+        assert len(it.errors) == 5
+
+
 async def test_the_client_is_closed_while_writes_wait() -> None:
     async with subject() as it:
-        errors: list[PyMongoError] = []
-
-        async def insert() -> None:
-            try:
-                await it.insert()
-            except PyMongoError as error:
-                errors.append(error)
-
         async with anyio.create_task_group() as tasks:
             for _ in range(4):
-                tasks.start_soon(insert)
+                tasks.start_soon(it.try_to_insert)
             await anyio.sleep(0.5)
             await it.client.close()
-        assert len(errors) == 3
-        assert all(isinstance(error, InvalidOperation) for error in errors)
+        assert len(it.errors) == 3
+        assert all(isinstance(error, InvalidOperation) for error in it.errors)
         assert it.numbers() == [1]
 
 
 async def test_the_session_ends_while_writes_wait() -> None:
     """So ends a `bind` block whose `asyncio.gather` raises an error."""
     async with subject() as it:
-        errors: list[PyMongoError] = []
-
-        async def insert() -> None:
-            try:
-                await it.insert()
-            except PyMongoError as error:
-                errors.append(error)
-
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
-                tasks.start_soon(insert)
+                tasks.start_soon(it.try_to_insert)
             await anyio.sleep(0.5)
             await it.session.end_session()
-        assert [str(error) for error in errors] == ["Cannot use ended session"] * 2
+        assert [str(error) for error in it.errors] == ["Cannot use ended session"] * 2
         assert it.numbers() == [1]
         assert len(it.client._core.sessions) == 0, "a write used it still"
 

@@ -124,14 +124,13 @@ class BulkWrite:
             # Not only driver errors: bson may refuse a document of a later batch after other documents were written.
             if is_acknowledged:
                 vars(failure)["partial_result"] = BulkWriteResult(result.details, True)
-                if isinstance(failure, PyMongoError) and has_written(result.details):
-                    failure.may_have_been_executed = True
             elif isinstance(failure, OperationFailure):
                 return None  # the answer to a batch that is acknowledged only to stop at its errors
             if not isinstance(failure, PyMongoError):
                 await self._core.checkpoint()  # of bson: perhaps before anything was waited for
             elif self._has_written:
                 failure.reached_server = True  # the call did, if not its newest command
+                failure.may_have_been_executed |= not is_acknowledged or has_written(result.details)
             raise
         finally:
             if implicit is not None and implicit.server_session is not None:

@@ -379,12 +379,14 @@ class ServerCursor(Generic[DocumentT]):
     def to_kill(self) -> LostCursor | None:
         """Return the server's cursor to a client that closes, unless it is closed or a command is in flight.
 
-        This cursor stays open, so that its next step reports the closed client.
+        It takes along the implicit session, which endSessions then ends. This cursor stays open, so that its next step
+        reports the closed client.
         """
         if not self.cursor_id or self._is_reading:
             return None
         database, _, collection = self.namespace.partition(".")
-        return LostCursor(self.address, database, collection, self.cursor_id, pin=self._pin)
+        session, self._implicit_session = self._implicit_session, None
+        return LostCursor(self.address, database, collection, self.cursor_id, session=session, pin=self._pin)
 
     def _lose(self) -> LostCursor:
         """Detach the server's cursor, with the session and connection that it held for its commands."""

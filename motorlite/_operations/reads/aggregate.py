@@ -139,6 +139,7 @@ class AggregateWrite(Aggregate):
     is_retryable = False
     is_idempotent = False
     is_degradable = False
+    writes_until_error = True
     prefers_concern_error = True
 
     def __init__(

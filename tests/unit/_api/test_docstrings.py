@@ -8,34 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite import (
-    AsyncChangeStream,
-    AsyncClientSession,
-    AsyncCollection,
-    AsyncCommandCursor,
-    AsyncCursor,
-    AsyncDatabase,
-    AsyncMongoClient,
-)
+from motorlite import AsyncCollection
 from motorlite._operations.reads.count import Count
 from motorlite._operations.reads.explain import Explain
 from motorlite._operations.reads.find import Find
 from motorlite._operations.run_command import RunCommand
 from motorlite._operations.writes.insert import Insert
+from tests.support.handles import HANDLES
 from tests.support.retries_document import SECTIONS, Call, sent_by
 
 if TYPE_CHECKING:
     from motorlite._execution.operation import Operation
 
-CLASSES = (
-    AsyncMongoClient,
-    AsyncDatabase,
-    AsyncCollection,
-    AsyncCursor,
-    AsyncCommandCursor,
-    AsyncChangeStream,
-    AsyncClientSession,
-)
 # Asynchronous, but without a command of their own.
 SILENT = {"AsyncCursor.add_option", "AsyncMongoClient.aconnect"}
 # Not asynchronous, but the cursor they return sends the command.
@@ -136,13 +120,13 @@ def sends(kind: type[Any], name: str, method: Any) -> bool:
     return inspect.iscoroutinefunction(method) or name in CURSORS.get(kind.__name__, ())
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", HANDLES)
 def test_methods_that_send_say_how_they_are_retried(kind: type[Any]) -> None:
     silent = [name for name, method in methods(kind).items() if sends(kind, name, method) and not retries_of(method)]
     assert silent == []
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", HANDLES)
 def test_other_methods_do_not(kind: type[Any]) -> None:
     loud = [name for name, method in methods(kind).items() if not sends(kind, name, method) and retries_of(method)]
     assert loud == []
@@ -155,7 +139,7 @@ async def operations(method: str) -> list[Operation[Any]]:
 
 def said(method: str) -> str:
     kind, _, name = method.partition(".")
-    (described,) = [each for each in CLASSES if each.__name__ == kind]
+    (described,) = [each for each in HANDLES if each.__name__ == kind]
     return retries_of(getattr(described, name)) or ""
 
 
@@ -186,14 +170,14 @@ def test_the_sentence(operation: Operation[Any], expected: str) -> None:
     assert sentence(operation) == expected
 
 
-@pytest.mark.parametrize("kind", [*CLASSES, AsyncClientSession])
+@pytest.mark.parametrize("kind", HANDLES)
 def test_everything_public_has_a_docstring(kind: type[Any]) -> None:
     names = [name for name in dir(kind) if not name.startswith("_")]
     bare = [name for name in names if not inspect.getdoc(inspect.getattr_static(kind, name))]
     assert bare == []
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", HANDLES)
 def test_arguments_are_described(kind: type[Any]) -> None:
     missing = []
     for name, method in methods(kind).items():

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from tests.support.handles import HANDLES
 from tests.support.retries_document import ELSEWHERE, FILE, SECTIONS, Call, document, sent_by
-from tests.unit._api.test_docstrings import CLASSES, methods, sends
+from tests.unit._api.test_docstrings import methods, sends
 
 CALLS = [call for calls in SECTIONS.values() for call in calls]
 
@@ -47,7 +48,7 @@ async def test_every_exception_to_the_ordinary_rule_is_named() -> None:
 def test_every_method_that_sends_is_in_it() -> None:
     sending = {
         f"{kind.__name__}.{name}"
-        for kind in CLASSES
+        for kind in HANDLES
         for name, method in methods(kind).items()
         if sends(kind, name, method)
     }

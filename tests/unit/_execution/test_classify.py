@@ -24,6 +24,7 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.retry import OverloadRetry, RetryRule
+from tests.support.specification_codes import READ_CODES, WRITE_CODES
 from tests.unit._execution.operations import failed, network_error, other, read, server_error, unsent, write
 
 if TYPE_CHECKING:
@@ -49,25 +50,6 @@ BY_LABELS: dict[tuple[str, frozenset[str]], tuple[RetryRule | str, ...]] = {
     ("later", frozenset({RETRYABLE})): ("ordinary",),
     ("later", frozenset({OVERLOADED, RETRYABLE})): (LABEL,),
 }
-
-
-# The codes of the retryable writes specification, "RetryableWriteError Labels".
-WRITE_CODES = {
-    6: "HostUnreachable",
-    7: "HostNotFound",
-    89: "NetworkTimeout",
-    91: "ShutdownInProgress",
-    189: "PrimarySteppedDown",
-    262: "ExceededTimeLimit",
-    9001: "SocketException",
-    10107: "NotWritablePrimary",
-    11600: "InterruptedAtShutdown",
-    11602: "InterruptedDueToReplStateChange",
-    13435: "NotPrimaryNoSecondaryOk",
-    13436: "NotPrimaryOrSecondary",
-}
-# And of the retryable reads specification, "Retryable Error".
-READ_CODES = WRITE_CODES | {134: "ReadConcernMajorityNotAvailableYet"}
 
 
 def test_the_codes_are_those_of_the_specifications() -> None:

@@ -24,7 +24,7 @@ from motorlite._options.options import (
 from motorlite._options.table import ALIASES, BY_NAME
 from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
 from motorlite.driver_info import DriverInfo
-from motorlite.errors import ConfigurationError, InvalidURI
+from motorlite.errors import ConfigurationError, InvalidOptionValue, InvalidURI
 from motorlite.monitoring import CommandListener, RetryListener
 from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit, WaitQueue
 from motorlite.read_concern import ReadConcern
@@ -647,6 +647,12 @@ def test_two_capacities_contradict_each_other() -> None:
         client_options(overload_policy=policy, retry_budget=50)
     with pytest.warns(DeprecationWarning, match="token_capacity"):
         assert client_options(overload_policy=policy, retry_budget=True).overload_policy == policy
+
+
+def test_a_capacity_that_nothing_uses() -> None:
+    with pytest.raises(InvalidOptionValue, match=r"retry_strategy is wrong: token_capacity=5 has no effect"):
+        client_options(retry_strategy=OverloadRetry(token_capacity=5))
+    assert client_options(retry_strategy=OverloadRetry(max_retries=0)).retry_strategy == OverloadRetry(max_retries=0)
 
 
 @pytest.mark.parametrize("name", ["adaptiveRetries", "adaptive_retries", "ADAPTIVERETRIES"])

@@ -211,6 +211,22 @@ def test_the_oldest_can_be_dropped_instead() -> None:
     assert list(subject.line) == [two, newest]
 
 
+@pytest.mark.parametrize("ordering", ["fifo", "priority", "adaptive"])
+def test_none_is_dropped_for_one_that_would_come_too_late(ordering: Any) -> None:
+    queue = WaitQueue("queue", max_depth=2, overflow_strategy="drop_oldest", ordering=ordering)
+    subject = bucket(**WAIT, queue=queue)
+    take(subject, 0)
+    one, two = line_of(subject, 2)
+    error = subject.join(Waiting(0.0, FakeWaiter(), 50, 0), 0.15, 0.0)
+    assert isinstance(error, RateLimitError)
+    assert (one.error, two.error) == (None, None)
+    assert list(subject.line) == [one, two]
+    assert sum(subject.line.stats().priorities.values()) == (2 if ordering == "priority" else 0), "it was not let in"
+    # In the place of the first one, it would be served second.
+    assert subject.join(Waiting(0.0, FakeWaiter(), 50, 0), 0.2, 0.0) is None
+    assert one.error is not None
+
+
 def test_higher_priorities_overtake() -> None:
     subject = bucket(**WAIT, queue=WaitQueue("queue", ordering="priority"))
     take(subject, 0)

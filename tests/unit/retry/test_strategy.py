@@ -233,3 +233,10 @@ def test_the_later_revision_as_a_strategy() -> None:
     delays = [ask(later, retry_attempts=i, error_labels=BOTH, jitter=1.0).duration for i in range(3)]
     assert delays == [0.2, 0.4, None]
     assert ask(later, error_labels=frozenset({"RetryableError"})) == NO_RETRY
+
+
+def test_the_overload_policy_as_a_strategy_has_no_tokens_of_its_own() -> None:
+    with pytest.raises(ValueError, match=r"token_capacity=5 has no effect .* as a strategy.*retry_budget"):
+        as_retry_strategy(OverloadRetry(token_capacity=5))
+    for policy in (OverloadRetry(max_retries=0), OverloadRetry.revision_2026_07()):
+        assert as_retry_strategy(policy) is policy

@@ -1,0 +1,120 @@
+"""Shell: waits for the replies whose callers have stopped waiting, so that their connections can be used again."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from motorlite import monitoring as events
+from motorlite._base.values import format_address
+from motorlite.errors import PyMongoError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from motorlite._base.values import Address
+    from motorlite._connection.connection import Connection
+    from motorlite._net.runtime import BackgroundTask, Host, Runtime
+    from motorlite._pool.effects import Drain
+    from motorlite._pool.state import PoolState
+
+_logger = logging.getLogger("motorlite.client")
+
+
+class LateReplies:
+    """The late replies of one pool.
+
+    Attributes:
+        drained: The number of replies that arrived.
+        given_up: The number of those that were given up.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        state: PoolState,
+        *,
+        runtime: Runtime,
+        host: Host,
+        learn: Callable[[Address, Mapping[str, Any]], bool],
+        perform: Callable[[], None],
+        publish: Callable[[events.PoolEvent], None] | None,
+    ) -> None:
+        self._address = address
+        self._state = state
+        self._runtime = runtime
+        self._host = host
+        # Called with every late reply; returns whether the connection is worth keeping.
+        self._learn = learn
+        # Performs the effects of the state.
+        self._perform = perform
+        # False if there is no listener and nothing is logged.
+        self._publish = publish
+        # Background tasks with their start times, by the connection whose reply they wait for.
+        self._tasks: dict[Connection, tuple[BackgroundTask, float]] = {}
+        self.drained: int = 0
+        self.given_up: int = 0
+
+    def start(self, drain: Drain) -> None:
+        """Wait in the background for the reply that a connection still owes."""
+        connection = drain.connection
+        if self._publish:
+            self._publish(events.PendingReplyStartedEvent(self._address, connection.id, connection.owed or 0))
+        name = f"late reply {format_address(self._address)}"
+        task = self._host.spawn(self._drain, connection, drain.overdue_at, name=name)
+        self._tasks[connection] = task, self._runtime.now()
+
+    def give_up(self, connection: Connection) -> None:
+        """Stop waiting for the reply on a connection that is being closed, if it owes one."""
+        waiting = self._tasks.pop(connection, None)
+        if waiting is not None:
+            task, started = waiting
+            task.cancel()
+            self._gave_up(connection, started, None)
+
+    async def _drain(self, connection: Connection, overdue_at: float) -> None:
+        request_id = connection.owed or 0
+        try:
+            reply = await connection.receive_owed(overdue_at)
+            if reply is None:
+                if connection in self._tasks:
+                    self._state.overdue(connection, self._runtime.now())
+                    self._perform()
+                if connection not in self._tasks:
+                    return  # given up, now or at the moment it became overdue
+                reply = await connection.receive_owed()
+                assert reply is not None
+        except PyMongoError as error:
+            waiting = self._tasks.pop(connection, None)
+            if waiting is None:
+                return  # given up at the moment it failed
+            if error.address is None:
+                error.address = self._address
+            self._gave_up(connection, waiting[1], error)
+            self._state.drain_failed(connection, self._runtime.now())
+            self._perform()
+            return
+        waiting = self._tasks.pop(connection, None)
+        if waiting is None:
+            return  # given up at the moment it completed
+        now = self._runtime.now()
+        self.drained += 1
+        if self._publish:
+            duration = now - waiting[1]
+            self._publish(events.PendingReplySucceededEvent(self._address, connection.id, request_id, duration))
+        try:
+            is_worth_keeping = self._learn(self._address, reply)
+        except Exception:  # a bug: the connection still goes back to the pool, to be closed
+            _logger.exception("processing a late reply from %s failed", format_address(self._address))
+            is_worth_keeping = False
+        if not is_worth_keeping:
+            connection.close()
+        self._state.drained(connection, now)
+        self._perform()
+
+    def _gave_up(self, connection: Connection, started: float, error: PyMongoError | None) -> None:
+        self.given_up += 1
+        if self._publish:
+            duration = self._runtime.now() - started
+            request_id = connection.owed or 0
+            self._publish(events.PendingReplyFailedEvent(self._address, connection.id, request_id, duration, error))
