@@ -190,7 +190,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
                 else:
                     core.abort_transaction(state)
         except InvalidOperation:
-            pass  # the client is closed, or this is another event loop
+            core.abort_at_the_end(state)  # the client is closing or closed, or this is another event loop
         finally:
             self._release()
 

@@ -322,6 +322,36 @@ async def test_close_aborts_when_the_last_operation_has_ended() -> None:
         assert anyio.current_time() - start == pytest.approx(1.5, abs=0.1)
 
 
+@pytest.mark.parametrize("where", ["block", "with_transaction", "session", "dropped"])
+async def test_close_aborts_what_a_task_leaves_right_after_its_last_operation(where: str) -> None:
+    """The task goes on before the client that closes looks again, and cannot commit."""
+    async with subject() as it:
+        it.server.on("insert", SLOW)
+
+        async def task() -> None:
+            session = it.client.start_session()
+            if where == "dropped":
+                session.start_transaction()
+                await it.insert(session)
+                return
+            with pytest.raises(InvalidOperation, match="closed"):
+                async with session:
+                    if where == "with_transaction":
+                        await session.with_transaction(it.insert)
+                    elif where == "block":
+                        async with session.start_transaction():
+                            await it.insert(session)
+                    else:
+                        session.start_transaction()
+                        await it.insert(session)
+                        await session.commit_transaction()
+
+        it.background.start_soon(task)
+        await anyio.sleep(0.5)
+        await it.client.close()
+        assert it.ends() == [("abortTransaction", 1)]
+
+
 async def test_close_repeats_an_abort_that_has_failed() -> None:
     async with subject() as it:
         it.server.on("abortTransaction", *[OVERLOADED] * 6, {})

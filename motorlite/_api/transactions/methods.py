@@ -207,12 +207,13 @@ class AsyncClientSession(ABC):
         with its event loop. The transaction is then aborted in the background; also if an operation of it is running,
         when that ends.
         """
+        state = self._state
+        transaction = state.started_transaction()
         try:
             self._core.enter()
         except InvalidOperation:
-            return  # the client is closed, or its event loop has ended
-        state = self._state
-        transaction = state.started_transaction()
+            self._core.abort_at_the_end(state)  # the client is closing or closed, or its event loop has ended
+            return
         if isinstance(error, Exception) and not transaction.is_busy:
             await self._abort(self._default_seconds() if seconds is None else seconds)
             return
