@@ -7,6 +7,9 @@ is known. So a caller that obeys an estimate which proves wrong is told twice as
 Who returns is not known: a web service tries again in another task. So the advice is the pool's. When somebody is
 refused after the newest advice has run out, it was too short, and the next one is at least twice as long, until
 refusals end.
+
+Callers that are refused together must not return together: the pool would serve a few of them at once, and refuse and
+send away for twice as long all others, while it has nothing to do. So each is told a little more than the one before.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ def next_turn(ages: Iterable[float], mean: float, ahead: int, capacity: int) -> 
 class Advice:
     """What the callers of one pool were told, and whether they came back too early."""
 
-    __slots__ = ("_due", "_least", "_newest")
+    __slots__ = ("_due", "_least", "_newest", "_told")
 
     def __init__(self) -> None:
         # The newest advice that began a step, and the loop time when it runs out.
@@ -53,14 +56,23 @@ class Advice:
         self._due = -inf
         # Twice the advice that proved too short; 0.0: none did.
         self._least = 0.0
+        # How many callers were refused in this step.
+        self._told = 0
 
-    def give(self, estimate: float, now: float) -> float:
-        """Return the seconds that a caller is told now."""
+    def give(self, estimate: float, now: float, pace: float = 0.0) -> float:
+        """Return the seconds that a caller is told now.
+
+        `pace`: the seconds in which one connection of the pool becomes free, as a rule.
+        """
         if now < self._due:
-            return max(estimate, self._least)
+            least = max(estimate, self._least)
+            advised = min(least + self._told * pace, max(least, _LONGEST_ESTIMATE))
+            self._told += 1
+            return advised
         # Nobody came for as long as they were told to wait, and then for that long again: the refusals had ended.
         is_back = now - self._due <= self._newest
         self._least = min(2 * self._newest, _LONGEST_BACKOFF) if is_back else 0.0
         self._newest = max(estimate, self._least)
         self._due = now + self._newest
+        self._told = 1
         return self._newest
