@@ -328,23 +328,26 @@ async def test_close_aborts_what_a_task_leaves_right_after_its_last_operation(wh
     async with subject() as it:
         it.server.on("insert", SLOW)
 
+        async def leave(session: AsyncClientSession[Any]) -> None:
+            if where == "with_transaction":
+                await session.with_transaction(it.insert)
+            elif where == "block":
+                async with session.start_transaction():
+                    await it.insert(session)
+            else:
+                session.start_transaction()
+                await it.insert(session)
+                if where == "session":
+                    await session.commit_transaction()
+
         async def task() -> None:
             session = it.client.start_session()
             if where == "dropped":
-                session.start_transaction()
-                await it.insert(session)
+                await leave(session)
                 return
-            with pytest.raises(InvalidOperation, match="closed"):
-                async with session:
-                    if where == "with_transaction":
-                        await session.with_transaction(it.insert)
-                    elif where == "block":
-                        async with session.start_transaction():
-                            await it.insert(session)
-                    else:
-                        session.start_transaction()
-                        await it.insert(session)
-                        await session.commit_transaction()
+            async with session:
+                with pytest.raises(InvalidOperation, match="closed"):
+                    await leave(session)
 
         it.background.start_soon(task)
         await anyio.sleep(0.5)

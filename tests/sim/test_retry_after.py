@@ -123,7 +123,7 @@ async def test_callers_that_are_refused_together_do_not_return_together(
     async with fast_then_blocked(blocked, wait_queue=queue, maxPoolSize=4, **options) as client:
         for _ in range(20):
             async with anyio.create_task_group() as group:
-                for _ in range(4 if queue is not None else 8):
+                for _ in range(3 if queue is not None else 8):
                     group.start_soon(client.db.command, "quick")
         async with anyio.create_task_group() as group:
             if blocked:
