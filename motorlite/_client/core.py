@@ -425,8 +425,8 @@ class Core:
         """Abort the transaction of `session` in the background; `has_failed`: not at once. Call on the event loop."""
         self._background.lost_transactions.abort(session, has_failed=has_failed)
 
-    def abort_at_the_end(self, session: Session) -> None:
-        """Abort the transaction of `session`, which is left while the client closes: that waits for the abort.
+    def abort_left(self, session: Session) -> None:
+        """Abort the transaction of `session`, which is left, also while the client closes: that waits for the abort.
 
         Does nothing if the client has ended, or on another event loop.
         """
