@@ -190,7 +190,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
                 else:
                     core.abort_transaction(state)
         except InvalidOperation:
-            pass  # the client is closed, or this is another event loop
+            core.abort_left(state)  # the client is closing or closed, or this is another event loop
         finally:
             self._release()
 
@@ -240,6 +240,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
                 )
             raise InvalidOperation(f"Can only use session with the {type(self._client).__name__} that started it")
         self._check_open()
+        self._leave_unsent_commit()
         self._publish_start()
         return self._state
 

@@ -405,6 +405,15 @@ class Core:
         """Abort the transaction of `session` in the background; `has_failed`: not at once. Call on the event loop."""
         self._background.lost_transactions.abort(session, has_failed=has_failed)
 
+    def abort_left(self, session: Session) -> None:
+        """Abort the transaction of `session`, which is left, also while the client closes: that waits for the abort.
+
+        Does nothing if the client has ended, or on another event loop.
+        """
+        runtime = self._runtime
+        if runtime is not None and not self.is_over and runtime.is_current():
+            self._background.lost_transactions.abort(session)
+
     # --- the end ---
 
     async def close(self, grace: float = GRACE) -> None:

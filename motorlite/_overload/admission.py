@@ -260,4 +260,6 @@ class PoolAdmission(Admission):
 
     def advised(self, waiting: int, now: float) -> float:
         estimate = self.retry_after(waiting, now)
-        return estimate if now < self._hint_until else self._advice.give(estimate, now)
+        if now < self._hint_until:
+            return estimate
+        return self._advice.give(estimate, now, self._mean / max(self.capacity, 1))

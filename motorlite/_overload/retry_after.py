@@ -7,6 +7,10 @@ known. So a caller that obeys an estimate and is refused again gets one twice as
 The driver cannot recognise a returning caller, since a web service tries again in another task. So the advice belongs
 to the pool. If a caller is refused after the newest advice has run out, that was too short, and the next one is at
 least twice as long, until refusals end.
+
+Callers that are refused together must not return together: the pool would serve a few of them at once, refuse the
+others, and send them away for twice as long while it has nothing to do. So each gets slightly longer advice than the
+one before.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ def next_turn(ages: Iterable[float], mean: float, ahead: int, capacity: int) -> 
 class Advice:
     """The advice to the callers of one pool, which grows when it proves too short."""
 
-    __slots__ = ("_due", "_least", "_newest")
+    __slots__ = ("_due", "_least", "_newest", "_told")
 
     def __init__(self) -> None:
         # The newest advice that began a step, and the loop time when it runs out.
@@ -53,14 +57,23 @@ class Advice:
         self._due = -inf
         # Twice the last advice that proved too short; 0.0: none has.
         self._least = 0.0
+        # How many callers were refused in this step.
+        self._told = 0
 
-    def give(self, estimate: float, now: float) -> float:
-        """Return the advice for a caller that is refused now."""
+    def give(self, estimate: float, now: float, pace: float = 0.0) -> float:
+        """Return the advice, in seconds, for a caller that is refused now.
+
+        `pace`: the usual seconds between two connections of the pool that become free.
+        """
         if now < self._due:
-            return max(estimate, self._least)
+            least = max(estimate, self._least)
+            advised = min(least + self._told * pace, max(least, _LONGEST_ESTIMATE))
+            self._told += 1
+            return advised
         # If no caller was refused during the advised time, nor for as long again, the refusals had ended.
         is_back = now - self._due <= self._newest
         self._least = min(2 * self._newest, _LONGEST_BACKOFF) if is_back else 0.0
         self._newest = max(estimate, self._least)
         self._due = now + self._newest
+        self._told = 1
         return self._newest

@@ -90,7 +90,8 @@ class PoolState(PoolContents):
         error = timed_out(self.address, phase, waited, self.numbers(), self.cause(waited, now))
         error.depth = self.queue.count
         if self.bounded is None:
-            error.retry_after = max(self.advice.give(self.retry_after(now), now), waited)
+            pace = self.pace.mean(now) / max(self._options.max_size, 1)
+            error.retry_after = max(self.advice.give(self.retry_after(now), now, pace), waited)
         else:
             self.bounded.admission.timed_out(error, self.queue.count, waited, now)
         return error

@@ -220,6 +220,67 @@ async def test_behind_a_load_balancer_the_abort_has_the_connection() -> None:
         assert len(used) == 1
 
 
+# --- a commit that was cancelled before it was sent ---
+
+
+@pytest.mark.parametrize(
+    ("where", "then"),
+    [
+        ("block", "nothing"),
+        ("block", "operation"),
+        ("with_transaction", "nothing"),
+        ("with_transaction", "transaction"),
+        ("call", "operation"),
+        ("call", "transaction"),
+        ("call", "end"),
+    ],
+)
+async def test_a_commit_that_was_cancelled_before_it_was_sent(where: str, then: str) -> None:
+    """The session forgot the transaction, and the server kept it open for a minute."""
+    async with subject(maxPoolSize=1) as it:
+        it.server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 2.0))
+
+        async def work(_: object = None) -> None:
+            await it.insert()
+            it.background.start_soon(it.coll.find_one)  # has the only connection for two seconds
+            await anyio.sleep(0.5)
+
+        with anyio.move_on_after(1) as scope:
+            if where == "block":
+                async with it.session.start_transaction():
+                    await work()
+            elif where == "with_transaction":
+                await it.session.with_transaction(work)
+            else:
+                it.session.start_transaction()
+                await work()
+                await it.session.commit_transaction()
+        assert scope.cancelled_caught
+        if then == "operation":
+            await it.client.admin.command("ping", session=it.session)
+        elif then == "transaction":
+            async with it.session.start_transaction():
+                await it.insert()
+        elif then == "end":
+            await it.session.end_session()
+        await anyio.sleep(3)
+        assert sorted(it.ends()) == [("abortTransaction", 1)] + [("commitTransaction", 2)] * (then == "transaction")
+
+
+async def test_a_commit_that_was_cancelled_before_it_was_sent_may_be_repeated() -> None:
+    async with subject(maxPoolSize=1) as it:
+        it.server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 2.0))
+        it.session.start_transaction()
+        await it.insert()
+        it.background.start_soon(it.coll.find_one)
+        await anyio.sleep(0.5)
+        with anyio.move_on_after(1) as scope:
+            await it.session.commit_transaction()
+        assert scope.cancelled_caught
+        await it.session.commit_transaction()
+        assert it.ends() == [("commitTransaction", 1)]
+
+
 # --- aborts that fail ---
 
 
@@ -320,6 +381,39 @@ async def test_close_aborts_when_the_last_operation_has_ended() -> None:
         await it.client.close()
         assert it.ends() == [("abortTransaction", 1)]
         assert anyio.current_time() - start == pytest.approx(1.5, abs=0.1)
+
+
+@pytest.mark.parametrize("where", ["block", "with_transaction", "session", "dropped"])
+async def test_close_aborts_what_a_task_leaves_right_after_its_last_operation(where: str) -> None:
+    """The task goes on before the client that closes looks again, and cannot commit."""
+    async with subject() as it:
+        it.server.on("insert", SLOW)
+
+        async def leave(session: AsyncClientSession[Any]) -> None:
+            if where == "with_transaction":
+                await session.with_transaction(it.insert)
+            elif where == "block":
+                async with session.start_transaction():
+                    await it.insert(session)
+            else:
+                session.start_transaction()
+                await it.insert(session)
+                if where == "session":
+                    await session.commit_transaction()
+
+        async def task() -> None:
+            session = it.client.start_session()
+            if where == "dropped":
+                await leave(session)
+                return
+            async with session:
+                with pytest.raises(InvalidOperation, match="closed"):
+                    await leave(session)
+
+        it.background.start_soon(task)
+        await anyio.sleep(0.5)
+        await it.client.close()
+        assert it.ends() == [("abortTransaction", 1)]
 
 
 async def test_close_repeats_an_abort_that_has_failed() -> None:

@@ -97,6 +97,47 @@ async def test_a_caller_that_obeys_is_seldom_refused(queue: WaitQueue | None) ->
         assert anyio.current_time() - began < 8
 
 
+@pytest.mark.parametrize("blocked", [0.0, 2.5])
+@pytest.mark.parametrize("queue", [WaitQueue("reject"), WaitQueue("queue", max_depth=5, timeout=0.5), None])
+async def test_callers_that_are_refused_together_do_not_return_together(
+    queue: WaitQueue | None, blocked: float
+) -> None:
+    """A hundred callers found a free pool of four, obeyed, and the last one was served after ten minutes."""
+    options: dict[str, Any] = {} if queue is not None else {"waitQueueTimeoutMS": 1}
+    began: list[float] = []
+    ended: list[float] = []
+    refusals = 0
+
+    async def call() -> None:
+        nonlocal refusals
+        while True:
+            try:
+                await client.db.command("quick")
+            except AdmissionError as error:
+                refusals += 1
+                await anyio.sleep(advice(error))
+            else:
+                ended.append(anyio.current_time())
+                return
+
+    async with fast_then_blocked(blocked, wait_queue=queue, maxPoolSize=4, **options) as client:
+        for _ in range(20):
+            async with anyio.create_task_group() as group:
+                for _ in range(3 if queue is not None else 8):
+                    group.start_soon(client.db.command, "quick")
+        async with anyio.create_task_group() as group:
+            if blocked:
+                for _ in range(3):
+                    group.start_soon(client.db.command, "slow")
+                await settle()
+            began.append(anyio.current_time())
+            for _ in range(100):
+                group.start_soon(call)
+    assert len(ended) == 100
+    assert ended[-1] - began[0] < (8 if blocked else 0.2)
+    assert refusals < 2000
+
+
 @pytest.mark.parametrize("queue", [WaitQueue("queue", timeout=0.5), None], ids=["configured", "waitQueueTimeoutMS"])
 async def test_it_is_never_less_than_the_caller_has_waited(queue: WaitQueue | None) -> None:
     options: dict[str, Any] = {} if queue is not None else {"waitQueueTimeoutMS": 500}

@@ -392,3 +392,18 @@ async def test_errors_leave_no_cycles(name: str, answer: Answer) -> None:
                 except PyMongoError:
                     continue
             assert garbage() == []
+
+
+@pytest.mark.parametrize("name", ["insert", "commitTransaction"])
+async def test_a_timeout_leaves_no_cycle(name: str) -> None:
+    """It is raised as it is, not in place of another error."""
+    async with subject() as it:
+        it.server.on(name, Hang())
+        timeouts = []
+        with without_collector():
+            try:
+                await it.session.with_transaction(it.insert, timeoutMS=500)
+            except PyMongoError as error:
+                timeouts.append(error.timeout)
+            assert garbage() == []
+        assert timeouts == [True]

@@ -22,6 +22,8 @@ class EndsTransactions(Protocol):
 
     async def _abort_after(self, error: BaseException) -> None: ...
 
+    def _leave_commit(self) -> None: ...
+
 
 class Ends(Protocol):
     """A session that can be ended."""
@@ -90,6 +92,10 @@ class TransactionContext:
         except InvalidOperation as refused:  # an operation is still running
             if self._session.in_transaction:
                 await self._session._abort_after(refused)
+            raise
+        except BaseException as failed:
+            if not isinstance(failed, Exception):
+                self._session._leave_commit()
             raise
 
 

@@ -41,11 +41,8 @@ async def with_transaction(
             if session.in_transaction:
                 await abort(error)
             after, delay = retries.after_callback(error, core.now())
-            if after is After.TIME_OUT and (instead := retries.timed_out(error)) is not error:
-                try:
-                    raise instead from error
-                finally:
-                    del instead  # its traceback references this frame
+            if after is After.TIME_OUT:
+                _raise_timeout(retries, error)
             if after is not After.START_AGAIN:
                 raise
         else:
@@ -58,10 +55,24 @@ async def with_transaction(
                 if session.in_transaction:  # an operation of the callback is still running
                     await abort(refused)
                 raise
+            except BaseException as error:
+                if not isinstance(error, Exception):
+                    session._leave_commit()
+                raise
             if wait is None:
                 return result
             delay = wait
         await core.sleep(delay)
+
+
+def _raise_timeout(retries: TransactionRetries, error: BaseException) -> None:
+    """Raise that time ran out, unless `error` says so itself."""
+    instead = retries.timed_out(error)
+    try:
+        if instead is not error:
+            raise instead from error
+    finally:
+        del instead, error  # whose tracebacks reference this frame, or one that this frame references
 
 
 async def _commit(core: Core, session: EndsTransactions, retries: TransactionRetries) -> float | None:
@@ -71,11 +82,8 @@ async def _commit(core: Core, session: EndsTransactions, retries: TransactionRet
             await session.commit_transaction()
         except PyMongoError as error:
             after, delay = retries.after_commit(error, core.now())
-            if after is After.TIME_OUT and (instead := retries.timed_out(error)) is not error:
-                try:
-                    raise instead from error
-                finally:
-                    del instead  # its traceback references this frame
+            if after is After.TIME_OUT:
+                _raise_timeout(retries, error)
             if after is After.START_AGAIN:
                 return delay
             if after is not After.COMMIT_AGAIN:

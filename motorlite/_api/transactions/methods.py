@@ -102,6 +102,7 @@ class AsyncClientSession(ABC):
 
     def _start(self, options: TransactionOptions) -> None:
         self._check_open()
+        self._leave_unsent_commit()
         concerns = effective(options, self._options.default_transaction_options, self._inherited)
         held = self._state.start_transaction(concerns)
         self._publish_end()
@@ -207,12 +208,13 @@ class AsyncClientSession(ABC):
         with its event loop. The transaction is then aborted in the background, after its running operation, if there is
         one.
         """
+        state = self._state
+        transaction = state.started_transaction()
         try:
             self._core.enter()
         except InvalidOperation:
-            return  # the client is closed, or its event loop has ended
-        state = self._state
-        transaction = state.started_transaction()
+            self._core.abort_left(state)  # the client is closing or closed, or its event loop has ended
+            return
         if isinstance(error, Exception) and not transaction.is_busy:
             await self._abort(self._default_seconds() if seconds is None else seconds)
             return
@@ -221,6 +223,17 @@ class AsyncClientSession(ABC):
         else:
             transaction.abort()
         self._publish_end()
+
+    def _leave_commit(self) -> None:
+        """After a commit was cancelled: abort in the background what it has not begun to commit."""
+        if self._state.must_abort:
+            self._core.abort_left(self._state)
+
+    def _leave_unsent_commit(self) -> None:
+        """Abort the last transaction if its commit was never sent: the session is used for something else now."""
+        state = self._state
+        if state.transaction is not None and not state.in_transaction and state.must_abort:
+            self._core.abort_left(state)
 
     async def with_transaction(
         self,

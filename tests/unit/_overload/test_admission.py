@@ -157,7 +157,7 @@ def test_the_hint_of_the_server_comes_first_for_a_while() -> None:
 
 def test_what_is_counted() -> None:
     subject = admission(max_depth=1, memory_limit=1000)
-    subject.worked(0.2)
+    subject.worked(0.1)
     subject.let_in(50, 700)
     subject.refusal(0, 700, 0.0, is_full=True)
     subject.refusal(1, 0, 0.0, is_full=True)

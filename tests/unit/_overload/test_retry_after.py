@@ -80,6 +80,19 @@ def test_it_begins_anew_when_nobody_was_refused_for_as_long_again() -> None:
     assert advice.give(0.1, 0.62) == 0.2
 
 
+def test_callers_of_one_step_are_told_more_and_more() -> None:
+    advice = Advice()
+    assert [advice.give(0.1, 0.0, pace=0.02) for _ in range(4)] == pytest.approx([0.1, 0.12, 0.14, 0.16])
+    assert [advice.give(0.1, 0.1, pace=0.02) for _ in range(3)] == pytest.approx([0.2, 0.22, 0.24])
+    assert [advice.give(5.0, 0.2, pace=0.02) for _ in range(2)] == pytest.approx([5.06, 5.08])
+
+
+def test_but_no_more_than_a_minute_unless_the_estimate_is_longer() -> None:
+    advice = Advice()
+    assert [advice.give(0.1, 0.0, pace=50.0) for _ in range(3)] == pytest.approx([0.1, 50.1, 60.0])
+    assert advice.give(70.0, 0.0, pace=50.0) == 70.0
+
+
 def test_a_caller_that_always_obeys_is_seldom_refused() -> None:
     """Behind an operation of 2.5 s on a server that usually takes 0.08 ms."""
     advice, now, refusals = Advice(), 0.00001, 0
