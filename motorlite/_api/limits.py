@@ -200,11 +200,9 @@ def deadline(core: Core, inherited: float | None, timeout_ms: float | None = Non
         return _from_now(core, duration_from_ms(timeout_ms), block, scope)
     if block is not None and not block.is_cap:
         return Deadline(block.expires_at, scope, block.seconds, is_set=True)
-    if inherited == inf:
-        # `timeoutMS=0` sets no limit, so there is none that could end with the blocks around.
-        return Deadline(inf, scope, inf, is_set=True)
     if inherited is not None:
-        return _from_now(core, inherited, block, scope)
+        # `timeoutMS=0` sets no limit, so there is none that could end with the blocks around.
+        return _from_now(core, inherited, None if inherited == inf else block, scope)
     return NO_DEADLINE if scope == inf else Deadline(inf, scope)
 
 
