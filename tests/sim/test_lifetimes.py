@@ -748,3 +748,29 @@ def test_an_interruption_of_the_first_operation(
         anyio.run(main, backend=name, backend_options=options)
         gc.collect()
     assert not caplog.records
+
+
+@pytest.mark.parametrize("backend", virtual_time.BACKENDS)
+def test_an_interruption_while_a_connection_is_asked_for(backend: str) -> None:
+    class Interrupts(ConnectionPoolListener):
+        def __init__(self) -> None:
+            self.left = 1
+
+        def connection_created(self, event: object) -> None:
+            if self.left:
+                self.left -= 1
+                raise KeyboardInterrupt
+
+    deployment = ScriptedDeployment(["a:1"])
+
+    async def main() -> None:
+        async with make_client(deployment, event_listeners=[Interrupts()], maxPoolSize=1) as client:
+            with pytest.raises(KeyboardInterrupt):
+                await client.db.coll.find_one()
+            await client.db.coll.find_one()
+            assert stats(client).in_use == 0
+            assert deployment["a:1"].connections_made == 2, "that of the monitor, and the one that was asked for"
+        await deployment.close()
+
+    name, options = virtual_time.backend(backend)
+    anyio.run(main, backend=name, backend_options=options)
