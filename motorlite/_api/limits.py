@@ -156,12 +156,13 @@ def _around(core: Core) -> _Limit | None:
 
 
 def _combined(core: Core, block: _Limit | None, theirs: Theirs) -> _Limit:
-    expires_at, seconds = core.now() + theirs.remaining, theirs.seconds or inf
+    latest, seconds = core.now() + theirs.remaining, theirs.seconds or inf
+    is_cap = theirs.seconds is None
     if block is not None:
-        # Our end counts, whether it is a limit or a cap.
-        expires_at, seconds = min(block.expires_at, expires_at), min(block.seconds, seconds)
-    is_cap = theirs.seconds is None and (block is None or block.is_cap)
-    return _Limit(expires_at, seconds, is_cap=is_cap)
+        latest, seconds = min(latest, block.latest), min(seconds, block.seconds)
+        is_cap = is_cap and block.is_cap
+    # What one library's blocks leave of their limits (`latest`) is none itself, and no end beside the other's 0.
+    return _Limit(latest if is_cap or seconds < inf else inf, seconds, latest, is_cap=is_cap)
 
 
 def _is_in_theirs() -> bool:
@@ -200,7 +201,8 @@ def deadline(core: Core, inherited: float | None, timeout_ms: float | None = Non
     if block is not None and not block.is_cap:
         return Deadline(block.expires_at, scope, block.seconds, is_set=True)
     if inherited is not None:
-        return _from_now(core, inherited, block, scope)
+        # `timeoutMS=0` sets no limit, so there is none that could end with the blocks around.
+        return _from_now(core, inherited, None if inherited == inf else block, scope)
     return NO_DEADLINE if scope == inf else Deadline(inf, scope)
 
 

@@ -27,7 +27,10 @@ _FOREVER = 1e9
 
 
 class Theirs(NamedTuple):
-    """The innermost `pymongo.timeout` block: its argument, and the seconds that are left."""
+    """The innermost `pymongo.timeout` block: its argument, and the seconds that are left.
+
+    Of a block of 0 or None, these are the seconds that are left of the blocks around it.
+    """
 
     seconds: float | None
     remaining: float
@@ -53,13 +56,11 @@ class _Readable:
         seconds = self._seconds()
         if seconds:
             return Theirs(seconds, self._left())
-        if seconds is not None:
-            return Theirs(seconds, inf)
         if self._deadline() == inf:
-            return None
-        # `timeout(None)` inside of a block: nothing is limited, but no limit that is set there may outlast the block.
+            return None if seconds is None else Theirs(seconds, inf)
+        # `timeout(None)` or `timeout(0)` in a block: nothing is limited, but no limit set there may outlast the block.
         with self._timeout(_FOREVER):
-            return Theirs(None, self._left())
+            return Theirs(seconds, self._left())
 
     def _left(self) -> float:
         left = self._remaining()

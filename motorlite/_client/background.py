@@ -71,6 +71,7 @@ class Background:
         self._open_cursors = open_cursors
         self._on_end: Callable[[], Callable[[], None] | None] = WeakMethod(on_end)
         self._is_load_balanced = is_load_balanced
+        self._is_abandoned = False
         self.host: Host = runtime.host("motorlite client", self._host_ended)
 
     def serve(self, executor: Executor, *, is_strict: bool) -> None:
@@ -133,6 +134,11 @@ class Background:
         self.topology.close(now=True)
         self.host.stop()
 
+    def abandon(self) -> None:
+        """Stop what was begun for a client that could not be bound to its event loop. Nothing of it has run yet."""
+        self._is_abandoned = True
+        self.host.stop()
+
     def leave_to_parent(self) -> None:
         """In a forked child: keep all of it unchanged, detached from the client.
 
@@ -143,6 +149,8 @@ class Background:
 
     def _host_ended(self) -> None:
         """Leave no socket open: the client has ended, or its event loop is ending."""
+        if self._is_abandoned:
+            return
         on_end = self._on_end()
         if on_end is not None:
             on_end()

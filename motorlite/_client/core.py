@@ -196,8 +196,19 @@ class Core:
         )
 
     def _bind(self, runtime: Runtime) -> None:
+        is_load_balanced = self.options.load_balanced
+        background = Background(runtime, self._lose_loop, self.open_cursors, is_load_balanced=is_load_balanced)
+        try:
+            self._assemble(runtime, background)
+        except BaseException:
+            # Ctrl-C, or a listener that ends the program. The next operation begins anew.
+            background.abandon()
+            raise
+        self._background = background
+        self._runtime = runtime
+
+    def _assemble(self, runtime: Runtime, background: Background) -> None:
         options = self.options
-        background = Background(runtime, self._lose_loop, self.open_cursors, is_load_balanced=options.load_balanced)
         connector = self._world.connector(runtime, self._tls, options.proxy)
         deployment: Topology | SRVDiscovery
         if options.srv is None:
@@ -215,8 +226,6 @@ class Core:
         self.now, self.prefetching = runtime.now, Prefetching(background.host.spawn, runtime.waiter)
         self.scope_deadline = runtime.scope_deadline
         self._publishers.bind(runtime.now)
-        self._background = background
-        self._runtime = runtime
 
     def _discovery(self, srv: SRV, runtime: Runtime, background: Background, connector: Connector) -> SRVDiscovery:
         """Create the placeholder for the topology, used until the SRV lookup finishes."""

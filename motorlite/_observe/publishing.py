@@ -18,7 +18,7 @@ from motorlite._base.pymongo_objects import is_like
 from motorlite._observe.limiter import Limiter
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH
 from motorlite._observe.reachability import Reachability
-from motorlite._observe.safe_log import safe_log
+from motorlite._observe.safe_log import ENDS_PROGRAM, safe_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
@@ -254,7 +254,9 @@ class _Listeners:
         for call in self._calls[type(event)]:
             try:
                 call(event)
-            except Exception:
+            except ENDS_PROGRAM:
+                raise
+            except BaseException:
                 _complain("a listener failed on %s; ignored", event, self._limiter)
 
 
@@ -297,7 +299,9 @@ class _Log:
             message = log_message(event, self.max_length, self._topology_id, left_out)
             if message is not None:
                 self.logger.log(level, "%s", message, extra={"motorlite": message.fields})
-        except Exception:
+        except ENDS_PROGRAM:
+            raise
+        except BaseException:
             # Documents may hold the application's objects, and logging filters are its code: their errors must not
             # fail an operation.
             _complain("%s could not be logged; ignored", event, self._limiter)

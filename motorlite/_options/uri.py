@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from motorlite._base.hosts import DEFAULT_PORT, ipv6_host, is_ip_address, is_name, parse_port
-from motorlite._base.values import is_encodable
+from motorlite._base.values import cut, is_encodable
 from motorlite._options.rules import check_tls_names
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, did_you_mean
 from motorlite._options.values import COMPRESSORS
@@ -31,6 +31,8 @@ _ONCE_ONLY = {"proxyhost", "proxyport", "proxyusername", "proxypassword"}
 _EMPTY_IS_UNSET = {"proxyusername", "proxypassword"}
 # Options of TLS and authentication: ignoring an invalid one would make a client less secure than configured.
 _NOT_TO_BE_IGNORED = ("tls", "auth")
+# Characters of a TXT record that messages show. It comes from a name server, which may send 64 KiB.
+_SHOWN = 200
 _IN_TXT_RECORDS = ("authSource", "replicaSet", "loadBalanced")
 
 
@@ -142,20 +144,21 @@ def parse_txt_record(record: str) -> tuple[dict[str, Any], list[Note]]:
         InvalidURI: The record is malformed.
         ConfigurationError: The record has an option that is not allowed there.
     """
+    shown = cut(repr(record), _SHOWN)
     try:
         raw, found = _raw_options(record)
     except InvalidURI as error:
-        raise InvalidURI(f"the TXT record {record!r} is malformed: {error}") from None
+        raise InvalidURI(f"the TXT record {shown} is malformed: {error}") from None
     if raw.keys() - {name.lower() for name in _IN_TXT_RECORDS}:
         raise ConfigurationError(
-            f"a TXT record may only have the options {', '.join(_IN_TXT_RECORDS)}, but it is {record!r}"
+            f"a TXT record may only have the options {', '.join(_IN_TXT_RECORDS)}, but it is {shown}"
         )
     if found.notes:
         # A malformed option must not be ignored: another option may depend on it.
-        raise InvalidURI(f"the TXT record {record!r} is malformed: {found.notes[0].text}")
+        raise InvalidURI(f"the TXT record {shown} is malformed: {found.notes[0].text}")
     _read_options(raw, found)
     for problem in found.refusals.values():
-        raise ConfigurationError(f"the TXT record {record!r} cannot be used: {problem}")
+        raise ConfigurationError(f"the TXT record {shown} cannot be used: {problem}")
     return found.options, found.notes
 
 

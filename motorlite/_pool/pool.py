@@ -136,13 +136,14 @@ class Pool:
         request.is_gated = ticket is not None and ticket.is_gated
         if self.state.bounded is not None:
             self.state.bounded.fill_in(request, ticket or Ticket(started), until)
-        self.state.enqueue(request, started)
-        if self.state.effects:
-            self._perform()
-        # timeoutMS overrides waitQueueTimeoutMS ("Validation and Overrides"), unless it sets no limit, as in PyMongo.
-        limit = self._options.wait_queue_timeout if deadline.expires_at == inf else None
-        leaves_at = request.leaves_at if limit is None else min(request.leaves_at, started + limit)
         try:
+            self.state.enqueue(request, started)
+            if self.state.effects:
+                self._perform()
+            # timeoutMS overrides waitQueueTimeoutMS ("Validation and Overrides"), unless it sets no limit, as in
+            # PyMongo.
+            limit = self._options.wait_queue_timeout if deadline.expires_at == inf else None
+            leaves_at = request.leaves_at if limit is None else min(request.leaves_at, started + limit)
             # All in this coroutine, since thousands of callers may wait, and each coroutine takes a quarter of a
             # kilobyte.
             answer: Any
@@ -358,12 +359,13 @@ class Pool:
     # --- connections that are being established ---
 
     def _start_establishing(self, establishment: Establishment) -> None:
-        if self._publish:
-            self._publish(events.ConnectionCreatedEvent(self.address, establishment.connection_id))
         establishment.started_at = self._runtime.now()
+        # It begins later. Before the event, since a listener may end the program: closing finds every establishment.
         self._establishing[establishment] = self._host.spawn(
             self._establish, establishment, name=f"connecting {format_address(self.address)}"
         )
+        if self._publish:
+            self._publish(events.ConnectionCreatedEvent(self.address, establishment.connection_id))
 
     def _abandon(self, establishment: Establishment, reason: str) -> None:
         # The task may end without ever having started, so the event is published here.

@@ -46,8 +46,8 @@ class SRVPolling:
         self._resolver = resolver
         # Returns a random whole number below its argument.
         self._below = below
-        # The last logged text: a persistent failure is logged once.
-        self._complaint = ""
+        # What the last rescan complained of: a persistent failure is logged once.
+        self._complaint: object = ""
 
     async def run(self) -> None:
         """Rescan while the topology follows SRV records; run this in the background."""
@@ -65,7 +65,8 @@ class SRVPolling:
         try:
             found = await self._resolver.srv(name, self._runtime.now() + self._timeout)
         except ConfigurationError as error:
-            self._failed(str(error))
+            # Not by its text, which may say how long the name servers were asked.
+            self._failed(str(error), kind=type(error.__cause__))
             return
         try:
             verified, refused = records.verify(self._srv, found.hosts)
@@ -85,12 +86,15 @@ class SRVPolling:
         known = self._topology.description.server_descriptions()
         return records.next_hosts(self._srv, known, verified, self._below)
 
-    def _failed(self, complaint: str, error: Exception | None = None) -> None:
-        """Log `complaint`, keep the servers unchanged and schedule the next attempt soon ("Implementation")."""
-        self._complain(complaint, error)
+    def _failed(self, complaint: str, error: Exception | None = None, kind: object = None) -> None:
+        """Log `complaint`, keep the servers unchanged and schedule the next attempt soon ("Implementation").
+
+        `kind`: what is the same for all complaints about one failure, if it is not their text.
+        """
+        self._complain(complaint, error, kind)
         self._interval = self._heartbeat_frequency
 
-    def _complain(self, complaint: str, error: Exception | None = None) -> None:
-        if complaint and complaint != self._complaint:
+    def _complain(self, complaint: str, error: Exception | None = None, kind: object = None) -> None:
+        if complaint and (kind or complaint) != self._complaint:
             _logger.warning("rescan of SRV records: %s", complaint, exc_info=error)
-        self._complaint = complaint
+        self._complaint = kind or complaint

@@ -23,6 +23,7 @@ import asyncio, trio
 from bson import ObjectId
 from motorlite import AsyncMongoClient
 from motorlite.errors import InvalidOperation
+from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.monitoring import CommandListener
 from motorlite.retry import RetryBudget
 
@@ -85,6 +86,12 @@ async def main():
         await things.insert_one({"_id": "in the transaction"}, session=session)
         lsid = session.session_id
         comment = client._core.limits.comment
+        bucket = AsyncGridFSBucket(client[name])
+        # The one has sent chunks, the other has not.
+        upload, fresh = (bucket.open_upload_stream(text, chunk_size_bytes=1000) for text in ("upload", "fresh"))
+        await upload.write(b"a" * 1_000_000)
+        assert upload._upload.has_begun
+        await fresh.write(b"a" * 2500)
 
         async def child():
             assert client.stats().servers == {}, "those of the parent are not the child's"
@@ -93,6 +100,16 @@ async def main():
             await refused("cursor", cursor.to_list())
             await refused("session", things.find_one({}, session=session))
             await refused("commit", session.commit_transaction())
+            for stream in upload, fresh:
+                await refused("upload", stream.write(b"b"))
+                await refused("upload", stream.close())
+                try:
+                    async with stream:
+                        raise KeyError
+                except KeyError:
+                    await stream.abort()
+            assert not await client[name].fs.files.count_documents({})
+            assert await client[name].fs.chunks.count_documents({}) == 1000
             await cursor.close()
             await session.end_session()
             own = client.start_session()
@@ -123,6 +140,9 @@ async def main():
         assert len(await other.to_list()) >= 299
         await session.commit_transaction()
         assert await things.count_documents({}) == 303
+        for stream, size in (upload, 1_000_000), (fresh, 2500):
+            await stream.close()
+            assert len(await (await bucket.open_download_stream(stream._id)).read()) == size
         await session.end_session()
         print("the parent is done", flush=True)
         os._exit(0)  # trio's wake-up socket is not in the selector any more
@@ -186,6 +206,7 @@ def test_a_fork_in_a_running_loop(replica_set: LocalServer, database_name: str, 
         "cursor refused",
         "session refused",
         "commit refused",
+        *["upload refused"] * 4,
         "the child is done",
         "the child ended with 0",
         "the parent is done",

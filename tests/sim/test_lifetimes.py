@@ -19,7 +19,7 @@ from motorlite._client.core import Core
 from motorlite._client.lost_cursors import LIMIT, PAUSES
 from motorlite._operations.reads.count import Count
 from motorlite.errors import AutoReconnect, BulkWriteError, InvalidOperation, OperationFailure, PyMongoError
-from motorlite.monitoring import CommandFailedEvent
+from motorlite.monitoring import CommandFailedEvent, ConnectionPoolListener, TopologyListener
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
 from tests.support import virtual_time
@@ -706,3 +706,71 @@ def test_a_client_that_is_closed_after_its_loop_says_nothing() -> None:
         holder.clear()
         gc.collect()
         assert not caught
+
+
+@pytest.mark.parametrize("backend", virtual_time.BACKENDS)
+@pytest.mark.parametrize("interrupted", ["topology", "pool"])
+def test_an_interruption_of_the_first_operation(
+    interrupted: str, backend: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ctrl-C or an exit while the client is bound to its loop: the next operation binds it anew."""
+
+    class Interrupts(TopologyListener, ConnectionPoolListener):
+        def __init__(self) -> None:
+            self.left = 1
+
+        def opened(self, event: object) -> None:
+            self._interrupt("topology")
+
+        def pool_created(self, event: object) -> None:
+            self._interrupt("pool")
+
+        def _interrupt(self, where: str) -> None:
+            if where == interrupted and self.left:
+                self.left -= 1
+                raise KeyboardInterrupt
+
+    deployment = ScriptedDeployment(["a:1"])
+
+    async def main() -> None:
+        client = make_client(deployment, event_listeners=[Interrupts()])
+        with pytest.raises(KeyboardInterrupt):
+            await client.db.coll.find_one()
+        await anyio.sleep(30)
+        assert not deployment["a:1"].hellos, "what was begun has ended"
+        await client.db.coll.find_one()
+        await client.close()
+        await deployment.close()
+
+    name, options = virtual_time.backend(backend)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        anyio.run(main, backend=name, backend_options=options)
+        gc.collect()
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("backend", virtual_time.BACKENDS)
+def test_an_interruption_while_a_connection_is_asked_for(backend: str) -> None:
+    class Interrupts(ConnectionPoolListener):
+        def __init__(self) -> None:
+            self.left = 1
+
+        def connection_created(self, event: object) -> None:
+            if self.left:
+                self.left -= 1
+                raise KeyboardInterrupt
+
+    deployment = ScriptedDeployment(["a:1"])
+
+    async def main() -> None:
+        async with make_client(deployment, event_listeners=[Interrupts()], maxPoolSize=1) as client:
+            with pytest.raises(KeyboardInterrupt):
+                await client.db.coll.find_one()
+            await client.db.coll.find_one()
+            assert stats(client).in_use == 0
+            assert deployment["a:1"].connections_made == 2, "that of the monitor, and the one that was asked for"
+        await deployment.close()
+
+    name, options = virtual_time.backend(backend)
+    anyio.run(main, backend=name, backend_options=options)

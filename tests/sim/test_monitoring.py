@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -707,3 +708,18 @@ async def test_garbage_for_a_monitor() -> None:
         assert client.types() == {"a": "Unknown"}
         await anyio.sleep(10)
         assert client.types() == {"a": "Standalone"}
+
+
+@pytest.mark.parametrize("method", ["started", "succeeded"])
+async def test_a_listener_that_reads_a_cancelled_future_does_not_end_the_checks(method: str) -> None:
+    def read_a_result(self: events.ServerHeartbeatListener, event: object) -> None:
+        raise asyncio.CancelledError
+
+    listener = type("Listener", (events.ServerHeartbeatListener,), {method: read_a_result})()
+    deployment = ScriptedDeployment(["a:1"])
+    begun = anyio.current_time()
+    async with make_client(deployment, event_listeners=[listener]) as client:
+        await client.admin.command("ping")
+        await anyio.sleep(25)
+    # The second one is that of the connection for the ping.
+    assert times(deployment["a:1"], begun) == [0, 0, 10, 20]

@@ -127,6 +127,35 @@ async def test_after_a_failure_it_is_tried_again_soon(caplog: pytest.LogCaptureF
     assert [record.getMessage() for record in caplog.records] == ["rescan of SRV records: SERVFAIL"]
 
 
+async def test_a_failure_whose_text_differs_each_time_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """dnspython says in its messages how long it waited."""
+
+    def failed(cause: Exception) -> ConfigurationError:
+        error = ConfigurationError(f"cannot be looked up: {cause}")
+        error.__cause__ = cause
+        return error
+
+    records, deployment = Records(A, B), cluster()
+    async with srv_client(records, deployment) as driver:
+        await driver.run()
+        records.failures["SRV"] = failed(TimeoutError("after 5.1 seconds"))
+        await anyio.sleep(61)
+        for text in ("after 5.2 seconds", "after 5.3 seconds"):
+            records.failures["SRV"] = failed(TimeoutError(text))
+            await anyio.sleep(10)
+        records.failures["SRV"] = failed(OSError("no route"))
+        await anyio.sleep(20)
+        records.failures.clear()
+        await anyio.sleep(10)
+        records.failures["SRV"] = failed(OSError("no route"))
+        await anyio.sleep(60)
+    assert [record.getMessage() for record in caplog.records] == [
+        "rescan of SRV records: cannot be looked up: after 5.1 seconds",
+        "rescan of SRV records: cannot be looked up: no route",
+        "rescan of SRV records: cannot be looked up: no route",
+    ]
+
+
 @pytest.mark.parametrize("hosts", [[], ["a.evil.org:1"]])
 async def test_no_host_that_can_be_used_is_a_failure(hosts: list[str], caplog: pytest.LogCaptureFixture) -> None:
     records, deployment = Records(A, B), cluster()

@@ -184,6 +184,10 @@ class AsyncGridIn:
 
     async def _perform(self, step: Callable[[], Awaitable[None]]) -> None:
         """Take a step of the upload. If it is cancelled, the upload is over, and its chunks are deleted."""
+        if self._upload.is_of_parent:
+            raise InvalidOperation(
+                "the upload was begun before a fork and belongs to the parent process: begin another one"
+            )
         if self._is_busy:
             raise InvalidOperation("two tasks are writing to the same file; let them take turns")
         if self._upload.failure is not None:

@@ -60,6 +60,7 @@ class Upload:
         "_batch",
         "_batch_size",
         "_document",
+        "_generation",
         "_has_session",
         "_in_doubt",
         "_is_deleted",
@@ -85,6 +86,8 @@ class Upload:
         progress: Callable[[int, int | None], None] | None,
     ) -> None:
         self._store = store
+        # Of the process among its forks.
+        self._generation = store.files._core.generation
         # One of its own is taken for the first operation.
         self._session = session
         self._has_session = session is None
@@ -115,6 +118,11 @@ class Upload:
     def chunk_size(self) -> int:
         """Bytes of a chunk."""
         return self._splitter.chunk_size
+
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether the upload was begun before a fork, by the parent process, which may still write to it."""
+        return self._store.files._core.is_of_parent(self._generation)
 
     async def add(self, data: bytes | bytearray | memoryview) -> None:
         """Add bytes to the file, and send what fills a batch."""
@@ -212,7 +220,7 @@ class Upload:
         Raises:
             PyMongoError: An operation failed.
         """
-        if self._is_deleted:
+        if self._is_deleted or self.is_of_parent:
             return
         self._batch.clear()
         with within(self.deadline):

@@ -103,19 +103,19 @@ class TestInALoop:
             assert limits.continued(core, NO_DEADLINE).is_set
 
     async def test_blocks_nest_as_those_of_pymongo(self, core: FakeCore) -> None:
-        """What PyMongo would apply to an operation of a client with a limit of 4 s, and of one without."""
+        """What PyMongo would apply to operations of clients with a limit of 4 s, with none and with 0."""
         start = core.time = anyio.current_time()
 
         def expected(blocks: tuple[float | None, ...], inherited: float | None) -> tuple[float, bool]:
             # The argument of the innermost block, or else the client's; its end, and those of all blocks around it.
             innermost = blocks[-1] if blocks[-1] is not None else inherited
             ends = [start + each for each in (*blocks, innermost) if each]
-            return (min(ends) if innermost else inf), innermost is not None
+            return (min(ends) if innermost and innermost != inf else inf), innermost is not None
 
         values = (None, 0, 2, 3, 6)
         for first, second, third in product(values, values, values):
             with motorlite.timeout(first), motorlite.timeout(second), motorlite.timeout(third):
-                for inherited in (None, 4.0):
+                for inherited in (None, 4.0, inf):
                     found = limits.deadline(core, inherited)
                     assert (found.expires_at, found.is_set) == expected((first, second, third), inherited)
                     assert limits.is_timeout_set(inherited, None) is found.is_set

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from math import inf
 from types import ModuleType
@@ -95,6 +95,40 @@ async def test_none_of_both_is_none(core: FakeCore) -> None:
         assert limits.deadline(core, 10.0).expires_at == core.time + 4
 
 
+@pytest.mark.parametrize("zero_first", [False, True])
+@pytest.mark.parametrize(("zero", "lifted"), [(motorlite, pymongo), (pymongo, motorlite)])
+async def test_zero_beside_none_of_the_other_is_no_limit(
+    core: FakeCore, zero: Any, lifted: Any, zero_first: bool
+) -> None:
+    """In PyMongo alone, neither order leaves a limit: not the block of 0, nor None, nor what both lift."""
+    lifetime = Deadline(core.time + 9, timeout=9)
+    with ExitStack() as blocks:
+        if zero_first:
+            blocks.enter_context(zero.timeout(0))
+        blocks.enter_context(lifted.timeout(5))
+        blocks.enter_context(lifted.timeout(None))
+        if not zero_first:
+            blocks.enter_context(zero.timeout(0))
+        found = limits.deadline(core, 100.0)
+        assert (found.expires_at, found.is_set) == (inf, True)
+        assert limits.is_timeout_set(None, None)
+        assert limits.continued(core, lifetime).expires_at == lifetime.expires_at
+        # What is set inside still ends with the blocks around it.
+        assert parts(limits.deadline(core, None, 9000)) == (core.time + 5, 9.0)
+        assert limits.refreshed(core, 7.0).expires_at == core.time + 5
+        assert limits.refreshed(core, 3.0).expires_at == core.time + 3
+
+
+async def test_what_is_set_inside_of_zero_ends_with_the_blocks_around_it(core: FakeCore) -> None:
+    for outer in (motorlite, pymongo):
+        for inner in (motorlite, pymongo):
+            with outer.timeout(5), outer.timeout(0), inner.timeout(0):
+                assert limits.deadline(core, 100.0).expires_at == inf
+                assert parts(limits.deadline(core, None, 9000)) == (core.time + 5, 9.0)
+            with outer.timeout(5), outer.timeout(0), inner.timeout(10):
+                assert limits.deadline(core, 100.0).expires_at == core.time + 5
+
+
 async def test_none_alone_changes_nothing(core: FakeCore) -> None:
     with pymongo.timeout(None):
         assert limits.deadline(core, None) is NO_DEADLINE
@@ -137,8 +171,8 @@ async def test_it_does_as_pymongo_does(core: FakeCore) -> None:
     for first in (None, 0, 2, 6):
         for second in (None, 0, 1, 3, 8):
             with pymongo.timeout(first), pymongo.timeout(second):
-                for inherited in (None, 4.0):
-                    left = remaining(inherited)
+                for inherited in (None, 4.0, inf):
+                    left = remaining(0 if inherited == inf else inherited)
                     expected = inf if left is None else core.time + left
                     assert limits.deadline(core, inherited).expires_at == expected, (first, second, inherited)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any
@@ -211,46 +212,87 @@ def test_a_listener_that_fails_is_logged_and_ignored(records: Sequence[logging.L
     assert str(record.exc_info[1]) == "listener bug"
 
 
-def test_what_ends_the_program_is_not_ignored() -> None:
-    class Interrupted(events.RetryListener):
-        def retry(self, event: events.RetryEvent) -> None:
-            raise KeyboardInterrupt
+class Raising(events.RetryListener):
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
-    publish = make_publishers([Interrupted()], logging_enabled=quiet).retry
+    def retry(self, event: events.RetryEvent) -> None:
+        raise self.error
+
+
+class Own(BaseException):
+    pass
+
+
+# A listener gets the first one from the result of a cancelled task. It is not a cancellation of its caller.
+NO_ENDS = (asyncio.CancelledError, GeneratorExit, Own)
+ENDS = (KeyboardInterrupt, SystemExit)
+
+
+@pytest.mark.parametrize("kind", NO_ENDS)
+def test_a_listener_cannot_cancel_its_caller(kind: type[BaseException], records: Sequence[logging.LogRecord]) -> None:
+    calls: list[tuple[str, object]] = []
+    publish = make_publishers([Raising(kind()), recorder(events.RetryListener, calls)]).retry
     assert publish is not None
-    with pytest.raises(KeyboardInterrupt):
+    publish(retry())
+    assert len(calls) == 1
+    assert "a listener failed on RetryEvent; ignored" in [record.getMessage() for record in records]
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_what_ends_the_program_is_not_ignored(kind: type[BaseException]) -> None:
+    publish = make_publishers([Raising(kind())], logging_enabled=quiet).retry
+    assert publish is not None
+    with pytest.raises(kind):
         publish(retry())
 
 
 class Unprintable:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
     def __repr__(self) -> str:
-        raise RuntimeError("no repr")
+        raise self.error
 
 
-def test_an_event_that_cannot_be_logged_is_ignored(records: Sequence[logging.LogRecord]) -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, *NO_ENDS])
+def test_an_event_that_cannot_be_logged_is_ignored(
+    kind: type[BaseException], records: Sequence[logging.LogRecord]
+) -> None:
     publish = make_publishers([]).command
     assert publish is not None
-    publish(events.CommandStartedEvent({"x": Unprintable()}, "ping", "admin", 1, 2, ADDRESS))
+    publish(events.CommandStartedEvent({"x": Unprintable(kind("no repr"))}, "ping", "admin", 1, 2, ADDRESS))
     (record,) = records
     assert record.name == "motorlite.client"
     assert record.getMessage() == "CommandStartedEvent could not be logged; ignored"
     assert record.exc_info is not None
 
 
+@pytest.mark.parametrize("kind", ENDS)
+def test_what_ends_the_program_while_it_logs_is_not_ignored(
+    kind: type[BaseException], records: Sequence[logging.LogRecord]
+) -> None:
+    publish = make_publishers([]).command
+    assert publish is not None
+    with pytest.raises(kind):
+        publish(events.CommandStartedEvent({"x": Unprintable(kind())}, "ping", "admin", 1, 2, ADDRESS))
+
+
+@pytest.mark.parametrize("kind", [LookupError, *NO_ENDS])
 def test_a_failure_that_cannot_be_logged_either_is_ignored(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: type[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A filter that raises for every record, where all loggers meet."""
 
     def broken(record: logging.LogRecord) -> bool:
-        raise LookupError("a bug of the application")
+        raise kind("a bug of the application")
 
     for name in ("motorlite.client", "motorlite.retry"):
         monkeypatch.setattr(logging.getLogger(name), "filters", [broken])
     publish = make_publishers([Broken()]).retry
     assert publish is not None
     publish(retry())
-    assert "LookupError" in capsys.readouterr().err
+    assert kind.__name__ in capsys.readouterr().err
 
 
 # --- logging ---

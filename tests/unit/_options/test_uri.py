@@ -308,6 +308,15 @@ def test_txt_records() -> None:
             parse_txt_record(record)
 
 
+@pytest.mark.parametrize("begins", ["x", "tls=", "authSource=%FF"])
+def test_a_long_txt_record_is_not_shown_as_a_whole(begins: str) -> None:
+    record = begins + "x" * 60_000
+    with pytest.raises(ConfigurationError) as caught:
+        parse_txt_record(record)
+    assert record[:100] in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
 @pytest.mark.parametrize(
     "record", ["authSource=%FF", "replicaSet=a&authSource=%FF", "replicaSet=%C3", "loadBalanced=%FF"]
 )
