@@ -177,7 +177,8 @@ def _database(path: str, hint: str) -> tuple[str | None, str | None]:
     database, _, collection = name.partition(".")
     if not database or re.search(_NOT_IN_DATABASE, name):
         # The message does not repeat the name: after a slash in an unencoded password it is the rest of the password.
-        raise InvalidURI(f'the name of the database in the connection string is empty or has one of / \\ " $ space{hint}')
+        problem = 'is empty or has one of / \\ " $ space'
+        raise InvalidURI(f"the name of the database in the connection string {problem}{hint}")
     return database, collection or None
 
 
