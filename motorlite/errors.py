@@ -122,6 +122,9 @@ __all__ = [
     "WriteExecutionTimeout",
 ]
 
+# Fields that say nothing about the error: its text leaves them out.
+_IN_EVERY_REPLY = ("$clusterTime", "operationTime")
+
 if TYPE_CHECKING:
     ConcurrencyLimitError = PoolFullError
 else:
@@ -306,8 +309,9 @@ class OperationFailure(PyMongoError):
         text = super().__str__()
         if not self._details:
             return text
+        shown = {key: value for key, value in self._details.items() if key not in _IN_EVERY_REPLY}
         try:
-            return f"{text}, full error: {self._details!r}"
+            return f"{text}, full error: {shown!r}"
         except RecursionError:
             return f"{text}, full error in `details`: nested too deeply to be shown"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from motorlite._base.values import format_address
+
 
 def of(error: Any) -> list[str]:
     """Return the notes of a PyMongoError, in the order in which its text has them."""
     notes = []
     if error.address is not None:
-        host, port = error.address
-        notes.append(f"server {host}" if port is None else f"server {host}:{port}")
+        notes.append(f"server {format_address(error.address)}")
     if error.phase == "backoff":
         notes.append("too little time left for the backoff")
     elif error.phase is not None:

@@ -357,6 +357,8 @@ def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
         found = f"the type {type(uri_or_hosts).__name__}" if not isinstance(texts, list) or texts else "an empty list"
         wrong = [type(text).__name__ for text in texts if not isinstance(text, str)] if isinstance(texts, list) else []
         found = f"a list with the type {wrong[0]}" if wrong else found
+        if isinstance(texts, tuple) and [type(each) for each in texts] == [str, int]:
+            found = "a pair of host and port: pass them as two arguments"
         raise InvalidOptionType(
             f"the hosts must be a connection string, 'host[:port],...' or a list of hosts, not {found}"
         )

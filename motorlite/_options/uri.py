@@ -24,7 +24,7 @@ _EXAMPLE = "mongodb://localhost:27017"
 # Compiled when they are needed, which is rare.
 _BARE_PERCENT = "%(?![0-9A-Fa-f]{2})"
 _NOT_IN_DATABASE = r'[/\\ "$\x00]'
-_ESCAPE = "username and password must be percent-encoded, for example with urllib.parse.quote(password, safe='')"
+_ENCODE = "; username and password must be percent-encoded, for example with urllib.parse.quote(password, safe='')"
 # SOCKS5 specification: options that must not be repeated, since the intended proxy would be ambiguous.
 _ONCE_ONLY = {"proxyhost", "proxyport", "proxyusername", "proxypassword"}
 # SOCKS5 specification: an empty string is ignored; it means "no user".
@@ -97,28 +97,30 @@ def read_uri(uri: str, default_port: int = DEFAULT_PORT) -> tuple[ParsedURI, lis
     authority, _, path = rest.partition("/")
     userinfo, at_sign, host_list = authority.rpartition("@")
     username, password = _userinfo(userinfo) if at_sign else (None, None)
+    # The rest of a password that was not encoded may look like a host, a port or a database.
+    hint = _ENCODE if "@" in uri else ""
     if not host_list:
         # An absolute path in the place of a host, whose slashes are not percent-encoded.
-        hint = "; the path of a socket must be percent-encoded" if ".sock" in path else ""
+        socket = "; the path of a socket must be percent-encoded" if ".sock" in path else ""
         scheme, example = (_SRV_SCHEME, "mongodb+srv://cluster.example.com") if is_srv else (_SCHEME, _EXAMPLE)
-        raise InvalidURI(f"the connection string names no host after {scheme}: write one, as in {example}{hint}")
-    srv_host = _srv_host(host_list) if is_srv else None
-    hosts = () if is_srv else parse_hosts(host_list, default_port)
-    database, collection = _database(path)
+        raise InvalidURI(f"the connection string names no host after {scheme}: write one, as in {example}{socket}")
+    srv_host = _srv_host(host_list, hint) if is_srv else None
+    hosts = () if is_srv else parse_hosts(host_list, default_port, hint)
+    database, collection = _database(path, hint)
     found = _read_options(*_raw_options(query)) if query else _Found()
     return ParsedURI(hosts, srv_host, username, password, database, collection, found.options, found.refusals), (
         found.notes
     )
 
 
-def parse_hosts(host_list: str, default_port: int) -> tuple[Address, ...]:
-    """Return the addresses in ``host[:port],...``, without duplicates.
+def parse_hosts(host_list: str, default_port: int, hint: str = "") -> tuple[Address, ...]:
+    """Return the addresses in ``host[:port],...``, without duplicates. `hint` ends the error about a malformed one.
 
     Raises:
         InvalidURI: A host is malformed. The message does not repeat it: pieces of a password that was not encoded look
             like hosts.
     """
-    parsed = (_host(text, position, default_port) for position, text in enumerate(host_list.split(","), start=1))
+    parsed = (_host(text, position, default_port, hint) for position, text in enumerate(host_list.split(","), start=1))
     return tuple(dict.fromkeys(parsed))
 
 
@@ -164,39 +166,40 @@ def parse_txt_record(record: str) -> tuple[dict[str, Any], list[Note]]:
 
 def _userinfo(userinfo: str) -> tuple[str, str | None]:
     if "@" in userinfo or userinfo.count(":") > 1 or re.search(_BARE_PERCENT, userinfo):
-        raise InvalidURI(f"the user information in the connection string is malformed: {_ESCAPE}")
+        raise InvalidURI(f"the user information in the connection string is malformed{_ENCODE}")
     username, colon, password = userinfo.partition(":")
     if not username:
         raise InvalidURI("the username in the connection string is empty; omit the @ for no user")
     return _decode(username, "username"), _decode(password, "password") if colon else None
 
 
-def _database(path: str) -> tuple[str | None, str | None]:
+def _database(path: str, hint: str) -> tuple[str | None, str | None]:
     if not path:
         return None, None
     name = _decode(path, "database")
     database, _, collection = name.partition(".")
     if not database or re.search(_NOT_IN_DATABASE, name):
         # The message does not repeat the name: after a slash in an unencoded password it is the rest of the password.
-        raise InvalidURI(f'the database in the connection string is empty or has one of / \\ " $ space; {_ESCAPE}')
+        problem = 'is empty or has one of / \\ " $ space'
+        raise InvalidURI(f"the name of the database in the connection string {problem}{hint}")
     return database, collection or None
 
 
-def _srv_host(host_list: str) -> str:
+def _srv_host(host_list: str, hint: str) -> str:
     if "," in host_list:
         raise InvalidURI(f"{_SRV_SCHEME} needs exactly one host name, not a list")
     if ":" in host_list:
         raise InvalidURI(
             f"{_SRV_SCHEME} takes a host name without a port, because SRV records have the ports: remove it, or use "
-            f"{_SCHEME}; {_ESCAPE}"
+            f"{_SCHEME}{hint}"
         )
-    host, port = _host(host_list, 1, DEFAULT_PORT)
+    host, port = _host(host_list, 1, DEFAULT_PORT, hint)
     if port is None or is_ip_address(host):
         raise InvalidURI(f"{_SRV_SCHEME} takes a host name, not an address; did you mean {_SCHEME}?")
     return host
 
 
-def _host(text: str, position: int, default_port: int) -> Address:
+def _host(text: str, position: int, default_port: int, hint: str) -> Address:
     where = f"host number {position}"
     if not text:
         raise InvalidURI(f"{where} is empty: remove it, and its comma in a connection string")
@@ -213,21 +216,20 @@ def _host(text: str, position: int, default_port: int) -> Address:
             raise InvalidURI(f"{where} is not an IPv6 address in brackets")
         if not bracket or (port and not port.startswith(":")):
             raise InvalidURI(f"{where} is not an IPv6 address in brackets, followed by a port or nothing")
-        return address, _port(port[1:], where) if port else default_port
+        return address, _port(port[1:], where, hint) if port else default_port
     name, colon, port = text.partition(":")
     host = _decode(name, where)
     if not is_name(host) or ":" in port:
-        raise InvalidURI(f"{where} is malformed: IPv6 addresses need brackets, and {_ESCAPE}")
+        raise InvalidURI(f"{where} is malformed, or an IPv6 address without brackets{hint}")
     # DNS ignores case (RFC 4343), and servers are compared by name.
-    return host.lower(), _port(port, where) if colon else default_port
+    return host.lower(), _port(port, where, hint) if colon else default_port
 
 
-def _port(text: str, where: str) -> int:
+def _port(text: str, where: str, hint: str) -> int:
     port = parse_port(text)
     if port is None:
         raise InvalidURI(
-            f"the port of {where} (not shown: it may be a piece of a password) is not a number from 1 to 65535; "
-            f"{_ESCAPE}"
+            f"the port of {where} (not shown: it may be a piece of a password) is not a number from 1 to 65535{hint}"
         )
     return port
 

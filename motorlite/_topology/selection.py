@@ -221,7 +221,7 @@ def _latency(server: ServerDescription) -> float:
 def _describe_server(server: ServerDescription) -> str:
     name = format_address(server.address)
     if server.error is not None:
-        return f"{name} is {server.server_type_name}: {type(server.error).__name__}: {_in_brief(server.error)}"
+        return f"{name} is {server.server_type_name}: {type(server.error).__name__}: {_in_brief(server.error, name)}"
     if not server.is_server_type_known:
         return f"{name} is Unknown: it has not answered yet"
     tags = f" with tags {cut(repr(dict(islice(server.tags.items(), _MAX_TAGS))), MAX_SHOWN)}" if server.tags else ""
@@ -234,10 +234,13 @@ def _describe_rejected(server: ServerDescription) -> str:
     return f"{format_address(server.address)} is {found}"
 
 
-def _in_brief(error: PyMongoError) -> str:
-    """Shorten an error: there may be a hundred servers, and each may reject a handshake with a megabyte of text."""
+def _in_brief(error: PyMongoError, server: str) -> str:
+    """Shorten an error behind the name of its server.
+
+    There may be a hundred servers, and each may reject a handshake with a megabyte of text.
+    """
     if isinstance(error, OperationFailure):
         # Not `str(error)`, which contains the whole reply.
         code = "" if error.code is None else f" (code {error.code})"
         return cut(str(error.args[0]), MAX_SHOWN) + code
-    return cut(str(error), MAX_SHOWN)
+    return cut(str(error).removeprefix(f"{server}: ").removesuffix(f" (server {server})"), MAX_SHOWN)

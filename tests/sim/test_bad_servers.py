@@ -331,7 +331,7 @@ async def test_the_first_check(answer: Answer, kind: type[PyMongoError], text: s
             await client.run(find())
         # The reason is in the message of those who had waited for the server.
         assert f"a:1 is Unknown: {kind.__name__}: " in str(caught.value)
-        assert text in str(caught.value)
+        assert text.removeprefix("a:1: ") in str(caught.value)
         deployment["a:1"].on("isMaster")
         await check_health(client)
 
@@ -365,7 +365,7 @@ async def test_a_monitor_that_is_never_answered() -> None:
     deployment = ScriptedDeployment(["a:1"])
     deployment["a:1"].on("isMaster", Hang())
     async with driver(deployment, connectTimeoutMS=2000, serverSelectionTimeoutMS=5000, connect=False) as client:
-        with pytest.raises(ServerSelectionTimeoutError, match="a:1 is Unknown: NetworkTimeout: a:1: no reply in time"):
+        with pytest.raises(ServerSelectionTimeoutError, match="a:1 is Unknown: NetworkTimeout: no reply in time"):
             await client.run(find())
         deployment["a:1"].on("isMaster")
         await check_health(client)

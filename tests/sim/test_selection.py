@@ -308,7 +308,7 @@ async def test_server_selection_timeout() -> None:
         assert str(caught.value) == (
             "No server for a write within 4 s (serverSelectionTimeoutMS): "
             "none of the known servers is suitable (ReplicaSetNoPrimary 'rs'). "
-            "a:1 is Unknown: AutoReconnect: a:1: connection refused (scripted) (server a:1); "
+            "a:1 is Unknown: AutoReconnect: connection refused (scripted); "
             "b:1 is RSSecondary with tags {'dc': 'ny', 'disk': 'ssd'}; c:1 is RSSecondary with tags {'dc': 'sf'} "
             "(time used up in phase: selection)"
         )

@@ -262,6 +262,19 @@ def test_a_write_concern_error_that_is_a_timeout() -> None:
     assert not isinstance(write_concern_error({"errInfo": [1]}), WTimeoutError)
 
 
+def test_the_text_writes_an_address_as_a_connection_string_does() -> None:
+    error = OperationFailure("no")
+    error.address = ("::1", 27017)
+    assert str(error) == "no (server [::1]:27017)"
+
+
+def test_the_text_leaves_out_what_every_reply_has() -> None:
+    details = {"ok": 0, "code": 2, "$clusterTime": {"clusterTime": Timestamp(5, 1)}, "operationTime": Timestamp(5, 1)}
+    error = OperationFailure("no", 2, details)
+    assert str(error) == "no, full error: {'ok': 0, 'code': 2}"
+    assert error.details is details
+
+
 def test_details_that_are_nested_deeply() -> None:
     details: dict[str, Any] = {}
     for _ in range(100_000):

@@ -284,6 +284,15 @@ def test_errors_do_not_repeat_what_may_be_a_password(uri: str) -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("uri", ["mongodb://a:x", "mongodb://a b", "mongodb+srv://a:1", "mongodb://a/.b"])
+def test_encoding_is_mentioned_only_where_there_may_be_a_password(uri: str) -> None:
+    with pytest.raises(InvalidURI) as caught:
+        parse_uri(uri)
+    assert "percent-encoded" not in str(caught.value)
+    with pytest.raises(InvalidURI, match="percent-encoded"):
+        parse_uri(uri.replace("://", "://u:p@"))
+
+
 def test_warnings_and_reprs_do_not_show_secrets() -> None:
     parsed = parse_with_warning(
         f"mongodb://u:{SECRET}@a/?authMechanismProperties=AWS_SESSION_TOKEN={SECRET}", "not shown"

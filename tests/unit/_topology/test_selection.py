@@ -173,9 +173,16 @@ def test_failure_names_every_server_and_its_last_error() -> None:
     topology = replica_set().apply(ServerDescription.unknown(A, error=AutoReconnect("connection refused")))
     assert describe_failure(topology, WRITABLE) == (
         "No server for a write: no server of the deployment can be reached (ReplicaSetNoPrimary 'rs'). "
-        "a:1 is Unknown: AutoReconnect: connection refused (server a:1); b:1 is Unknown: it has not answered yet; "
+        "a:1 is Unknown: AutoReconnect: connection refused; b:1 is Unknown: it has not answered yet; "
         "c:1 is Unknown: it has not answered yet"
     )
+
+
+def test_failure_names_each_server_once() -> None:
+    error = AutoReconnect("[::1]:5: connection refused")
+    description = TopologyDescription.initial([("::1", 5)]).apply(ServerDescription.unknown(("::1", 5), error=error))
+    assert "). [::1]:5 is Unknown: AutoReconnect: connection refused" in describe_failure(description, WRITABLE)
+    assert describe_failure(description, WRITABLE).count("::1") == 1
 
 
 def test_failure_with_reachable_servers_names_their_kinds() -> None:
