@@ -116,6 +116,8 @@ class Background:
                 self.lost_cursors.kill(lost)
             if lost is not None or not cursor.cursor_id:
                 self._open_cursors.discard(cursor)
+        if self.topology.expects_cursors:  # which are killed as soon as they are known
+            return True
         return self.topology.is_busy or self.lost_transactions.is_busy or self.lost_cursors.is_busy
 
     async def join(self, grace: float) -> None:

@@ -82,6 +82,7 @@ class Connection:
         "interruption",
         "owed",
         "owed_until",
+        "owes_cursor",
         "progress",
         "purpose",
         "renew",
@@ -128,6 +129,8 @@ class Connection:
         # loop time until which that reply is worth waiting for.
         self.owed: int | None = None
         self.owed_until: float = -inf
+        # Whether the reply may open a cursor, which no caller receives.
+        self.owes_cursor: bool = False
         # The message that the next unsolicited reply responds to; None: the server has announced no further replies.
         self.streaming: int | None = None
         # How far the last failed request got.
@@ -271,9 +274,10 @@ class Connection:
         refused, self._refused = self._refused, None
         return refused
 
-    def abandon(self, until: float) -> None:
+    def abandon(self, until: float, *, opens_cursor: bool) -> None:
         """Record that the caller of the owed reply left; the reply is worth waiting for until the loop time `until`."""
         self.owed_until = until
+        self.owes_cursor = opens_cursor
 
     def check_out(self, purpose: Purpose) -> None:
         """Mark the connection as in use for more than one operation."""
@@ -348,7 +352,7 @@ class Connection:
             if isinstance(error, Exception) and not isinstance(error, PyMongoError):
                 raise _unusable(error) from error
             raise
-        self.owed = None
+        self.owed, self.owes_cursor = None, False
         return document
 
     async def command(self, database: str, document: Mapping[str, Any], until: float) -> Document:

@@ -168,7 +168,8 @@ class Sender:
             connection.close()
             return
         facts = connection.facts
-        connection.abandon(worth_waiting_until(decorate.server_limit(sent, facts), sent_at, self._now()))
+        until = worth_waiting_until(decorate.server_limit(sent, facts), sent_at, self._now())
+        connection.abandon(until, opens_cursor=operation.creates_cursor)
         comment = decorate.comment_of_abandoned(sent, facts, self._limits)
         if comment is not None and not facts.is_load_balanced:  # another connection may reach another server
             self._on_abandoned(connection.address, comment)

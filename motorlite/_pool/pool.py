@@ -319,6 +319,11 @@ class Pool:
         if self._publish:
             self._publish(events.PoolClosedEvent(self.address))
 
+    @property
+    def expects_cursors(self) -> bool:
+        """Whether a reply that the pool waits for may open a cursor."""
+        return any(connection.owes_cursor for connection in self.state.pending)
+
     def refuse_waiting(self) -> None:
         """Fail all operations that wait for a connection, because the client is being closed."""
         self.state.refuse_waiting()

@@ -166,6 +166,11 @@ class SRVDiscovery:
         """Always False, because no operation is in flight before servers are known."""
         return False
 
+    @property
+    def expects_cursors(self) -> bool:
+        """Always False, for the same reason."""
+        return False
+
     def stop(self) -> None:
         """Release all waiters."""
         self.close()

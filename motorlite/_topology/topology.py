@@ -399,6 +399,11 @@ class Topology:
         """Whether operations are in flight."""
         return any(server.operation_count for server in (*self._servers.values(), *self._left))
 
+    @property
+    def expects_cursors(self) -> bool:
+        """Whether a late reply may still open a cursor on a server, for a caller that left."""
+        return any(server.pool.expects_cursors for server in (*self._servers.values(), *self._left))
+
     def stop(self) -> None:
         """Release all waiters for a server, a connection or the next attempt. Operations in flight continue."""
         self._is_stopped = True

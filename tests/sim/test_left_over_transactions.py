@@ -467,6 +467,29 @@ async def test_close_kills_cursors_whose_batch_is_on_its_way() -> None:
         assert opened
 
 
+@pytest.mark.parametrize("wait", [0.0, 0.5])
+async def test_close_kills_a_cursor_whose_caller_left_before_it_opened(wait: float) -> None:
+    async with subject() as it:
+        it.server.on("find", Reply(FIRST, 0.3))
+        with anyio.move_on_after(0.1):
+            await it.coll.find().to_list()
+        await anyio.sleep(wait)
+        start = anyio.current_time()
+        await it.client.close()
+        assert [command["cursors"] for command in it.server.commands("killCursors")] == [[7]]
+        assert anyio.current_time() - start < 0.3
+
+
+async def test_close_waits_for_no_late_reply_that_opens_no_cursor() -> None:
+    async with subject() as it:
+        it.server.on("count", Hang())
+        with anyio.move_on_after(0.1):
+            await it.coll.estimated_document_count()
+        start = anyio.current_time()
+        await it.client.close()
+        assert anyio.current_time() - start < 0.1
+
+
 async def test_close_takes_no_longer_than_its_grace() -> None:
     async with subject() as it:
         for name in ("abortTransaction", "killCursors"):
